@@ -389,6 +389,11 @@ def test_deliveries_differ_by_host(patient):
     assert "put the proxy in front of MCP servers" in text
     assert "denied, with a handle for `toolbus explain`" in text
 
+    patient.install("--filter-shell", "claude-code")
+    _, data = patient.examine("claude-code")
+    (claude,) = [each for each in data["hosts"][0]["deliveries"] if "redact" in each["component"]]
+    assert (claude["commands_only"], claude["undelivered"]) == (["replace_failure"], [])
+
 
 def test_without_a_configuration_nothing_is_judged(patient):
     patient.install("gemini-cli")

@@ -14,6 +14,7 @@ from toolbus.errors import ConfigurationError, LoadError, ToolbusError
 from toolbus.hosts.codex_inspection import inspect_codex_trust
 from toolbus.hosts.deliveries import ComponentDelivery, component_deliveries
 from toolbus.hosts.dialects import dialect
+from toolbus.hosts.filtered_shell import filtered
 from toolbus.hosts.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.host_programs import program_version
 from toolbus.hosts.host_settings import read_host_settings
@@ -121,7 +122,10 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
             named, settled = _configuration(state.config)
             findings += settled.findings
         if named is not None:
-            deliveries = component_deliveries(named, dialect(host).abilities)
+            spoken = dialect(host)
+            if state.filter_shell is not None:
+                spoken = filtered(spoken, state.filter_shell)
+            deliveries = component_deliveries(named, spoken.abilities)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
         if state.project is not None:

@@ -36,6 +36,7 @@ class InstalledState(Struct, frozen=True, kw_only=True):
         config: the configuration that was named.
         version: that of the toolbus that installed them.
         python: the interpreter that they run.
+        filter_shell: the client through which shell commands write, if they were installed so.
     """
 
     host: str
@@ -47,6 +48,7 @@ class InstalledState(Struct, frozen=True, kw_only=True):
     config: str | None = None
     version: str | None = None
     python: str | None = None
+    filter_shell: str | None = None
 
 
 def installed_state(host: str, project: Path | None = None) -> InstalledState:
@@ -93,6 +95,7 @@ def _state_of_client(
         config=None if record is None else record.config,
         version=_value(settings, b"version"),
         python=python,
+        filter_shell=_value(settings, b"filter_shell"),
     )
 
 
