@@ -195,7 +195,10 @@ def _configuration(file: str | None) -> tuple[LoadedTarget | None, Configuration
         broken = Finding(severity="broken", text=text)
         return None, ConfigurationReport(file=file, findings=(broken,))
     if loaded is None or loaded.configuration is None:
-        text = "no configuration is in force here, so hooks let everything pass; see: toolbus trust"
+        text = (
+            "no configuration is in force here, so hooks let everything pass; write "
+            "~/.config/toolbus/toolbus.toml, or trust the project's: toolbus trust"
+        )
         return None, ConfigurationReport(
             file=None, findings=(Finding(severity="warning", text=text),)
         )
