@@ -12,7 +12,7 @@ from toolbus.store import queries, schema
 from toolbus.store.paths import checked_path, may_write, may_write_beside, unfinished
 from toolbus.store.protocol import Original
 from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow, StoreFacts
-from toolbus.store.rows import checked_state, decode_message, decode_page
+from toolbus.store.rows import decode_message, found_page, found_state
 from toolbus.store.sqlite_errors import wrap_errors
 from toolbus.store.sqlite_opening import (
     check_contents,
@@ -141,24 +141,24 @@ class SqliteReader:
 
     def page(self, row: MessageRow) -> Page | None:
         """Return the records that were written with the message *row*."""
-        return next(map(_page, self._rows(queries.PAGE, row.key)), None)
+        return next(map(found_page, self._rows(queries.PAGE, row.key)), None)
 
     def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
         """Return pages that speak of the id *name*, but for those of its own message."""
         after = behind.key if behind else 0
         rows = self._rows(queries.LEFTOVERS_OF_ID, name, _BATCH)
         rows += self._rows(queries.PAGES_OF_ID, name, after, _BATCH)
-        return [_page(row) for row in rows]
+        return [found_page(row) for row in rows]
 
     def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
         """Give the records without a message that came before the numbers *after* + 1 to *to*."""
-        return map(_page, self._rows(queries.LEFTOVERS_BETWEEN, session, after, to))
+        return map(found_page, self._rows(queries.LEFTOVERS_BETWEEN, session, after, to))
 
     def pages(self, session: int) -> Iterator[Page]:
         """Give all records of a session, in order."""
         beside_messages = self._batches(queries.PAGES_AFTER, session, 0, _PLACE)
         alone = self._batches(queries.LEFTOVERS_AFTER, session, 0, _SEQ)
-        return map(_page, merge(beside_messages, alone, key=itemgetter(_SEQ)))
+        return map(found_page, merge(beside_messages, alone, key=itemgetter(_SEQ)))
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
@@ -176,7 +176,7 @@ class SqliteReader:
         """Give what components keep for the session, by its name."""
         for (name,) in self._rows(queries.STATE_NAMES, session):
             for row in self._rows(queries.STATE, session, name):
-                yield _state_row(name, *row)
+                yield found_state(name, *row)
 
     def facts(self) -> StoreFacts:
         """Return version and size of the file, and what SQLite finds wrong with it."""
@@ -225,18 +225,3 @@ def _message_row(row: tuple[int, int, int, str, object, bytes, object]) -> Messa
         return MessageRow(key, session, seq, name, decode_message(version, body, checksum))
     except DecodeError as error:
         return MessageRow(key, session, seq, name, None, str(error))
-
-
-def _page(row: tuple[int, int, int, object, bytes, object]) -> Page:
-    session, place, seq, version, body, checksum = row
-    try:
-        return Page(session, place, seq, decode_page(version, body, checksum))
-    except DecodeError as error:
-        return Page(session, place, seq, (), str(error))
-
-
-def _state_row(name: str, version: object, body: bytes, checksum: object) -> StateRow:
-    try:
-        return StateRow(name, checked_state(version, body, checksum))
-    except DecodeError as error:
-        return StateRow(name, None, str(error))

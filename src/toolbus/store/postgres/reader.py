@@ -14,7 +14,7 @@ from toolbus.store.postgres.tables import VERSION
 from toolbus.store.postgres.text_ids import indexed, is_shortened, unescape
 from toolbus.store.protocol import Original
 from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow, StoreFacts
-from toolbus.store.rows import checked_state, decode_message, decode_page
+from toolbus.store.rows import decode_message, found_page, found_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,14 +147,14 @@ class PostgresReader:
     def page(self, row: MessageRow) -> Page | None:
         """Return the records that were written with the message *row*."""
         rows = self._rows(pg_queries.PAGE, row.session, row.seq, row.key)
-        return next(map(_page, rows), None)
+        return next(map(found_page, rows), None)
 
     def pages(self, session: int) -> Iterator[Page]:
         """Give all records of a session, in order."""
         place = seq = 0
         limit = 4
         while rows := self._rows(pg_queries.PAGES_AFTER, session, place, seq, limit):
-            yield from map(_page, rows)
+            yield from map(found_page, rows)
             _, place, seq, *_ = rows[-1]
             limit = _next_limit(limit, rows)
 
@@ -163,11 +163,11 @@ class PostgresReader:
         after = behind.key if behind else 0
         rows = self._rows(pg_queries.LEFTOVERS_OF_ID, indexed(name), _BATCH)
         rows += self._rows(pg_queries.PAGES_OF_ID, indexed(name), after, _BATCH)
-        return [_page(row) for row in rows]
+        return [found_page(row) for row in rows]
 
     def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
         """Give the records without a message that came before the numbers *after* + 1 to *to*."""
-        return map(_page, self._rows(pg_queries.LEFTOVERS_BETWEEN, session, after, to))
+        return map(found_page, self._rows(pg_queries.LEFTOVERS_BETWEEN, session, after, to))
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
@@ -185,7 +185,7 @@ class PostgresReader:
         """Give what components keep for the session, by its name."""
         for (name,) in self._rows(pg_queries.STATE_NAMES, session):
             for row in self._rows(pg_queries.STATE, session, name):
-                yield _state_row(unescape(name), *row)
+                yield found_state(unescape(name), *row)
 
     def facts(self) -> StoreFacts:
         """Return version and size of the schema, and what of it is missing or cannot be used."""
@@ -219,18 +219,3 @@ def _message_row(row: tuple[int, int, int, str, object, bytes, object]) -> Messa
         return MessageRow(key, session, seq, unescape(name), None, str(error))
     whole = message.id if is_shortened(name) else unescape(name)
     return MessageRow(key, session, seq, whole, message)
-
-
-def _page(row: tuple[int, int, int, object, bytes, object]) -> Page:
-    session, place, seq, version, body, checksum = row
-    try:
-        return Page(session, place, seq, decode_page(version, body, checksum))
-    except DecodeError as error:
-        return Page(session, place, seq, (), str(error))
-
-
-def _state_row(name: str, version: object, body: bytes, checksum: object) -> StateRow:
-    try:
-        return StateRow(name, checked_state(version, body, checksum))
-    except DecodeError as error:
-        return StateRow(name, None, str(error))
