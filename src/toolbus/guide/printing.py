@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from toolbus.guide.layout import write_markdown
-from toolbus.guide.topics import GROUPS, TOPICS, Page, read_page
+from toolbus.guide.topics import GROUPS, TOPICS, GuidePage, read_page
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span
@@ -54,6 +54,6 @@ def print_pages(
     return 0
 
 
-def _write_record(output: Output, page: Page, *, whole: bool) -> None:
+def _write_record(output: Output, page: GuidePage, *, whole: bool) -> None:
     record = {"topic": page.name, "title": page.title, "summary": page.summary}
     output.write(json.dumps(record | ({"text": page.text} if whole else {})) + "\n")

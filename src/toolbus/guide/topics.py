@@ -22,7 +22,7 @@ TOPICS = tuple([name for _, names in GROUPS for name in names])
 _NEAR = 3
 
 
-class Page(NamedTuple):
+class GuidePage(NamedTuple):
     """A page: the *name* of its topic, and *text*, its Markdown, of which the others are parts.
 
     *summary* is the sentence below the title: what somebody can do who has read it.
@@ -34,13 +34,13 @@ class Page(NamedTuple):
     text: str
 
 
-def read_page(name: str) -> Page:
+def read_page(name: str) -> GuidePage:
     """Return the page of the topic *name*; for another name `UsageError`, with near topics."""
     if name not in TOPICS:
         raise UsageError(f"no topic {name!r}{_near_topics(name)}; see `toolbus guide`")
     text = files("toolbus.guide").joinpath(f"{name}.md").read_text("utf-8")
     title, summary, *_ = text.split("\n\n", 2)
-    return Page(name, title.removeprefix("# "), " ".join(summary.split()), text)
+    return GuidePage(name, title.removeprefix("# "), " ".join(summary.split()), text)
 
 
 def _near_topics(word: str) -> str:
