@@ -1418,7 +1418,7 @@ async def test_every_status_is_observed_once():
 
     arguments = [*[one for _, one in CASES.values()], {}, {"n": 1}]
     assert [one.status for one in outcomes] == [*CASES, "cancelled", "interrupted"]
-    assert {one.status for one in outcomes} == set(get_args(ToolStatus))
+    assert {one.status for one in outcomes} == set(get_args(ToolStatus)) - {"pending"}
     assert [one.response.tool_name for one in outcomes] == [*names.values(), "hang", "note"]
     assert [one.requested.arguments for one in outcomes] == arguments
     for one in outcomes:

@@ -37,6 +37,7 @@ from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage,
 from toolbus.models.answers import ask, with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
+from toolbus.tools.calls.approvals import Pending, decide_run
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from toolbus.agent.sessions import AgentSession
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
-    from toolbus.messages.records import JsonObject, Message
+    from toolbus.messages.records import Message
 
 V = TypeVar("V")
 Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
@@ -112,7 +113,10 @@ class AgentRun:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
-            denied = await self._config.approvals.refusal(context.asked, None, self._scope)
+            decision = await decide_run(self._config.approvals, self._bus, context)
+            if isinstance(decision, Pending):
+                return self._result("pending", decision.text, pending=(decision.question_id,))
+            denied = decision
         if denied is not None:
             return self._result("denied", denied.reason)
         await self._session.begin(self._scope, settle=True)
@@ -147,7 +151,7 @@ class AgentRun:
                 raise
             self._note(release_notes(self._scope, release, error.message_id))
             return self._result("denied", error.reason)
-        self._usage.update(_counts(message.usage))
+        self._usage.update({key: n for key, n in message.usage.items() if type(n) is int})
         has, has_call = session.transcript.has, session.transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
         self._note(answer_notes(self._scope, message, release))
@@ -275,7 +279,11 @@ class AgentRun:
         return self._result("error", f"{type(error).__name__}: {error}")
 
     def _result(
-        self, status: RunStatus, reason: str | None = None, output_json: str | None = None
+        self,
+        status: RunStatus,
+        reason: str | None = None,
+        output_json: str | None = None,
+        pending: tuple[str, ...] = (),
     ) -> RunResult[Any]:
         result = RunResult[Any](
             status=status,
@@ -285,9 +293,6 @@ class AgentRun:
             messages=self._session.transcript.messages[self._first :],
             reason=reason,
             output_json=output_json,
+            pending=pending,
         )
         return result if self._output is None else result.with_decoder(self._output.decode)
-
-
-def _counts(usage: JsonObject) -> dict[str, int]:
-    return {key: value for key, value in usage.items() if type(value) is int}

@@ -36,7 +36,7 @@ else:
 _ROLES = get_args(Message)
 _read_json = decoder(object)
 
-RunStatus = Literal["ok", "denied", "error", "cancelled", "max_turns"]
+RunStatus = Literal["ok", "denied", "error", "cancelled", "max_turns", "pending"]
 ToolStatus = Literal[
     "ok",
     "error",
@@ -47,6 +47,7 @@ ToolStatus = Literal[
     "timeout",
     "cancelled",
     "interrupted",
+    "pending",
 ]
 
 
@@ -87,7 +88,8 @@ class RunStart(Record, frozen=True, kw_only=True):
 class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=True):
     """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
 
-    *usage* sums the counts of all answers, *messages* are those that the run appended;
+    *usage* sums the counts of all answers, *messages* are those that the run appended; *pending*
+    are the ids of the questions on which a run of that status waits.
     *output_json* is the JSON of `output`, None if that is the text. Printed, it is its text, or how
     and why it ended otherwise; `raise_for_status` raises that.
     """
@@ -99,6 +101,7 @@ class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=Tru
     messages: tuple[Message, ...] = ()
     reason: str | None = None
     output_json: str | None = None
+    pending: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         freeze_objects(self, "usage")
@@ -226,8 +229,9 @@ class ToolCallFailure(Failure, frozen=True, kw_only=True):
 class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
 
-    *status* tells what happened to the tool, also when a fallback answered. *again* says that a
-    former process, which was killed, may have told of the call already.
+    *status* tells what happened to the tool, also when a fallback answered; "pending": a person
+    has not answered the questions of the ids *pending* yet. *again* says that a former process,
+    which was killed, may have told of the call already.
     """
 
     requested: ToolCall
@@ -237,6 +241,7 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 0
     duration_ns: int = 0
     again: bool = False
+    pending: tuple[str, ...] = ()
 
 
 class ToolCallPersist(Record, frozen=True, kw_only=True):

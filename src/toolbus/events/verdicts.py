@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import escape_surrogates, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NO_REASON = "refused without a reason"
 NO_PROMPT = "may this go on?"
@@ -36,10 +39,14 @@ class Deny(Struct, frozen=True):
 class Ask(Struct, frozen=True):
     """A guard's wish that a person decides about the final value; *prompt* is the question.
 
-    As with `Deny`, to make one never fails.
+    A guard that judges by rules names the *rule* that asks, and the *rules* in force by a digest:
+    an approval that waits does not outlive them. As with `Deny`, to
+    make one never fails.
     """
 
     prompt: str = NO_PROMPT
+    rule: str = ""
+    rules: str = ""
 
     def __post_init__(self) -> None:
         prompt: Any = self.prompt
@@ -47,6 +54,16 @@ class Ask(Struct, frozen=True):
         if not isinstance(prompt, str):
             words = words and f"{NO_PROMPT} ({words})"
         force_setattr(self, "prompt", words or NO_PROMPT)
+        for name in ("rule", "rules"):
+            force_setattr(self, name, in_words(getattr(self, name) or ""))
+
+    @classmethod
+    def merged(cls, asks: Sequence[Ask]) -> Ask:
+        """Return the one question that *asks* are: what each says stands on lines of its own."""
+        if len(asks) == 1:
+            return asks[0]
+        columns = zip(*((ask.prompt, ask.rule, ask.rules) for ask in asks), strict=True)
+        return cls(*["\n".join(column) for column in columns])
 
 
 def in_words(value: object) -> str:

@@ -108,7 +108,12 @@ class EventContext(Generic[V_co]):
         details = self._details or NO_DETAILS
         if self._assigned is not OVER or details.closed or not details.asks:
             return None
-        return Ask("\n".join(details.asks))
+        return Ask.merged([ask for _, ask in details.asks])
+
+    @property
+    def askers(self) -> tuple[str, ...]:
+        """The names of the guards that asked, in their order."""
+        return tuple([name for name, _ in (self._details or NO_DETAILS).asks])
 
     @property
     def rejected(self) -> Rejected | None:

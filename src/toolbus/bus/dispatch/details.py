@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from toolbus.bus.dispatch.windows import AnswerWindow
-from toolbus.events.catalogue import Deny, ToolSpec
+from toolbus.events.catalogue import Ask, Deny, ToolSpec
 
 if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerStatus
@@ -63,9 +63,9 @@ class Assigned:
 class Details(Struct, frozen=True):
     """What few dispatches have: a tool, a check, an answer, verdicts, steps.
 
-    *asks* are the questions of guards so far, *steps* those of the handlers before, *turn_steps*
-    those of the handler that has its turn: a list of its own, from the first step on; *notes* tell
-    what its parts did. A *window* is there in mid-answer.
+    *asks* are the questions so far and the names of their guards, *steps* those of the handlers
+    before, *turn_steps* those of the handler that has its turn: a list of its own, from the first
+    step on; *notes* tell what its parts did. A *window* is there in mid-answer.
     """
 
     tool: ToolSpec | None = None
@@ -73,7 +73,7 @@ class Details(Struct, frozen=True):
     signatures: Callable[[object, Any], ToolSpec | None] | None = None
     answer: Any = None
     denied: Deny | None = None
-    asks: tuple[str, ...] = ()
+    asks: tuple[tuple[str, Ask], ...] = ()
     rejected: Rejected | None = None
     steps: tuple[HandlerStep, ...] = ()
     turn_steps: list[HandlerStep] | None = None

@@ -87,7 +87,7 @@ class HandlerTurn(NamedTuple):
         *,
         denied: Deny | None = None,
         rejected: Rejected | None = None,
-        asks: tuple[str, ...] = (),
+        asks: tuple[tuple[str, Ask], ...] = (),
     ) -> EventContext[Any]:
         """Drop what the handler left but for its verdict; return the context of the next one."""
         details = self.details
@@ -201,7 +201,7 @@ class TransformResult:
             reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
             return self._denied(turn, Deny(reason, prompt))
         turn.note("asked", result.prompt)
-        return turn.drop(asks=() if self._dry_run else (result.prompt,))
+        return turn.drop(asks=() if self._dry_run else ((turn.binding.name, result),))
 
     def _reject(
         self, turn: HandlerTurn, rejected: Rejected, change: tuple[object, object] | None = None

@@ -1,4 +1,7 @@
-"""Approvals: what guards ask is put to a person, one question at a time."""
+"""Approvals: what guards ask is put to a person, one question at a time.
+
+The seam is `Approvals.decide`: who keeps questions in a store (`toolbus.approvals`) is one as well.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.bus.dispatch.callables import is_async, takes
 from toolbus.errors import DeadlineError, RegistrationError
@@ -17,12 +20,66 @@ from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import RunStart
+    from toolbus.store.protocol import Store
 
 Approver: TypeAlias = Callable[[Ask, ToolCall | None, Scope], bool | Deny | Awaitable[bool | Deny]]
 """Decides about a final call (None: about a run): True approves, everything else refuses."""
 
 logger = logging.getLogger("toolbus")
+
+
+class ApprovalRequest(NamedTuple):
+    """What is to be decided: the *call* as its tool would run, None for a run of *text*.
+
+    *guards* are the names of those that ask, *requested* is the call as the model wrote it;
+    *earlier* are set when the calls before it ask nobody any more; on *bus* a call passes
+    `MESSAGE_PERSIST_BEFORE` before it is stored. *continued* says that the call has begun already,
+    by a yes that was taken, and only goes on: a sub-agent that waited for a question of its own.
+    """
+
+    ask: Ask
+    call: ToolCall | None
+    scope: Scope
+    bus: EventBus
+    requested: ToolCall | None = None
+    guards: tuple[str, ...] = ()
+    earlier: Sequence[asyncio.Event] = ()
+    text: str = ""
+    continued: bool = False
+
+
+class Permit:
+    """A person's yes to one call; this one, of an approver that answers at once, is nothing more.
+
+    `take` is called once, right before the effect and after everything that might prevent it, and
+    `end` when the answer to the call was appended, whether the yes was taken or not. *question_id*
+    names the question that was answered, if one is kept.
+    """
+
+    question_id = ""
+
+    async def take(self) -> Deny | None:
+        """Use the yes up, in one atomic step; return why the call may not run after all."""
+        return None
+
+    async def end(self) -> None:
+        """Say that the call has ended; what was not taken is withdrawn."""
+
+
+class Pending(NamedTuple):
+    """The question *question_id* was not answered yet; *text* is what a model is told of it."""
+
+    question_id: str
+    text: str
+
+
+PERMIT = Permit()
+"""The yes of an approver that answers at once."""
 
 
 def _can_decide(approver: Any) -> bool:
@@ -50,22 +107,52 @@ class Approvals:
         """Return who decides for an agent below another one: its own approver, or that one's."""
         return self if self._approver is not None or above is None else above
 
-    async def refusal(
-        self, ask: Ask, call: ToolCall | None, scope: Scope, earlier: Sequence[asyncio.Event] = ()
-    ) -> Deny | None:
-        """Return None if *ask* is approved, else why not.
+    def for_host(self, store: Store) -> Approvals:
+        """Return these for a host that keeps its sessions in *store*."""
+        del store  # Nothing of an answer that is given at once is kept.
+        return self
 
-        Waits until *earlier* calls are past their own questions, so that a person gets the
+    @property
+    def store(self) -> Store | None:
+        """Where questions that wait are kept; None: nowhere, for each is answered at once."""
+        return None
+
+    async def repair(
+        self,
+        session_id: str,
+        open_calls: Collection[str],
+        is_answered: Callable[[str], bool],
+        continued: Collection[str] = (),
+    ) -> Mapping[str, str]:
+        """Say what is known of the questions of a session whose writer is a new one.
+
+        Return those of *open_calls*, which have no message yet, that never ran and may be called
+        again, each with the id of its question; "" stands for a run. A question whose yes was
+        taken is done if *is_answered* says so of its call, and its end is unknown otherwise; of
+        the calls in *continued* it stays as it is. What waits for a call that is answered is
+        withdrawn.
+        """
+        del session_id, open_calls, is_answered, continued
+        return {}
+
+    async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
+        """Withdraw what waits in a session: about *call_ids*, or else about anything."""
+
+    async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
+        """Return the yes to *asked*, why not, or that nobody has answered yet.
+
+        Waits until earlier calls are past their own questions, so that a person gets the
         questions in the order of the calls.
         """
+        ask, call, scope = asked.ask, asked.call, asked.scope
         if self._approver is None:
             return Deny("approval is needed, and there is nobody to ask", ask.prompt)
-        for passed in earlier:
+        for passed in asked.earlier:
             await passed.wait()
         async with self._lock.here():
             answer = await self._answer(partial(self._approver, ask, call, scope))
         if answer is True:
-            return None
+            return PERMIT
         return answer if isinstance(answer, Deny) else Deny("approval was refused", ask.prompt)
 
     async def _answer(self, question: Callable[[], Any]) -> Any:
@@ -80,3 +167,14 @@ class Approvals:
             return ending.value
         logger.error("the approver failed", exc_info=ending.error)
         return Deny("approval failed", f"{type(ending.error).__name__}: {ending.error}")
+
+
+async def decide_run(
+    approvals: Approvals, bus: EventBus, context: EventContext[RunStart]
+) -> Pending | Deny | None:
+    """Return why the run that *context* asks about does not begin; None: it does."""
+    ask = context.asked or Ask()
+    text, guards = context.value.text, context.askers
+    request = ApprovalRequest(ask, None, context.scope, bus, guards=guards, text=text)
+    decision = await approvals.decide(request)
+    return await decision.take() if isinstance(decision, Permit) else decision

@@ -14,6 +14,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
+from toolbus.tools.calls.approvals import PERMIT
 from toolbus.tools.calls.call_judging import CallJudging
 from toolbus.tools.calls.execution import execute
 from toolbus.tools.calls.filling import fill, fit_filled
@@ -105,6 +106,7 @@ class CallInProgress(CallJudging):
             attempts=self._attempts,
             duration_ns=duration,
             again=self._again,
+            pending=self._pending,
         )
 
     def _find(self) -> Signal:
@@ -117,7 +119,17 @@ class CallInProgress(CallJudging):
         return "unknown"
 
     def _validate(self) -> Signal | Awaitable[Signal]:
+        if self.permit is not PERMIT and not self._attempts:
+            return self._take()
         return self._fill() if self._fillers else self._fit(self.call)
+
+    async def _take(self) -> Signal:
+        """Make ready, and use up the approval: the last step before the tool runs."""
+        signal = await self._fill() if self._fillers else self._fit(self.call)
+        if signal == "valid" and (refusal := await self.permit.take()) is not None:
+            self._fail(refusal.reason, "denied")
+            return "denied"
+        return signal
 
     async def _fill(self) -> Signal:
         """Let fillers put in what the tool alone gets, and validate that."""

@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import HandlerError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
+from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest, Pending
 from toolbus.tools.calls.execution import failure
 from toolbus.tools.calls.filling import fillers_of
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
@@ -54,6 +55,9 @@ class CallJudging:
         self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
         self._ask = _NO_QUESTION
+        self._pending: tuple[str, ...] = ()
+        self._askers: tuple[str, ...] = ()
+        self.permit = PERMIT
         self._fillers: tuple[ArgumentsFiller, ...] = ()
         self._walker: asyncio.Task[Any] | None = None
         self._stopped = False
@@ -138,17 +142,35 @@ class CallJudging:
             self._fail(context.denied.reason, "denied")
             return "denied"
         if context.asked:
-            self._ask = context.asked
+            self._ask, self._askers = context.asked, context.askers
             return "asked"
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        scope, approvals = self._environment.scope, self._environment.approvals
-        refusal = await approvals.refusal(self._ask, self.call, scope, self._earlier)
-        if refusal is not None:
-            self._fail(refusal.reason, "denied")
-            return "denied"
-        return self._allowed()
+        environment = self._environment
+        asked = ApprovalRequest(
+            self._ask,
+            self.call,
+            environment.scope,
+            environment.bus,
+            requested=self.requested,
+            guards=self._askers,
+            earlier=self._earlier,
+        )
+        decision = await environment.approvals.decide(asked)
+        if isinstance(decision, Pending):
+            self._pending = (decision.question_id,)
+            self._fail(decision.text, "pending")
+            return "waits"
+        if not isinstance(decision, Deny):
+            self.permit = decision
+            # An answer in place of the tool's is all the effect that there is.
+            refusal = None if self._answer is None else await self.permit.take()
+            if refusal is None:
+                return self._allowed()
+            decision = refusal
+        self._fail(decision.reason, "denied")
+        return "denied"
 
     def _pass(self) -> None:
         if self._passed is not None:

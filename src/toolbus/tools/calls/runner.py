@@ -8,8 +8,6 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec.structs import replace
-
 from toolbus.bus.grace import Grace, current_grace
 from toolbus.events.catalogue import TOOL_CALL_AFTER, Scope
 from toolbus.messages.fields import with_sound
@@ -20,6 +18,7 @@ from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.call_judging import ASKED, PERMITTED
+from toolbus.tools.calls.ends import raise_first, read_by_model
 from toolbus.tools.calls.environment import CallEnvironment
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.admission import admit
@@ -57,6 +56,8 @@ class ToolRunner(CallEnvironment):
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
         reported: the ids of calls whose `TOOL_CALL_AFTER` was fired and whose message is not yet
             appended; who closes them later passes the same set.
+        leaves_pending: says that a call which waits for a person stays open, without a message,
+            until it is called again; else the message says so, and a later call is another one.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         deps: what the tools get as `ToolContext.deps`: any object, which goes nowhere else.
         progress: gets what tools tell of their progress.
@@ -76,6 +77,7 @@ class ToolRunner(CallEnvironment):
         sheltered: bool = False,
         reported: set[str] | None = None,
         deps: Any = NO_DEPS,
+        leaves_pending: bool = False,
         max_attempts: int = 3,
         progress: Progress = _log_progress,
         answered: Answered | None = None,
@@ -94,6 +96,7 @@ class ToolRunner(CallEnvironment):
         )
         self._append, self._sheltered = append or partial(admit, bus), sheltered
         self._ids, self._answered = ids, answered
+        self._leaves_pending = leaves_pending
         self._reported: set[str] = set() if reported is None else reported
         self._under_way: list[CallInProgress] = []
 
@@ -185,7 +188,7 @@ class ToolRunner(CallEnvironment):
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
         await call.walk()
         outcome, call_id = call.outcome, call.requested.id
-        if call_id in self._reported:
+        if call_id in self._reported or self._is_left(outcome):
             return outcome
         self._reported.add(call_id)
         try:
@@ -193,6 +196,9 @@ class ToolRunner(CallEnvironment):
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             call.error = call.error or error
         return outcome
+
+    def _is_left(self, outcome: ToolCallOutcome) -> bool:
+        return self._leaves_pending and outcome.status == "pending"
 
     async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         # A call that is alone needs no task of its own.
@@ -215,7 +221,7 @@ class ToolRunner(CallEnvironment):
             if any(isinstance(error, EXITS) for error in errors):
                 for other in under_way:
                     other.stop()
-        _raise_first(errors)
+        raise_first(errors)
         return tuple(outcomes)
 
     async def _end_of(
@@ -236,11 +242,14 @@ class ToolRunner(CallEnvironment):
 
     async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Append the message of *outcome*; return that with what the model reads."""
+        if self._is_left(outcome):
+            return outcome
         message = await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.discard(call.requested.id)
+        await call.permit.end()
         if self._answered is not None:
             self._answered(outcome, message)
-        read = _read_by_model(message, outcome.response)
+        read = read_by_model(message, outcome.response)
         return outcome if read is outcome.response else with_sound(outcome, response=read)
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
@@ -254,10 +263,11 @@ class ToolRunner(CallEnvironment):
             outcome = await shield_until_done(partial(self._complete, call), lambda _: call.stop())
         finally:
             self._reported.discard(requested.id)
+            await call.permit.end()
         if call.error is not None:
             raise call.error
         message = await admit(self.bus, self._message(outcome), self.scope, call.spec)
-        return _read_by_model(message, outcome.response)
+        return read_by_model(message, outcome.response)
 
     def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
         return ToolMessage(
@@ -266,22 +276,6 @@ class ToolRunner(CallEnvironment):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
-
-
-def _raise_first(errors: list[BaseException]) -> None:
-    """Raise the one of *errors* that its caller must get, and log the others."""
-    errors.sort(key=lambda error: isinstance(error, Exception))  # An exit before the others.
-    for other in errors[1:]:
-        logger.error("one more error of the same tool calls", exc_info=other)
-    if errors:
-        raise errors[0]
-
-
-def _read_by_model(message: Message, response: ToolResponse) -> ToolResponse:
-    """Return *response* as a handler may have replaced it: *message* holds what the model reads."""
-    if isinstance(message, ToolMessage) and message.tool_response is not None:
-        return message.tool_response
-    return replace(response.with_text(message.text), metadata=EMPTY)
 
 
 def _guarded(progress: Progress) -> Progress:

@@ -10,6 +10,7 @@
 | asking | allowed | permitted |
 | asking | answered | *answered* |
 | asking | denied | *denied* |
+| asking | waits | *pending* |
 | permitted | known | known |
 | permitted | unknown | *unknown_tool* |
 | known | valid | running |
@@ -26,7 +27,8 @@
 An end is the status of the outcome. Two more come from outside: cancellation may come in any state,
 and its end is *cancelled*; *interrupted* is the end of a call that a former process left without
 an answer. A handler that fails with the policy "raise" leaves a failed or overdue call settled,
-and any other *denied*.
+and any other *denied*. The end *pending* is none for a caller that goes on later: it leaves the
+call open, and the same call, requested again, attaches to its question.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ Signal = Literal[
     "asked",
     "answered",
     "denied",
+    "waits",
     "rejected",
     "known",
     "unknown",
@@ -63,7 +66,12 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
         "rejected": "invalid_arguments",
     },
     # A person has decided.
-    "asking": {"allowed": "permitted", "answered": "answered", "denied": "denied"},
+    "asking": {
+        "allowed": "permitted",
+        "answered": "answered",
+        "denied": "denied",
+        "waits": "pending",
+    },
     # The final name was looked up.
     "permitted": {"known": "known", "unknown": "unknown_tool"},
     # What the tool alone gets was filled in, and the arguments were validated.

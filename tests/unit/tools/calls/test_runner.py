@@ -28,7 +28,7 @@ from toolbus.events.catalogue import (
     TOOLS_PROVIDE,
 )
 from toolbus.tools.calls.advertised import AdvertisedTools, ArgumentsCheck
-from toolbus.tools.calls.approvals import Approvals
+from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest, Approvals
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.toolset import Toolset
 from toolbus.transcript.transcript import Transcript
@@ -202,10 +202,10 @@ async def test_approvals_can_be_shared():
     bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may it?"))
     scope = Scope(agent_id="main")
 
-    refusal = await approvals.refusal(Ask("may I?"), None, scope)
+    refusal = await approvals.decide(ApprovalRequest(Ask("may I?"), None, scope, EventBus()))
     await ToolRunner(bus, Toolset([count]), scope, approver=approvals).call("count")
 
-    assert refusal is None
+    assert refusal is PERMIT
     assert asked == [("may I?", None, "main"), ("may it?", "count", "main")]
 
 
@@ -218,7 +218,8 @@ async def test_a_refusal_keeps_the_question_for_operators():
 
     details = []
     for approver in (None, lambda *_: False, fail, forget):
-        refusal = await Approvals(approver, 0.01).refusal(Ask("may I?"), None, Scope())
+        asked = ApprovalRequest(Ask("may I?"), None, Scope(), EventBus())
+        refusal = await Approvals(approver, 0.01).decide(asked)
         details.append(refusal.detail)
 
     assert details == ["may I?", "may I?", "ValueError: no terminal", "timed out after 0.01 s"]

@@ -1,0 +1,1 @@
+"""Questions that wait: approvals bound to their call, which outlive a process."""
