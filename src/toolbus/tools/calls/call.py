@@ -47,8 +47,16 @@ class CallInProgress(CallJudging):
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
+        stays_open: bool = False,
     ) -> None:
-        super().__init__(requested, environment, advertised, passed=passed, earlier=earlier)
+        super().__init__(
+            requested,
+            environment,
+            advertised,
+            passed=passed,
+            earlier=earlier,
+            stays_open=stays_open,
+        )
         self.executed: ToolCall | None = None
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
