@@ -197,7 +197,7 @@ async def test_a_program_gets_one_document(command, path):
 
     code, found = report(command, path)
 
-    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 5)
+    assert (code, found["is_whole"], found["path"], found["version"]) == (1, False, str(path), 6)
     assert found["bytes"] == path.stat().st_size
     assert [one["id"] for one in found["sessions"]] == ["s"]
     assert len(found["problems"]) == 1
@@ -319,7 +319,7 @@ async def test_another_file_is_wrong_use(command, path):
         (".", "it is a directory"),
         ("text.db", "it is no store"),
         ("other.db", "it is another application's database"),
-        ("newer.db", "it has version 9, newer than 5; update toolbus"),
+        ("newer.db", "it has version 9, newer than 6; update toolbus"),
     ):
         done = command("check", folder / name)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

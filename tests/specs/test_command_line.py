@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import os
 import pkgutil
-import pty
 import re
 import signal
 import sqlite3
@@ -18,14 +17,15 @@ from pathlib import Path
 import pytest
 
 import toolbus
+from terminals import on_terminal
 from toolbus import UserMessage
 from toolbus.cli.command_line import main
 from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "copy", "demo", "doctor", "explain", "export", "forget", "hook", "hosts"),
-    *("login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
+    *("check", "copy", "demo", "doctor", "explain", "export", "forget", "guide", "hook"),
+    *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
     *("show", "trust", "wiring"),
 )
 COMPONENT = """
@@ -73,32 +73,6 @@ def one_line(done):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     return done.stderr.removesuffix("\n")
-
-
-def on_terminal(environment, folder, *arguments):
-    """Return the exit code of a command that runs on a terminal, and what it wrote there."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "toolbus", *arguments],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-    ) as child:
-        os.close(theirs)
-        written = b""
-        while piece := read(ours):
-            written += piece
-    os.close(ours)
-    return child.returncode, written.decode().replace("\r\n", "\n")
-
-
-def read(terminal):
-    """Return what stands on the other side; nothing at its end, which Linux tells by an error."""
-    try:
-        return os.read(terminal, 65_536)
-    except OSError:
-        return b""
 
 
 @pytest.fixture

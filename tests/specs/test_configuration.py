@@ -277,6 +277,27 @@ async def test_without_components_there_are_none(write):
     assert load("toolbus.toml") == ()
 
 
+async def test_questions_to_a_person_are_configured(write, mistake):
+    write("ours.toml", "[approvals]\nwait = 30\nexpires_after = 3600\nhost_asks = false")
+    write("plain.toml", "")
+
+    settings = read("ours.toml").approvals
+
+    assert (settings.wait, settings.expires_after, settings.host_asks) == (30.0, 3600.0, False)
+    nothing = read("plain.toml").approvals
+    assert (nothing.wait, nothing.expires_after, nothing.host_asks) == (None, None, None)
+    for key, value, told in (
+        ("wait", "-1", "expected 0 to 31,622,400 seconds, not -1"),
+        ("wait", "nan", "expected 0 to 31,622,400 seconds, not nan"),
+        ("wait", '"long"', "expected `float`, got `str`"),
+        ("expires_after", "0", "expected 1 to 31,622,400 seconds, not 0"),
+    ):
+        line, reason = mistake(f"[approvals]\n\n{key} = {value}")
+        assert (line, reason) == (3, f"key {key!r}: {told}")
+    assert mistake("[approvals]\nwate = 3") == (2, "unknown key 'wate'; did you mean 'wait'?")
+    assert mistake("approvals = 3") == (1, "'approvals' is no table; write [approvals]")
+
+
 async def test_what_code_prints_goes_aside(write, capsys):
     write(
         "policy.py", "print('one')\nclass Loud(AgentComponent):\n def __init__(self): print('two')"
@@ -565,7 +586,10 @@ async def test_an_unknown_key_names_the_nearest(mistake):
         2,
         "unknown key 'components'; did you mean 'component'?",
     )
-    assert mistake("colour = 1") == (1, "unknown key 'colour'; known: component, price, server")
+    assert mistake("colour = 1") == (
+        1,
+        "unknown key 'colour'; known: approvals, component, price, server",
+    )
     assert mistake('[[component]]\nuse = "x"\nprioritty = 3') == (
         3,
         "unknown key 'prioritty'; did you mean 'priority'?",
@@ -889,7 +913,7 @@ async def test_a_bad_configuration_ends_with_2(write, command):
     write("bad.toml", "x = 1")
     write("fails.toml", '[[component]]\nuse = "policy.py"')
     told = {
-        "bad.toml": "bad.toml:1: unknown key 'x'; known: component, price, server",
+        "bad.toml": "bad.toml:1: unknown key 'x'; known: approvals, component, price, server",
         "no.toml": "no.toml: there is no such file; write one, or name another",
         "fails.toml": "fails.toml cannot be installed: OSError: [Errno 5] no",
     }

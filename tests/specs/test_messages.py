@@ -670,6 +670,29 @@ def test_mapping_without_effect_returns_the_response(response):
     assert mapped is response
 
 
+def test_messages_map_their_texts():
+    image = ImagePart(data="aGk=", mime_type="image/png")
+    response = ToolResponse(content=[TextPart(text="s3cret")], structured={"s3cret": ["a s3cret"]})
+    asked = AssistantMessage(content="s3cret", tool_calls=(call({"key": "s3cret"}),))
+    holding = [
+        SystemMessage(content="s3cret"),
+        UserMessage(content="s3cret"),
+        UserMessage(content=(TextPart(text="s3cret"), image)),
+        asked,
+        ToolMessage(tool_call_id="c", tool_name="read", tool_response=response),
+        ToolMessage(tool_call_id="c", tool_name="read", content="s3cret"),
+    ]
+
+    mapped = [one.map_text(lambda text: text.replace("s3cret", "***")) for one in holding]
+
+    assert [one.text for one in mapped] == ["***"] * len(holding)
+    assert [one.id for one in mapped] == [one.id for one in holding]
+    assert mapped[4].tool_response.structured == {"***": ("a ***",)}
+    assert mapped[2].content[1] == image
+    assert mapped[3].tool_calls == asked.tool_calls
+    assert [one.map_text(str) is one for one in mapped] == [True] * len(mapped)
+
+
 def test_one_true_and_1_0_are_told_apart():
     calls = call({"n": 1}), call({"n": True}), call({"n": 1.0})
 

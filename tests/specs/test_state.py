@@ -516,14 +516,20 @@ def as_version_4(path):
         file.execute("PRAGMA user_version = 4")
 
 
-@pytest.mark.parametrize("name", ["store-0.1.0.db", "version-4.db"])
+def as_version_5(path):
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DROP INDEX states_by_name")
+        file.execute("PRAGMA user_version = 5")
+
+
+@pytest.mark.parametrize("name", ["store-0.1.0.db", "version-4.db", "version-5.db"])
 async def test_files_of_earlier_versions_are_upgraded(tmp_path, name, command):
     path, session = tmp_path / "here" / name, "plain"
     if "0.1.0" in name:
         shutil.copyfile(FIXTURES / name, path)
     else:
         await make_store(path, session=session)
-        as_version_4(path)
+        (as_version_4 if "4" in name else as_version_5)(path)
     before = path.read_bytes()
 
     async with SqliteStore(path, read_only=True) as store:

@@ -420,7 +420,7 @@ async def test_a_newer_file_is_refused(path):
 
     reason = refusal(path)
 
-    assert reason == "it has version 7, newer than 5; update toolbus"
+    assert reason == "it has version 7, newer than 6; update toolbus"
 
 
 async def test_a_damaged_file_is_refused(path, tmp_path):
@@ -615,7 +615,7 @@ async def test_an_older_file_is_brought_up_to_date(path):
         assert await store.read("s") == (user("1").message, user("2").message)
         assert await store.records("s") == (record("1"), record("2"))
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() == (5,)
+        assert other.execute("PRAGMA user_version").fetchone() == (6,)
         for table in ("messages", "ledger"):
             sums = other.execute(f"SELECT checksum IS NULL FROM {table} ORDER BY seq").fetchall()
             assert sums == [(1,), (0,)]

@@ -1,19 +1,16 @@
-import asyncio
 import importlib
 import io
 import json
 import re
 import shlex
 import sys
-import threading
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from tests.servers.fake_provider import FakeProvider
 
+from code_blocks import PageRun, provided, read_code_blocks
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, events
 from toolbus.cli import proxy
 from toolbus.config.configuration import load
@@ -25,7 +22,8 @@ from toolbus.testing.fakes import counting_ids
 
 ACME = Path(__file__).parents[1] / "distributions/acme-guards"
 README = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
-CODE = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PROGRAMS = [one for one in read_code_blocks("README.md", README) if one.kind == "python"]
+CODE = [program.text for program in PROGRAMS]
 BLOCKS = [block for block in CODE if "anthropic:NAME" not in block]
 
 # What the README shows of a real model; taken from there, if it has one.
@@ -48,30 +46,12 @@ print(agent.run_sync("delete /etc/passwd").text)
 )
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["first handler", "first adapter"])
-def test_a_code_block_prints_what_it_says(block: str, capsys):
-    names = {"__name__": "readme"}
+def test_code_blocks_print_what_they_show(tmp_path, monkeypatch):
+    page = PageRun(tmp_path, monkeypatch)
 
-    exec(compile(block, "README.md", "exec"), names)
-
-    said = re.findall(r"# (.+)$", block, re.MULTILINE)[-1]
-    assert capsys.readouterr().out.strip() == said
-
-
-@contextmanager
-def provided(answers):
-    """Run a provider of *answers* on a loop of its own, for code that has none."""
-    with asyncio.Runner() as runner:
-        server = FakeProvider(answers)
-        runner.run(server.__aenter__())
-        thread = threading.Thread(target=runner.get_loop().run_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            runner.get_loop().call_soon_threadsafe(runner.get_loop().stop)
-            thread.join()
-            runner.run(server.__aexit__())
+    for program in PROGRAMS:
+        if program.text in BLOCKS:
+            page.run(program)
 
 
 def test_a_real_model_works_in_ten_lines(capsys, monkeypatch):

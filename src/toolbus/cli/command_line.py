@@ -27,6 +27,7 @@ _COMMANDS = (
     "explain",
     "export",
     "forget",
+    "guide",
     "hook",
     "hosts",
     "login",
@@ -51,6 +52,7 @@ commands:
   explain   tell the life of a message or call, and who changed it
   export    write the sessions of a store as JSON Lines
   forget    delete the originals that a session kept, or old sessions
+  guide     tell how to do things, a page a topic
   hook      answer one event of a coding agent's hooks
   hosts     install hooks in coding agents, and take them out again
   login     log in at an MCP server at an address
@@ -67,6 +69,7 @@ commands:
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
+  toolbus guide                      how to do things, for a start
   toolbus wiring agent.py            the handlers of the agent in agent.py
   toolbus wiring                     those that your toolbus.toml names
   toolbus trust                      that of this project, too, as it is now

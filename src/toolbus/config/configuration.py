@@ -11,7 +11,7 @@ priority = 300                  # higher comes first; 100 if not given
 name = "policy"                 # if one thing is used twice
 enabled = false                 # then it is not even imported
 
-What it says of MCP servers and of prices is in `toolbus.config.servers` and `.prices`.
+The rest of it is in `toolbus.config.servers`, `.prices` and `.approvals`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
@@ -66,9 +67,9 @@ class Configured(NamedTuple):
 class Configuration(NamedTuple):
     """What *file* names, in the order in which it is to be installed, and what is *disabled*.
 
-    *servers* are those MCP servers that are enabled, *prices* those of models. If it was looked
-    for, the user's own comes first, and stands alone where the project's is not trusted: *refusal*
-    says why.
+    *servers* are those MCP servers that are enabled, *prices* those of models, *approvals* what
+    is said of questions to a person. If it was looked for, the user's own comes first, and stands
+    alone where the project's is not trusted: *refusal* says why.
     """
 
     file: Path
@@ -77,6 +78,7 @@ class Configuration(NamedTuple):
     refusal: str = ""
     servers: tuple[ServerEntry, ...] = ()
     prices: tuple[Price, ...] = ()
+    approvals: ApprovalSettings = ApprovalSettings()
 
     @property
     def components(self) -> tuple[AgentComponent, ...]:
@@ -191,9 +193,11 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
     disabled: list[Entry] = []
     servers: list[ServerEntry] = []
     prices: list[Price] = []
+    approvals = ApprovalSettings()
     for layer in layers:
         servers += read_servers(layer.document, servers)
         prices += read_prices(layer.document)
+        approvals = read_approvals(layer.document, approvals)
         entries = read_entries(layer.document)
         importing = layer.judged.importing() if layer.judged else nullcontext()
         making = making_of(layer.document, layer.digests)
@@ -208,6 +212,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         tuple(disabled),
         servers=tuple(servers),
         prices=tuple(prices),
+        approvals=approvals,
     )
 
 

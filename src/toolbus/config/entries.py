@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from toolbus.config.approvals import APPROVALS
 from toolbus.config.prices import PRICES
 from toolbus.config.servers import SERVERS
 from toolbus.settings.hints import hint, nearest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from toolbus.config.documents import Document
 
 TABLES = "component"
-_TABLES = (TABLES, SERVERS, PRICES)
+_TABLES = (TABLES, SERVERS, PRICES, APPROVALS)
 _KINDS: dict[str, Any] = {
     "use": str,
     "name": str,

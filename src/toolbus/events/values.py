@@ -230,8 +230,8 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
 
     *status* tells what happened to the tool, also when a fallback answered; "pending": a person
-    has not answered the question *question_id* yet. *again* says that a former process, which was
-    killed, may have told of the call already.
+    has not answered the questions of the ids *pending* yet. *again* says that a former process,
+    which was killed, may have told of the call already.
     """
 
     requested: ToolCall
@@ -241,7 +241,7 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 0
     duration_ns: int = 0
     again: bool = False
-    question_id: str = ""
+    pending: tuple[str, ...] = ()
 
 
 class ToolCallPersist(Record, frozen=True, kw_only=True):

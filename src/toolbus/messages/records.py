@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import force_setattr, replace
 
@@ -35,9 +35,12 @@ from toolbus.messages.reasoning import (
     freeze_reasoning,
     join_reasoning,
 )
+from toolbus.messages.text_walker import TextMapper, rewrite_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+M = TypeVar("M", bound="Message")
 
 __all__ = [
     "AssistantMessage",
@@ -92,6 +95,10 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
         """Return this message with *text* for its content."""
         return replace(self, content=text)
 
+    def map_text(self, change: Callable[[str], str]) -> SystemMessage:
+        """Return this message with *change* applied to its content."""
+        return _changed_content(self, change(self.content))
+
 
 class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user"):
     """What a person, or a program in a person's place, says."""
@@ -120,6 +127,15 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
     def with_text(self, text: str) -> UserMessage:
         """Return this message with *text* in place of all its content, pictures too."""
         return replace(self, content=text)
+
+    def map_text(self, change: Callable[[str], str]) -> UserMessage:
+        """Return this message with *change* applied to each text of its content.
+
+        Of parts those that `ToolResponse.map_text` reaches; the others stay.
+        """
+        if isinstance(self.content, str):
+            return _changed_content(self, change(self.content))
+        return _changed_content(self, rewrite_parts(self.content, TextMapper(change)))
 
 
 class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
@@ -165,6 +181,10 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
         """Return this message with *text* for its content; its calls and all else stay."""
         return replace(self, content=text)
 
+    def map_text(self, change: Callable[[str], str]) -> AssistantMessage:
+        """Return this message with *change* applied to its content; its calls and all else stay."""
+        return _changed_content(self, change(self.content))
+
 
 class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool"):
     """The answer to one tool call."""
@@ -200,6 +220,16 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
             return replace(self, content=text)
         return self.with_tool_response(self.tool_response.with_text(text))
 
+    def map_text(self, change: Callable[[str], str]) -> ToolMessage:
+        """Return this message with *change* applied to every text that the model could read.
+
+        As `ToolResponse.map_text` does, which see; without a response, to `content`.
+        """
+        if self.tool_response is None:
+            return _changed_content(self, change(self.content))
+        mapped = self.tool_response.map_text(change)
+        return self if mapped is self.tool_response else self.with_tool_response(mapped)
+
     def with_tool_response(self, response: ToolResponse) -> ToolMessage:
         """Return a new message that carries *response*; every other field is the same object."""
         if type(response) is not ToolResponse:
@@ -208,6 +238,11 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
         new: ToolMessage = copied(self)
         force_setattr(new, "tool_response", response)
         return new
+
+
+def _changed_content(message: M, content: object) -> M:
+    """Return *message* with *content*; if that is what it has, the same object."""
+    return message if content == message.content else replace(message, content=content)
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -194,6 +194,16 @@ class MemoryReader:
         for each in self._within(session):
             yield from [StateRow(name, body) for name, body in sorted(dict(each.states).items())]
 
+    def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
+        """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
+        rows = [
+            (name, each.key, each.id, body)
+            for each in self._all()
+            for name, body in dict(each.states).items()
+            if name.startswith(prefix)
+        ]
+        return iter([(session, StateRow(name, body)) for name, _, session, body in sorted(rows)])
+
     def facts(self) -> StoreFacts:
         """Return that there is nothing that could be wrong."""
         return StoreFacts(0)

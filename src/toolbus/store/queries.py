@@ -54,6 +54,10 @@ ORIGINALS_AFTER = """SELECT digest, CAST(body AS BLOB) FROM originals
 STATE_NAMES = "SELECT name FROM states WHERE session = ? ORDER BY name"
 STATE = """SELECT version, CAST(body AS BLOB), checksum FROM states
     WHERE session = ? AND name = ?"""
+STATES_FROM = """SELECT one.name, one.session, sessions.id,
+    one.version, CAST(one.body AS BLOB), one.checksum
+    FROM states AS one CROSS JOIN sessions ON sessions.key = one.session
+    WHERE (one.name, one.session) > (?, ?) ORDER BY one.name, one.session LIMIT ?"""
 PAGES_AFTER = f"""{_PAGE_COLUMNS} FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
     WHERE messages.session = ? AND messages.seq > ? ORDER BY messages.seq LIMIT ?"""
 LEFTOVERS_AFTER = f"""{_PAGE} WHERE page.key < 0 AND page.session = ? AND page.seq > ?

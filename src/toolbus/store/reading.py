@@ -205,6 +205,13 @@ class StoreReader(Protocol):
         """Give what components keep for the session, by its name."""
         ...
 
+    def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
+        """Give what is kept under names that begin with *prefix*, each with its session's id.
+
+        Of all sessions, by name in the order of code points, then the older session first.
+        """
+        ...
+
     def facts(self) -> StoreFacts:
         """Return what the store says of itself, having looked through its structure.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 APPLICATION_ID = int.from_bytes(b"tbus", "big")
 """What the header of every store file says, as `file` and other programs read it."""
 
-VERSION = 5
+VERSION = 6
 """The version of the tables, in the file's `user_version`."""
 
 WITHOUT_STATES = 4
@@ -64,6 +64,7 @@ _STATES = """TABLE states (
         checksum INTEGER,
         UNIQUE (session, name)
     )"""
+_STATES_BY_NAME = "states_by_name ON states (name, session)"
 
 # Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
 # old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
@@ -101,6 +102,7 @@ TABLES = (
     f"CREATE {_ORIGINALS}",
     f"CREATE {_WRITERS}",
     f"CREATE {_STATES}",
+    f"CREATE INDEX {_STATES_BY_NAME}",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
@@ -141,6 +143,7 @@ _UPGRADES = {
     ),
     3: (f"CREATE {_WRITERS}", "PRAGMA user_version = 4"),
     4: (f"CREATE {_STATES}", "PRAGMA user_version = 5"),
+    5: (f"CREATE INDEX {_STATES_BY_NAME}", "PRAGMA user_version = 6"),
 }
 
 _COMPATIBILITY_VIEWS = {
@@ -158,6 +161,7 @@ _COMPATIBILITY_VIEWS = {
     ),
     3: (),  # Who only reads does not ask who writes.
     4: (f"CREATE TEMP {_STATES}",),
+    5: (),  # What is looked for by its name alone is found by a scan.
 }
 
 

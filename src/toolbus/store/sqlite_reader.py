@@ -178,6 +178,17 @@ class SqliteReader:
             for row in self._rows(queries.STATE, session, name):
                 yield found_state(name, *row)
 
+    def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
+        """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
+        name, session, limit = prefix, -1, 4
+        while rows := self._rows(queries.STATES_FROM, name, session, limit):
+            for name, _, session_id, *state in rows:
+                if not name.startswith(prefix):
+                    return
+                yield session_id, found_state(name, *state)
+            name, session, *_ = rows[-1]
+            limit = _next_limit(limit, rows)
+
     def facts(self) -> StoreFacts:
         """Return version and size of the file, and what SQLite finds wrong with it."""
         with wrap_errors(self._where):
@@ -194,8 +205,7 @@ class SqliteReader:
         while rows := self._rows(statement, session, after, limit):
             yield from rows
             after = rows[-1][column]
-            mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)
-            limit = max(1, min(2 * limit, _BATCH, _BATCH_BYTES // max(1, mean_size)))
+            limit = _next_limit(limit, rows)
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         with wrap_errors(self._where):
@@ -212,6 +222,11 @@ def _mode(file: Path) -> Mode:
     if may_write(file) and may_write_beside(file) and not unfinished(file):
         return "rw"
     return reading_mode(file)
+
+
+def _next_limit(limit: int, rows: list[Any]) -> int:
+    mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)
+    return max(1, min(2 * limit, _BATCH, _BATCH_BYTES // max(1, mean_size)))
 
 
 def _session_row(row: tuple[int, str, int, int, int, int, int]) -> SessionRow:

@@ -27,8 +27,8 @@ def with_values(statement):
     text = parts[0]
     for part in parts[1:]:
         word = re.findall(r"\w+", text)[-1]
-        is_row = text.endswith(("(page.place, page.seq) > (", ", "))
-        text += ("1" if word in NUMBERS or is_row else "'m-1'") + part
+        is_row = text.endswith((") > (", ", "))
+        text += ("'1'" if word in NUMBERS or is_row else "'m-1'") + part
     return text
 
 

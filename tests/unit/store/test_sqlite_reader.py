@@ -86,6 +86,34 @@ async def test_nothing_is_found_by_a_scan(path, name):
     assert not [line for line in plan if line.startswith(("SCAN", "USE TEMP"))]
 
 
+async def test_states_are_found_by_their_names_before_there_was_an_index(path):
+    async with SqliteStore(path) as store:
+        for session in ("b", "a"):
+            await store.swap_state(session, "question:1", None, b"1")
+    with closing(sqlite3.connect(path)) as older:
+        older.execute("DROP INDEX states_by_name")
+        older.execute("PRAGMA user_version = 5")
+
+    with SqliteReader(path) as reader:
+        found = [(session, row.body) for session, row in reader.states_like("question:")]
+
+    assert found == [("b", b"1"), ("a", b"1")]
+
+
+async def test_a_damaged_state_is_given_with_its_damage(path):
+    async with SqliteStore(path) as store:
+        await store.swap_state("s", "question:1", None, b'"hello"')
+        await store.swap_state("s", "question:2", None, b'"hello"')
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE states SET body = '\"hullo\"' WHERE name = 'question:1'")
+
+    with SqliteReader(path) as reader:
+        found = [row for _, row in reader.states_like("question:")]
+
+    assert [row.body for row in found] == [None, b'"hello"']
+    assert "is damaged: its checksum" in found[0].damage
+
+
 @pytest.fixture
 def statements(monkeypatch):
     """Count the steps of SQLite's machine, which no other program can slow down."""

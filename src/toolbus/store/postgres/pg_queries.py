@@ -75,6 +75,11 @@ ORIGINALS_AFTER = """SELECT digest, body FROM toolbus.originals
 STATE_NAMES = "SELECT name FROM toolbus.states WHERE session = %s ORDER BY name"
 STATE = """SELECT version, body, checksum FROM toolbus.states
     WHERE session = %s AND name = %s"""
+STATES_FROM = """SELECT one.name, one.session, coalesce(sessions.long_id, sessions.id),
+    one.version, one.body, one.checksum
+    FROM (SELECT * FROM toolbus.states AS each WHERE (each.name, each.session) > (%s, %s)
+        ORDER BY each.name, each.session LIMIT %s) AS one
+    LEFT JOIN toolbus.sessions ON sessions.key = one.session ORDER BY one.name, one.session"""
 
 # What the store itself reads of the session of an id.
 MESSAGES = f"""SELECT seq, {_COLUMNS} FROM toolbus.messages WHERE session = {KEY_OF}

@@ -187,6 +187,18 @@ class PostgresReader:
             for row in self._rows(pg_queries.STATE, session, name):
                 yield found_state(unescape(name), *row)
 
+    def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
+        """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
+        last_name, session, limit = indexed(prefix), -1, 4
+        while rows := self._rows(pg_queries.STATES_FROM, last_name, session, limit):
+            for escaped, _, session_id, *state in rows:
+                if not (name := unescape(escaped)).startswith(prefix):
+                    return
+                if session_id is not None:
+                    yield unescape(session_id), found_state(name, *state)
+            last_name, session, *_ = rows[-1]
+            limit = _next_limit(limit, rows)
+
     def facts(self) -> StoreFacts:
         """Return version and size of the schema, and what of it is missing or cannot be used."""
         ((version, size),) = self._rows(pg_queries.FACTS)

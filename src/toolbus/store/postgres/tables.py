@@ -148,7 +148,9 @@ _VIEWS = (
         WHERE call.status IS NOT NULL""",
 )
 
-MIGRATIONS = (_TABLES, _VIEWS, (FUNCTION,))
+_STATES_BY_NAME = ("CREATE INDEX states_by_name ON toolbus.states (name, session)",)
+
+MIGRATIONS = (_TABLES, _VIEWS, (FUNCTION,), _STATES_BY_NAME)
 """What makes a schema of each version of the one before; the first one of nothing."""
 
 VERSION = len(MIGRATIONS)

@@ -228,6 +228,29 @@ class ReaderLaws:
         await store.close()
 
     @law
+    async def test_states_are_found_by_their_beginning(self, stores: StoreSubject) -> None:
+        """Of all sessions, by name, then the older session first; no wildcard is one."""
+        store = stores.open()
+        names = [f"q:{n:03}" for n in range(_MANY)]
+        for session in ("t", "s"):
+            await store.swap_state(session, "q:%", None, b'"wild"')
+            await store.swap_state(session, "q", None, b'"before"')
+            await store.swap_state(session, "r:1", None, b'"behind"')
+        await asyncio.gather(*[store.swap_state("s", name, None, b"1") for name in names])
+        await store.swap_state("t", names[7], None, b"%d" % 10**9)
+
+        with store.reader() as reader:
+            seen = [(session, state.name) for session, state in reader.states_like("q:")]
+            expected = [("t", "q:%"), ("s", "q:%"), *[("s", name) for name in names]]
+            expected.insert(2 + 7, ("t", names[7]))
+            expect(seen, expected, "the states whose names begin with q:")
+            bodies = [state.body for _, state in reader.states_like(names[7])]
+            expect(bodies, [b"1000000000", b"1"], "what is kept under one name")
+            expect([*reader.states_like("q:x")], [], "states of a name that nobody has")
+            expect(len([*reader.states_like("")]), 2 * 3 + _MANY + 1, "how many states there are")
+        await store.close()
+
+    @law
     async def test_a_reader_sees_what_is_written(self, stores: StoreSubject) -> None:
         """What was appended before it is asked, and that something was at all."""
         store = stores.open()

@@ -20,7 +20,7 @@ from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -38,7 +38,8 @@ class ApprovalRequest(NamedTuple):
 
     *guards* are the names of those that ask, *requested* is the call as the model wrote it;
     *earlier* are set when the calls before it ask nobody any more; on *bus* a call passes
-    `MESSAGE_PERSIST_BEFORE` before it is stored.
+    `MESSAGE_PERSIST_BEFORE` before it is stored. *continued* says that the call has begun already,
+    by a yes that was taken, and only goes on: a sub-agent that waited for a question of its own.
     """
 
     ask: Ask
@@ -49,14 +50,18 @@ class ApprovalRequest(NamedTuple):
     guards: tuple[str, ...] = ()
     earlier: Sequence[asyncio.Event] = ()
     text: str = ""
+    continued: bool = False
 
 
 class Permit:
     """A person's yes to one call; this one, of an approver that answers at once, is nothing more.
 
     `take` is called once, right before the effect and after everything that might prevent it, and
-    `end` when the answer to the call was appended, whether the yes was taken or not.
+    `end` when the answer to the call was appended, whether the yes was taken or not. *question_id*
+    names the question that was answered, if one is kept.
     """
+
+    question_id = ""
 
     async def take(self) -> Deny | None:
         """Use the yes up, in one atomic step; return why the call may not run after all."""
@@ -106,6 +111,32 @@ class Approvals:
         """Return these for a host that keeps its sessions in *store*."""
         del store  # Nothing of an answer that is given at once is kept.
         return self
+
+    @property
+    def store(self) -> Store | None:
+        """Where questions that wait are kept; None: nowhere, for each is answered at once."""
+        return None
+
+    async def repair(
+        self,
+        session_id: str,
+        open_calls: Collection[str],
+        is_answered: Callable[[str], bool],
+        continued: Collection[str] = (),
+    ) -> Mapping[str, str]:
+        """Say what is known of the questions of a session whose writer is a new one.
+
+        Return those of *open_calls*, which have no message yet, that never ran and may be called
+        again, each with the id of its question; "" stands for a run. A question whose yes was
+        taken is done if *is_answered* says so of its call, and its end is unknown otherwise; of
+        the calls in *continued* it stays as it is. What waits for a call that is answered is
+        withdrawn.
+        """
+        del session_id, open_calls, is_answered, continued
+        return {}
+
+    async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
+        """Withdraw what waits in a session: about *call_ids*, or else about anything."""
 
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet.

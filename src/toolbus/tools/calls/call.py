@@ -106,7 +106,7 @@ class CallInProgress(CallJudging):
             attempts=self._attempts,
             duration_ns=duration,
             again=self._again,
-            question_id=self._question_id,
+            pending=self._pending,
         )
 
     def _find(self) -> Signal:

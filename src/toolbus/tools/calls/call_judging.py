@@ -55,7 +55,7 @@ class CallJudging:
         self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
         self._ask = _NO_QUESTION
-        self._question_id = ""
+        self._pending: tuple[str, ...] = ()
         self._askers: tuple[str, ...] = ()
         self.permit = PERMIT
         self._fillers: tuple[ArgumentsFiller, ...] = ()
@@ -159,7 +159,7 @@ class CallJudging:
         )
         decision = await environment.approvals.decide(asked)
         if isinstance(decision, Pending):
-            self._question_id = decision.question_id
+            self._pending = (decision.question_id,)
             self._fail(decision.text, "pending")
             return "waits"
         if not isinstance(decision, Deny):

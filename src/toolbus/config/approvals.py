@@ -1,0 +1,62 @@
+"""What a configuration says of questions to a person: how long they wait, and who asks them.
+
+[approvals]
+wait = 30                # seconds that who asks waits by itself for the answer
+expires_after = 3600     # seconds in which a question can be answered; a day if not given
+host_asks = false        # a coding agent with a question of its own: keep ours instead
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolbus.settings.hints import hint
+from toolbus.settings.values import MisfitError, fit
+
+if TYPE_CHECKING:
+    from toolbus.config.documents import Document
+
+APPROVALS = "approvals"
+_KINDS: dict[str, Any] = {"wait": float, "expires_after": float, "host_asks": bool}
+_LEAST = {"wait": 0.0, "expires_after": 1.0}
+_LONGEST = 366 * 86_400.0
+
+
+class ApprovalSettings(Struct, frozen=True, kw_only=True):
+    """What is said in `[approvals]`; None where nothing is said."""
+
+    wait: float | None = None
+    expires_after: float | None = None
+    host_asks: bool | None = None
+
+
+def read_approvals(document: Document, before: ApprovalSettings) -> ApprovalSettings:
+    """Return what *document* says of approvals where *before*, of an earlier file, says nothing.
+
+    Raises `ConfigurationError`.
+    """
+    table = document.table.get(APPROVALS, {})
+    if not isinstance(table, dict):
+        raise document.error(f"{APPROVALS!r} is no table; write [{APPROVALS}]", APPROVALS)
+    values = {key: _value(document, key, value) for key, value in table.items()}
+    free = {key: value for key, value in values.items() if getattr(before, key) is None}
+    return replace(before, **free)
+
+
+def _value(document: Document, key: str, value: object) -> Any:
+    if key not in _KINDS:
+        raise document.error(f"unknown key {key!r}{hint(key, _KINDS)}", APPROVALS, key)
+    try:
+        fitted = fit(value, _KINDS[key], document.file.parent)
+    except MisfitError as error:
+        path = (APPROVALS, key, *error.path)
+        raise document.error(f"key {key!r}: {error.reason}", *path) from None
+    least = _LEAST.get(key)
+    if least is not None and not (isfinite(fitted) and least <= fitted <= _LONGEST):
+        reason = f"expected {least:g} to {_LONGEST:,.0f} seconds, not {value!r}"
+        raise document.error(f"key {key!r}: {reason}", APPROVALS, key)
+    return fitted

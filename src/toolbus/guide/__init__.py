@@ -1,0 +1,1 @@
+"""The guide: a page a topic, and how it is shown."""

@@ -1,0 +1,59 @@
+"""Printing the guide: its topics, a page, or all of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from toolbus.guide.layout import write_markdown
+from toolbus.guide.topics import GROUPS, TOPICS, GuidePage, read_page
+from toolbus.terminal.pager import paged
+from toolbus.terminal.screen import open_screen
+from toolbus.terminal.spans import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.terminal.output import Output
+
+
+def print_topics(output: Output, *, as_json: bool = False) -> int:
+    """Print the topics, each with what one can do afterwards; return the exit code."""
+    if as_json:
+        for name in TOPICS:
+            _write_record(output, read_page(name), whole=False)
+        return 0
+    screen = open_screen(output)
+    width = max(map(len, TOPICS))
+    for title, names in GROUPS:
+        screen.line(Span(title, "strong"))
+        rows = [(name.ljust(width), read_page(name).summary) for name in names]
+        screen.table(rows, indent=2)
+        screen.line()
+    screen.prose("`toolbus guide TOPIC` prints a page, `toolbus guide --all` all of them.")
+    return 0
+
+
+def print_pages(
+    output: Output, names: Sequence[str], *, as_json: bool = False, pager: bool = True
+) -> int:
+    """Print the pages of *names*: laid out on a terminal, elsewhere the Markdown itself.
+
+    Raises `UsageError` for a name that is no topic, before anything is printed.
+    """
+    pages = [read_page(name) for name in names]
+    if as_json:
+        for page in pages:
+            _write_record(output, page, whole=True)
+    elif output.is_terminal:
+        with paged(output, wanted=pager) as through:
+            screen = open_screen(through)
+            write_markdown(screen, "\n".join([page.text for page in pages]))
+    else:
+        output.write("\n".join([page.text for page in pages]))
+    return 0
+
+
+def _write_record(output: Output, page: GuidePage, *, whole: bool) -> None:
+    record = {"topic": page.name, "title": page.title, "summary": page.summary}
+    output.write(json.dumps(record | ({"text": page.text} if whole else {})) + "\n")

@@ -1,0 +1,134 @@
+"""The scenarios of `specs/guide.md`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import toolbus
+from code_blocks import PageRun, read_code_blocks
+from terminals import on_terminal
+from toolbus.cli.command_line import main
+
+FOLDER = Path(toolbus.__file__).parent / "guide"
+PAGES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
+BLOCKS = {name: read_code_blocks(f"{name}.md", text) for name, text in PAGES.items()}
+
+
+@pytest.fixture
+def guide(capsys):
+    """Return a function that gives the exit code of `toolbus guide`, and what it printed."""
+
+    def run(*words):
+        code = main(["guide", *words])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def topics(guide):
+    """Return the topics, as the command lists them."""
+    return [json.loads(line) for line in guide("--json")[1].splitlines()]
+
+
+def test_topics_come_with_what_they_teach(guide, topics):
+    code, listed, errors = guide()
+
+    assert (code, errors) == (0, "")
+    words = " ".join(listed.split())
+    assert [one["topic"] for one in topics] == re.findall(r"^  ([a-z-]+)  ", listed, re.MULTILINE)
+    for topic in topics:
+        assert f"{topic['topic']} " in words
+        assert topic["summary"].split()[0] in words
+
+
+def test_a_page_is_markdown_in_a_pipe(guide):
+    for name, text in PAGES.items():
+        assert guide(name) == (0, text, "")
+
+
+def test_a_terminal_gets_the_page_laid_out(environment, tmp_path):
+    environment |= {"NO_COLOR": "1", "PAGER": "cat"}
+
+    code, written = on_terminal(environment, tmp_path, "guide", "first-agent")
+
+    page = PAGES["first-agent"]
+    assert code == 0
+    assert re.findall(r"^```.*?^```$", written, re.MULTILINE | re.DOTALL) == re.findall(
+        r"^```.*?^```$", page, re.MULTILINE | re.DOTALL
+    )
+    prose = re.sub(r"^```.*?^```$", "", written, flags=re.MULTILINE | re.DOTALL)
+    assert max(map(len, prose.splitlines())) <= 80
+    assert max(map(len, page.splitlines())) > 80
+    assert "<!--" in page
+    assert "<!--" not in written
+
+
+def test_all_pages_come_at_once(guide, topics):
+    pages = [PAGES[one["topic"]] for one in topics]
+
+    assert guide("--all") == (0, "\n".join(pages), "")
+
+
+def test_a_wrong_topic_names_near_ones(guide, topics):
+    names = ", ".join([one["topic"] for one in topics])
+    for word, hint in (
+        ("frst-agent", "; did you mean 'first-agent'?"),
+        ("first", "; did you mean 'first-agent'?"),
+        ("scriptedmodel", "; the word stands in first-agent"),
+        ("xyzzyx", f"; there is {names}"),
+    ):
+        code, printed, error = guide(word)
+
+        assert (code, printed) == (2, "")
+        assert error.startswith(f"toolbus: no topic {word!r}{hint}")
+        assert error.endswith("; see `toolbus guide`\n")
+
+
+def test_programs_read_the_guide_as_json(guide, topics):
+    for topic in topics:
+        (line,) = guide(topic["topic"], "--json")[1].splitlines()
+
+        text = PAGES[topic["topic"]]
+        assert json.loads(line) == topic | {"text": text}
+        assert text.startswith(f"# {topic['title']}\n\n{topic['summary'].split()[0]}")
+
+
+def test_each_page_is_a_topic(topics):
+    assert sorted(one["topic"] for one in topics) == sorted(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_begins_with_its_use(name):
+    title, summary, _ = PAGES[name].split("\n\n", 2)
+
+    assert re.fullmatch(r"# \S.*", title)
+    assert re.fullmatch(r"[A-Z`][^\n.]*(\n[^\n]+)?[.]", summary)
+    lines = PAGES[name].splitlines()
+    assert name == "changelog" or len(lines) <= 150
+    assert max([len(line) for line in lines if not line.startswith(("|", "<!--"))]) <= 120
+
+
+def test_links_lead_to_topics():
+    for name, text in PAGES.items():
+        assert set(re.findall(r"`toolbus guide ([a-z-]+)", text)) <= set(PAGES), name
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_block_does_what_it_shows(name, tmp_path, monkeypatch):
+    page = PageRun(tmp_path, monkeypatch)
+
+    for block in BLOCKS[name]:
+        page.run(block)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PAGES)
+def test_a_slow_block_does_too(name, tmp_path, monkeypatch):
+    page = PageRun(tmp_path, monkeypatch)
+
+    for block in BLOCKS[name]:
+        page.run(block, full=True)
