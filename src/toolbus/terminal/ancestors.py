@@ -62,14 +62,14 @@ def read_ps(text: str) -> Mapping[int, Process]:
 
     Words with blanks in them come apart; variables stand behind the words, and among them.
     """
-    found = {}
+    processes = {}
     for line in text.splitlines():
         pid, parent, *words = (*line.split(), "", "")
         if pid.isdecimal() and parent.isdecimal():
-            found[int(pid)] = Process(
+            processes[int(pid)] = Process(
                 int(pid), int(parent), tuple(words[:-2]), (), tuple(words[:-2])
             )
-    return found
+    return processes
 
 
 def _run_ps() -> str:
