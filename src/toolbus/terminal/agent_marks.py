@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from toolbus.terminal.ancestors import Process
+    from toolbus.terminal.ancestors import ListedProcess
 
 JUDGED = "TOOLBUS_JUDGED"
 """The variable that our own tools, servers and hooks give to what they run."""
@@ -59,7 +59,7 @@ def marked_variable(environ: Mapping[str, str]) -> str | None:
     return next((name for name in VARIABLES if environ.get(name)), None)
 
 
-def agent_of(process: Process) -> str | None:
+def agent_of(process: ListedProcess) -> str | None:
     """Return what *process* is, in words, if an agent runs in it or above it; else None."""
     variables = dict(text.split("=", 1) for text in process.variables if "=" in text)
     if JUDGED_SHELL in process.words:
@@ -75,7 +75,7 @@ def agent_of(process: Process) -> str | None:
     return None
 
 
-def _program_names(process: Process) -> Iterator[str]:
+def _program_names(process: ListedProcess) -> Iterator[str]:
     """Yield what *process* may be called by: its program, and the script that an interpreter runs.
 
     A program may write its title over its words (claude does), blanks and all.
@@ -94,7 +94,7 @@ def _program_names(process: Process) -> Iterator[str]:
         yield "docker-mcp"
 
 
-def _judging_command(process: Process) -> str | None:
+def _judging_command(process: ListedProcess) -> str | None:
     """Return which command of ours that judges calls *process* runs."""
     words = process.words
     for index, (before, word) in enumerate(pairwise(("", *words))):

@@ -29,7 +29,7 @@ class AncestorsError(Exception):
     """The system does not show which processes there are; its text says so."""
 
 
-class Process(NamedTuple):
+class ListedProcess(NamedTuple):
     """A process: its *words* are those of its command, *names* further names of its program.
 
     *variables* are those of its environment when it was started, ``NAME=value`` each, as far as
@@ -43,7 +43,7 @@ class Process(NamedTuple):
     variables: tuple[str, ...] = ()
 
 
-def ancestors() -> Iterator[Process]:
+def ancestors() -> Iterator[ListedProcess]:
     """Yield the processes above this one, the nearest first; raises `AncestorsError`."""
     table = None if (_PROC / "self/stat").exists() else read_ps(_run_ps())
     pid, seen = os.getppid(), {os.getpid(), 0}
@@ -57,7 +57,7 @@ def ancestors() -> Iterator[Process]:
         pid = process.parent
 
 
-def read_ps(text: str) -> Mapping[int, Process]:
+def read_ps(text: str) -> Mapping[int, ListedProcess]:
     """Return the processes that *text* lists: lines of a number, the parent's and the words.
 
     Words with blanks in them come apart; variables stand behind the words, and among them.
@@ -66,7 +66,7 @@ def read_ps(text: str) -> Mapping[int, Process]:
     for line in text.splitlines():
         pid, parent, *words = (*line.split(), "", "")
         if pid.isdecimal() and parent.isdecimal():
-            processes[int(pid)] = Process(
+            processes[int(pid)] = ListedProcess(
                 int(pid), int(parent), tuple(words[:-2]), (), tuple(words[:-2])
             )
     return processes
@@ -83,7 +83,7 @@ def _run_ps() -> str:
     return ended.stdout.decode(errors="replace")
 
 
-def _read_process(pid: int) -> Process | None:
+def _read_process(pid: int) -> ListedProcess | None:
     folder = _PROC / str(pid)
     stat = _read(folder / "stat")
     # The name, in parentheses, may hold any characters.
@@ -97,7 +97,7 @@ def _read_process(pid: int) -> Process | None:
         tuple(_read(folder / file).removesuffix("\0").split("\0"))
         for file in ("cmdline", "environ")
     )
-    return Process(pid, int(behind[_PARENT]), words, tuple(names), variables)
+    return ListedProcess(pid, int(behind[_PARENT]), words, tuple(names), variables)
 
 
 def _read(file: Path) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from toolbus.hosts.host_files import HOSTS
 from toolbus.terminal.agent_marks import JUDGED_SHELL, PROGRAMS, agent_of, marked_variable
-from toolbus.terminal.ancestors import Process, ancestors, read_ps
+from toolbus.terminal.ancestors import ListedProcess, ancestors, read_ps
 
 
 def test_every_host_is_known():
@@ -38,13 +38,13 @@ def test_every_host_is_known():
     ],
 )
 def test_a_program_is_told_by_its_names(words, names, agent):
-    found = agent_of(Process(1, 0, words, names))
+    found = agent_of(ListedProcess(1, 0, words, names))
 
     assert found == agent or (agent is not None and found is not None and agent in found)
 
 
 def test_a_variable_of_an_ancestor_tells():
-    process = Process(1, 0, ("sh",), (), ("HOME=/", "CLAUDECODE=1", "no pair"))
+    process = ListedProcess(1, 0, ("sh",), (), ("HOME=/", "CLAUDECODE=1", "no pair"))
 
     assert agent_of(process) == "a process with CLAUDECODE in its environment"
     assert agent_of(process._replace(variables=("CLAUDECODE=",))) is None
