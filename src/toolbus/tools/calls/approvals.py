@@ -57,8 +57,11 @@ class Permit:
     """A person's yes to one call; this one, of an approver that answers at once, is nothing more.
 
     `take` is called once, right before the effect and after everything that might prevent it, and
-    `end` when the answer to the call was appended, whether the yes was taken or not.
+    `end` when the answer to the call was appended, whether the yes was taken or not. *question_id*
+    names the question that was answered, if one is kept.
     """
+
+    question_id = ""
 
     async def take(self) -> Deny | None:
         """Use the yes up, in one atomic step; return why the call may not run after all."""
