@@ -36,7 +36,7 @@ class CallJudging:
     *passed* is set once it asks nobody any more, *earlier* are those of the calls before it; one
     that *stays_open* has no answer while it is pending;
     *error* is what a handler with the policy "raise" raised, for the caller to raise when every
-    call has its answer.
+    call has its answer. *continued* says that it began before, and goes on.
     """
 
     def __init__(
@@ -48,12 +48,13 @@ class CallJudging:
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
         stays_open: bool = False,
+        continued: bool = False,
     ) -> None:
         self.requested = self.call = requested
         self.error: BaseException | None = None
         self._environment, self._advertised = environment, advertised
         self._passed, self._earlier = passed, earlier
-        self._stays_open = stays_open
+        self._stays_open, self._continued = stays_open, continued
         self._state: State | ToolStatus = "requested"
         self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
@@ -155,7 +156,10 @@ class CallJudging:
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        environment = self._environment
+        environment, advertised = self._environment, self._advertised
+        if advertised and self._answer is None and self.call.name not in advertised.specs:
+            # Nobody is asked about a tool that the model was not told of: it will not be found.
+            return self._allowed()
         asked = ApprovalRequest(
             self._ask,
             self.call,
@@ -165,6 +169,7 @@ class CallJudging:
             guards=self._askers,
             earlier=self._earlier,
             stays_open=self._stays_open,
+            continued=self._continued,
         )
         decision = await environment.approvals.decide(asked)
         if isinstance(decision, Pending):
