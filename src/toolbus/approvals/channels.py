@@ -34,7 +34,7 @@ class Notices:
     def send(self, question: Question) -> None:
         """Begin to tell all channels of *question*."""
         for channel in self._channels:
-            task = asyncio.create_task(_tell(channel, question))
+            task = asyncio.create_task(_notify(channel, question))
             self._tasks.setdefault(question.id, set()).add(task)
             task.add_done_callback(lambda task: self._forget(question.id, task))
 
@@ -50,7 +50,7 @@ class Notices:
             self._tasks.pop(question_id, None)
 
 
-async def _tell(channel: Notifier, question: Question) -> None:
+async def _notify(channel: Notifier, question: Question) -> None:
     try:
         await channel.notify(question)
     except Exception:

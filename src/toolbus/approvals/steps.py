@@ -127,8 +127,9 @@ async def answer(
             reason=reason,
         )
         if answered is not None:
-            given = grant if approve else None
-            made = await make_grant(store, answered, given, clock()) if given else None
+            if grant is None or not approve:
+                return AnswerResult("accepted", question_id, answered)
+            made = await make_grant(store, answered, grant, clock())
             return AnswerResult("accepted", question_id, answered, made)
         question = await read_question(store, question.session_id, question_id)
     return AnswerResult("unknown_question", question_id)
