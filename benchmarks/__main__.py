@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import environment, report, targets
+from benchmarks import environment, report, targets, verdicts
+from benchmarks.approvals import REQUIREMENTS as APPROVALS
 from benchmarks.environment import ROOT, Environment, say
 from benchmarks.peers import PEERS
 from benchmarks.redaction import REQUIREMENTS
@@ -41,8 +42,12 @@ FILES = (
     "store_calls",
     "streaming",
     "hooks",
+    "approvals",
 )
 """The files `bench_*.py`, in the order of their tables."""
+
+UNTIMED = {"approvals"}
+"""Files whose tables hold no times, so that one process is enough."""
 
 
 def main() -> int:
@@ -54,13 +59,13 @@ def main() -> int:
     if options.once or options.no_peers:
         where = environment.here()
     else:
-        wanted = (*[one.requirement for one in PEERS if one.requirement], *REQUIREMENTS)
-        where = environment.prepare(wanted, anew=options.anew)
-    processes = 1 if options.once else options.processes
+        peers = [one.requirement for one in PEERS if one.requirement]
+        where = environment.prepare((*peers, *REQUIREMENTS, *APPROVALS), anew=options.anew)
     tables: list[dict[str, Any]] = []
     versions: dict[str, str] = {}
     for file in files:
         runs = []
+        processes = 1 if options.once or file in UNTIMED else options.processes
         for number in range(processes):
             say(f"{file}: process {number + 1} of {processes}")
             runs.append(_fresh(where, file, once=options.once))
@@ -69,7 +74,7 @@ def main() -> int:
     result = {
         "machine": report.machine(),
         "versions": versions,
-        "processes": processes,
+        "processes": 1 if options.once else options.processes,
         "absent": where.absent,
         "tables": tables,
         "targets": [] if options.once else targets.judge(tables),
@@ -125,7 +130,8 @@ def _show(result: dict[str, Any], options: argparse.Namespace) -> None:
         return
     report.print_machine(result["machine"], result["versions"], result["absent"])
     for table in result["tables"]:
-        report.print_table(table)
+        show = verdicts.print_verdicts if table["unit"] == "verdict" else report.print_table
+        show(table)
     report.print_verdicts(result["targets"])
 
 

@@ -62,6 +62,14 @@ class Figure(NamedTuple):
     value: float | None
 
 
+class Note(NamedTuple):
+    """What was observed in a cell, beside its figure."""
+
+    row: str
+    contender: str
+    text: str
+
+
 Bench = Callable[["Rig"], None]
 Build = Callable[[], Contender]
 
@@ -84,6 +92,7 @@ class Rig:
         self.figures: list[Figure] = []
         self.lacks: dict[str, str] = {}
         self.absent: dict[str, str] = {}
+        self.notes: list[Note] = []
         self._loop = asyncio.new_event_loop()
 
     def close(self) -> None:
@@ -98,6 +107,10 @@ class Rig:
     def put(self, row: str, contender: str, value: float | None) -> None:
         """Enter a figure that is no race: a count, a size."""
         self.figures.append(Figure(row, contender, value))
+
+    def note(self, row: str, contender: str, text: str) -> None:
+        """Say what was observed in a cell."""
+        self.notes.append(Note(row, contender, text))
 
     def race(self, row: str, builds: Iterable[tuple[str, Build]], *, rounds: int = ROUNDS) -> None:
         """Time contenders in turns; enter the least nanoseconds of one statement of each."""

@@ -9,6 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.approvals import REQUIREMENTS as APPROVALS
 from benchmarks.harness import Rig
 from benchmarks.peers import PEERS
 from benchmarks.redaction import REQUIREMENTS
@@ -37,7 +38,8 @@ def fill(file: str, *, once: bool) -> dict[str, Any]:
         spec = bench.spec._asdict()
         figures = [figure._asdict() for figure in rig.figures]
         claim = (bench.__doc__ or "").strip()
-        facts = {"lacks": rig.lacks, "absent": rig.absent, "figures": figures}
+        notes = [note._asdict() for note in rig.notes]
+        facts = {"lacks": rig.lacks, "absent": rig.absent, "figures": figures, "notes": notes}
         tables.append({"name": name, "claim": claim, **spec, **facts})
     return {"tables": tables, "versions": versions()}
 
@@ -46,7 +48,7 @@ def versions() -> dict[str, str]:
     """Return the versions of toolbus, of what it stands on and of the peers that are here."""
     found = {"sqlite": sqlite3.sqlite_version, "toolbus": "from its sources"}
     peers = [peer.requirement for peer in PEERS if peer.requirement]
-    for name in ("toolbus", "msgspec", *peers, *REQUIREMENTS):
+    for name in ("toolbus", "msgspec", *peers, *REQUIREMENTS, *APPROVALS):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.request_table import Send
 
-_ELICIT = "elicitation/create"
+ELICIT = "elicitation/create"
 
 _MAX_SHOWN = 2_000
 """How many characters of a call's arguments a person gets to read."""
@@ -88,9 +88,9 @@ class PendingRequests:
         See MCP 2025-11-25, client/elicitation, "Form Mode".
         """
         request_id = f"toolbus-{new_id()}"
-        line = write_frame(id=request_id, method=_ELICIT, params=_question(ask, call))
+        line = write_frame(id=request_id, method=ELICIT, params=_question(ask, call))
         async with self._one_question.here():
-            return _verdict(await self._ask(self.elicited, request_id, _ELICIT, line, to_client))
+            return _verdict(await self._ask(self.elicited, request_id, ELICIT, line, to_client))
 
     async def _ask(
         self, table: RequestTable, request_id: Any, method: str, line: bytes, send: Send

@@ -29,6 +29,8 @@ ERROR = "error"
 """Stands for the method of what a server says in the place of a result."""
 VERSION = "io.modelcontextprotocol/protocolVersion"
 """Where each request of the stateless revision, 2026-07-28, names its revision: in its `_meta`."""
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+"""Where each request of that revision says what its client can do: in its `_meta` as well."""
 HEADER_MISMATCH = -32020
 """The code of the error that says that headers and body of a request differ."""
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})

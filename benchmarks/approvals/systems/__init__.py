@@ -1,0 +1,1 @@
+"""One file for each system that asks a person, with a class `System`."""
