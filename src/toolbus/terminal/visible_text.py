@@ -78,7 +78,7 @@ def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
             for index, char in enumerate(text)
         ]
     )
-    chars = dict.fromkeys([text[index] for index in sorted(alike)])
+    chars = dict.fromkeys([text[index] for index in sorted(alike - hidden)])
     named = [f"{_escape(char)} is {name(char)}" for char in [*chars][:_NAMED]]
     rest = [f"and {len(chars) - _NAMED:,} more like these"] if len(chars) > _NAMED else []
     return VisibleText(shown, (ESCAPED, *named, *rest))
