@@ -112,24 +112,17 @@ async def answer(
         if session_id is None
         else await read_question(store, session_id, question_id)
     )
+    fields = {"answered_by": by, "answered_from": channel, "reason": reason}
+    signal: QuestionSignal = "approve" if approve else "deny"
     while question is not None:
-        status = await _refusal(store, question, digest, clock())
-        if status is not None:
+        now = clock()
+        if (status := await _refusal(store, question, digest, now)) is not None:
             current = await read_question(store, question.session_id, question_id)
             return AnswerResult(status, question_id, current)
-        answered = await take_step(
-            store,
-            question,
-            "approve" if approve else "deny",
-            answered_by=by,
-            answered_from=channel,
-            answered_ns=clock(),
-            reason=reason,
-        )
+        answered = await take_step(store, question, signal, answered_ns=now, **fields)
         if answered is not None:
-            if grant is None or not approve:
-                return AnswerResult("accepted", question_id, answered)
-            made = await make_grant(store, answered, grant, clock())
+            span = grant if approve else None
+            made = None if span is None else await make_grant(store, answered, span, now)
             return AnswerResult("accepted", question_id, answered, made)
         question = await read_question(store, question.session_id, question_id)
     return AnswerResult("unknown_question", question_id)
