@@ -4,6 +4,7 @@ Above a block, a comment of the page's source may say how it is tested:
 `<!-- not run: REASON -->` it is only read, `<!-- full: REASON -->` it runs in the full suite,
 `<!-- exit code: N -->` its last command ends so, `<!-- fake provider: ANSWERS -->` a provider on
 this machine gives these answers, a JSON list of what `tests/servers/wire_shapes.py` describes.
+A policy's comments may say what becomes of calls: see `tried_calls`.
 A block whose first line is `# NAME.EXT` is the file of that name, beside which later ones run.
 """
 
@@ -29,6 +30,7 @@ from tests.servers.fake_provider import FakeProvider
 import toolbus
 from toolbus.cli.command_line import main
 from toolbus.config.configuration import load
+from tried_calls import judge, read_calls
 
 KINDS = {"python", "toml", "json", "sh", "console", "text"}
 NOTES = {"not run", "full", "exit code", "fake provider"}
@@ -163,7 +165,6 @@ class PageRun:
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(self.folder)
         monkeypatch.syspath_prepend(self.folder)
-        monkeypatch.setattr(sys, "modules", sys.modules.copy())
 
     def run(self, block: CodeBlock, *, full: bool = False) -> None:
         """Do with *block* what its kind asks for; raise `AssertionError` if it is not true."""
@@ -174,9 +175,19 @@ class PageRun:
         for line in read_commands(block):
             check_words(block, line)
         answers = json.loads(block.notes.get("fake provider", "null"))
-        with self._provider(answers) if answers else nullcontext():
+        with self._provider(answers) if answers else nullcontext(), self._own_modules():
             idle = "not run" in block.notes or ("full" in block.notes and not full)
             self._check(block) if idle else self._run(block)
+
+    @contextmanager
+    def _own_modules(self) -> Iterator[None]:
+        """Forget afterwards what was imported from the folder: another page has other files."""
+        try:
+            yield
+        finally:
+            for name, module in list(sys.modules.items()):
+                if str(getattr(module, "__file__", None) or "").startswith(f"{self.folder}/"):
+                    del sys.modules[name]
 
     @contextmanager
     def _provider(self, answers) -> Iterator[None]:
@@ -231,6 +242,13 @@ class PageRun:
         elif "rule" in tables:
             code, printed = self._run_line(f"toolbus policy check {path.name}")
             assert code == 0, f"{block}: {printed}"
+            self._try_calls(block, path)
+
+    def _try_calls(self, block: CodeBlock, policy: Path) -> None:
+        calls = read_calls(block.text)
+        verdicts = asyncio.run(judge(policy, calls))
+        for (verdict, name, arguments, _), judged in zip(calls, verdicts, strict=True):
+            assert verdict == judged, f"{block}: {name} {arguments}: {judged}, not {verdict}"
 
     def _run_commands(self, block: CodeBlock) -> None:
         outputs = re.split(r"^\$ .+\n(?:> .+\n)*", block.text, flags=re.MULTILINE)[1:]

@@ -99,11 +99,12 @@ def test_a_broken_file_is_told_with_its_line(run):
     assert run("check", "absent.toml")[0] == 2
 
 
-def test_rules_that_never_decide_are_told(run):
-    def rule(name, verdict, **conditions):
-        lines = [f"{key} = {json.dumps(value)}" for key, value in conditions.items()]
-        return "\n".join(["[[rule]]", f'name = "{name}"', f'verdict = "{verdict}"', *lines, ""])
+def rule(name, verdict, **conditions):
+    lines = [f"{key} = {json.dumps(value)}" for key, value in conditions.items()]
+    return "\n".join(["[[rule]]", f'name = "{name}"', f'verdict = "{verdict}"', *lines, ""])
 
+
+def test_rules_that_never_decide_are_told(run):
     written(
         rule("a", "deny", tools=["rm_*", "drop"])
         + rule("opposite", "allow", tools=["rm_*", "drop"])
@@ -120,6 +121,25 @@ def test_rules_that_never_decide_are_told(run):
     start = "9: warning: rule 'covered' never decides: 'a' (line 1)"
     assert covered == f"{start} speaks of all that it does, and deny beats ask"
     assert again == "13: warning: rule 'again' adds nothing to 'a' (line 1)"
+
+
+def test_a_limited_rule_hides_no_other(run):
+    limited = rule("limited", "deny", tools="pay", only_after="paid", repeats=3)
+    call = '[[call]]\nname = "paid"\ntools = "pay"\n'
+    written(
+        call
+        + limited
+        + rule("large", "ask", tools="pay", arguments={}).replace("{}", "{ amount = { min = 9 } }")
+        + rule("allowed", "allow", tools="pay", repeats=3)
+        + rule("loops", "deny", repeats=2)
+    )
+    sound = run("check", "policy.toml")
+    written(call + limited + limited.replace("limited", "again"))
+    twice = run("check", "policy.toml")
+
+    assert sound == (0, "✓ 4 rules, and nothing to say about them\n", "")
+    assert twice[0] == 1
+    assert "rule 'again' adds nothing to 'limited'" in twice[1]
 
 
 def test_rules_that_cannot_mean_that_are_told(run):
@@ -326,6 +346,18 @@ def test_a_row_may_name_its_rule(run):
     code, out, _ = run("test", "policy.toml", "wrong.toml")
     assert code == 1
     assert "expected rule 'no force', got rule 'secrets'" in out
+
+
+def test_a_table_is_judged_in_a_folder(run):
+    written('[[rule]]\nname = "secrets"\nverdict = "deny"\ntouches = [".env"]\n')
+    written('[[call]]\ncommand = "cat .env"\nverdict = "deny"\n', "calls.toml")
+
+    inside = run("test", "policy.toml", "calls.toml", "--folder", ".")
+    anywhere = run("test", "policy.toml", "calls.toml")
+
+    assert inside == (0, "1 of 1 verdicts are as expected\n", "")
+    assert anywhere[0] == 1
+    assert "expected deny, got ask" in anywhere[1]
 
 
 def test_a_wrong_table_is_refused(run):

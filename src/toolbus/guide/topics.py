@@ -11,7 +11,18 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent",),
+        ("first-agent", "policy", "policy-recipes"),
+    ),
+    (
+        "Coming from elsewhere",
+        (
+            "from-pydantic-ai",
+            "from-langchain",
+            "from-strands",
+            "from-claude-agent-sdk",
+            "from-fastmcp",
+            "from-permission-rules",
+        ),
     ),
 )
 """Titles of groups, each with the names of its topics."""

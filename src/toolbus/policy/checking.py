@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from toolbus.events.subjects import matches
 from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.command_patterns import CommandPattern
+from toolbus.policy.history.limit_tables import LIMIT_KEYS
 from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
 from toolbus.policy.value_tests import type_name
 from toolbus.settings.hints import hint
@@ -75,7 +76,7 @@ def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
     for index, rule in enumerate(_rules(file)):
         line, name = file.line("rule", index), rule["name"]
         allows = rule["verdict"] == "allow"
-        conditions = [key for key in (*CALL_KEYS, *PART_KEYS) if key in rule]
+        conditions = [key for key in (*CALL_KEYS, *PART_KEYS, *LIMIT_KEYS) if key in rule]
         if not conditions and rule["verdict"] in {"allow", "deny"}:
             does = "allows" if allows else "denies"
             text = f"rule {name!r} has no condition, so it {does} every call"
@@ -129,6 +130,11 @@ def _of_pairs(file: PolicyFile) -> Iterator[Remark]:
 def _speaks_of_all(wider: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     """Tell whether *wider* speaks wherever *rule* does, as far as their words tell."""
     keys = [key for key in (*CALL_KEYS, *PART_KEYS) if key in wider]
+    limits = {key: wider[key] for key in LIMIT_KEYS if key in wider}
+    # One that allows speaks of calls within the limit, others speak of those beyond it.
+    same_side = (wider["verdict"] == "allow") == (rule["verdict"] == "allow")
+    if limits and not (same_side and limits == {key: rule.get(key) for key in limits}):
+        return False
     if wider["verdict"] == "allow" and "effects" not in keys and set(PART_KEYS).intersection(keys):
         # What it covers depends on its other conditions, so only the same ones tell.
         return {k: rule.get(k) for k in keys} == {k: wider[k] for k in keys} and all(
