@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-pytest_plugins = ["pytester", "host_reports", "live_models", "postgres_server"]
+pytest_plugins = ["pytester", "host_reports", "live_models", "persons", "postgres_server"]
 
 LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")
 

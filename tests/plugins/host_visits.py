@@ -4,10 +4,11 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+
+from tests.servers.terminal import run_as_person
 
 from host_programs import PROGRAMS
 from host_runs import HostFolders, run_host
@@ -95,8 +96,9 @@ class HostVisit:
 
     def toolbus(self, *words):
         """Run our command in the project, as the user does."""
-        return subprocess.run(
-            [self.python, "-I", "-m", "toolbus", *words],
+        return run_as_person(
+            words,
+            python=[self.python, "-I"],
             cwd=self.project,
             env={"HOME": str(self.home), "PATH": os.defpath, "PYTHONUTF8": "1", "COLUMNS": "100"},
             capture_output=True,

@@ -8,11 +8,44 @@ import subprocess
 import sys
 import termios
 
+from toolbus.terminal.agent_marks import VARIABLES
+
+# Who runs the tests may be an agent: above them nobody is looked for.
 PROGRAM = """
-import fcntl, runpy, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+import fcntl, itertools, runpy, sys, termios
+from toolbus.terminal import person
+all_ancestors, tests, descriptor = person.ancestors, int(sys.argv.pop(1)), int(sys.argv.pop(1))
+person.ancestors = lambda: itertools.takewhile(lambda each: each.pid != tests, all_ancestors())
+fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
 runpy.run_module("toolbus", run_name="__main__", alter_sys=True)
 """
+
+
+def program_words(arguments, python=(sys.executable,), descriptor=0):
+    """Return the command of `toolbus` with *arguments* below the terminal of *descriptor*."""
+    return [*python, "-c", PROGRAM, str(os.getpid()), str(descriptor), *map(str, arguments)]
+
+
+def without_agents(env):
+    """Return *env* without what says that an agent runs the tests."""
+    return {name: value for name, value in env.items() if name not in VARIABLES}
+
+
+def run_as_person(arguments, *, env, python=(sys.executable,), check=False, **options):
+    """Run `toolbus` with *arguments*, as `subprocess.run` does, below a terminal of its own."""
+    ours, theirs = pty.openpty()
+    try:
+        return subprocess.run(
+            program_words(arguments, python, theirs),
+            env=without_agents(env),
+            pass_fds=[theirs],
+            start_new_session=True,
+            check=check,
+            **options,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 class Terminal:
@@ -25,9 +58,9 @@ class Terminal:
         # A piece may end within a letter, or between the two of a line's end.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+            program_words(arguments),
             cwd=cwd,
-            env=env,
+            env=without_agents(env),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

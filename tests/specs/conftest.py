@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.servers.terminal import run_as_person
 
 import toolbus
 
@@ -37,6 +38,25 @@ def command(tmp_path, environment):
         return subprocess.run(
             [program, "-m", "toolbus", *map(str, arguments)],
             cwd=tmp_path / "here" / cwd,
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def person(tmp_path, environment):
+    """Return a function that runs `toolbus` with arguments as `command` does, at a terminal."""
+
+    def run(*arguments, **variables):
+        return run_as_person(
+            arguments,
+            cwd=tmp_path / "here",
             env=environment | variables,
             capture_output=True,
             text=True,

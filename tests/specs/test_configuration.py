@@ -309,11 +309,11 @@ async def test_what_code_prints_goes_aside(write, capsys):
     assert capsys.readouterr() == ("", "one\ntwo\n")
 
 
-async def test_a_folder_above_is_searched(write, here, monkeypatch, command):
+async def test_a_folder_above_is_searched(write, here, monkeypatch, person):
     write("toolbus.toml", "")
     near = write("project/toolbus.toml", "")
     (here / "project/.git").mkdir()
-    command("trust", "project/toolbus.toml")
+    person("trust", "project/toolbus.toml")
     write("project/source/package/x.txt", "")
     monkeypatch.chdir(here / "project/source/package")
 
@@ -321,11 +321,11 @@ async def test_a_folder_above_is_searched(write, here, monkeypatch, command):
     assert read().file == near
 
 
-async def test_a_project_s_table_will_do(write, command):
+async def test_a_project_s_table_will_do(write, person):
     write("policy.py", SIZED)
     text = '[[tool.toolbus.component]]\nuse = "policy.py:Sized"\nsettings.size = 3'
     write("pyproject.toml", f"[project]\nname = 'x'\n{text}")
-    command("trust", "pyproject.toml")
+    person("trust", "pyproject.toml")
 
     assert [one.size for one in load()] == [3]
 
@@ -818,7 +818,7 @@ async def test_what_cannot_be_restricted_is_refused(write, mistake):
         assert reason.startswith("component 'Own': it has a `setup` of its own, which ")
 
 
-async def test_without_a_target_it_is_shown(write, here, command, monkeypatch):
+async def test_without_a_target_it_is_shown(write, here, command, person, monkeypatch):
     write(
         "policy.py",
         f"""{SIZED}
@@ -844,7 +844,7 @@ class Strict(AgentComponent):
     """,
     )
 
-    trust = command("trust")
+    trust = person("trust")
 
     done = command("wiring")
 

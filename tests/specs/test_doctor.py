@@ -49,7 +49,7 @@ class Patient:
 
 
 @pytest.fixture
-def patient(tmp_path, monkeypatch, capsys):
+def patient(tmp_path, monkeypatch, capsys, as_person):
     for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE", "CODEX"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))

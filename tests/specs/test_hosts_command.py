@@ -1,6 +1,5 @@
 """The scenarios of `specs/hosts_command.md`."""
 
-import io
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.servers.terminal import Terminal, run_as_person
 
 from toolbus.cli import main
 from toolbus.hosts.codex_inspection import hooks_of_program
@@ -68,7 +68,7 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch, capsys):
+def home(tmp_path, monkeypatch, capsys, as_person):
     for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE", "CODEX"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -259,19 +259,13 @@ def test_without_a_person_nothing_is_written(home):
     assert said == "toolbus: nothing was written: nobody can be asked here; add --yes\n"
 
 
-@pytest.mark.parametrize(("typed", "code"), [("n\n", 1), ("\n", 1), ("", 1), ("y\n", 0)])
-def test_a_person_may_refuse(home, monkeypatch, capsys, typed, code):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+@pytest.mark.parametrize(("typed", "code"), [("n\n", 1), ("\n", 1), ("\x04", 1), ("y\n", 0)])
+def test_a_person_may_refuse(home, typed, code):
+    with Terminal(["hosts", "install", "pi"], cwd=home.project, env=os.environ) as person:
+        person.expect("write this? [y/N] ")
+        person.type(typed)
+        assert person.end()[0] == code
 
-    errors = Terminal()
-    monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    monkeypatch.setattr(sys, "stderr", errors)
-
-    assert main(["hosts", "install", "pi"]) == code
-
-    assert "write this? [y/N]" in errors.getvalue()
     assert hooks_file("pi").exists() is (code == 0)
 
 
@@ -420,13 +414,12 @@ def test_a_removed_package_stops(home):
     (folder / "others.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
     info = folder / "toolbus-9.dist-info"
     home.write(info / "METADATA", "Metadata-Version: 2.1\nName: toolbus\nVersion: 9\n")
-    command = [python, "-m", "toolbus", "hosts"]
     environment = {"HOME": str(home.path), "PATH": os.environ["PATH"]}
 
     def hosts(*words):
-        return subprocess.run(
-            [*command, *words], env=environment, cwd=home.path, capture_output=True, text=True,
-            check=False,
+        return run_as_person(
+            ["hosts", *words], python=[python], env=environment, cwd=home.path,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def stops(line):
@@ -476,16 +469,10 @@ def test_nothing_of_a_project_is_run(home):
         ["uninstall", "gemini-cli", "--yes"],
     ):
         project = ["--project"] if words != ["status"] else []
-        subprocess.run(
-            [
-                Path(sys.executable).parent / "python",
-                "-P",
-                "-m",
-                "toolbus",
-                "hosts",
-                *words,
-                *project,
-            ],
+        run_as_person(
+            ["hosts", *words, *project],
+            python=[Path(sys.executable).parent / "python", "-P"],
+            env=os.environ,
             check=True,
             capture_output=True,
         )

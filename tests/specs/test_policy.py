@@ -803,7 +803,7 @@ NO_X = '[[rule]]\nname = "no x"\nverdict = "deny"\ntools = ["x"]\n'
 
 
 @pytest.fixture
-def shop(tmp_path, monkeypatch):
+def shop(tmp_path, monkeypatch, as_person):
     """A project with a policy that allows everything, in a home folder of its own."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

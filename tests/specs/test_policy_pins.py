@@ -29,7 +29,7 @@ CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"n
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, as_person):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

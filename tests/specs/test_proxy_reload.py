@@ -72,7 +72,7 @@ async def refused(web, session):
     return names
 
 
-async def test_new_sessions_get_the_new_configuration(private, tmp_path, file, command):
+async def test_new_sessions_get_the_new_configuration(private, tmp_path, file, person):
     async with (
         http_stub(take) as (origin, _),
         listening(private, tmp_path / "here", "--config", file, "--", f"{origin}/mcp") as web,
@@ -80,7 +80,7 @@ async def test_new_sessions_get_the_new_configuration(private, tmp_path, file, c
         await begin(web, "first")
         before = await refused(web, "first")
         file.write_text(COPY)
-        command("trust", file, **private)
+        person("trust", file, **private)
         await web.until("in force for new sessions")
         await begin(web, "second")
         after = [await refused(web, session) for session in ("first", "second")]
@@ -89,7 +89,7 @@ async def test_new_sessions_get_the_new_configuration(private, tmp_path, file, c
     assert after == [["rm"], ["cp"]]
 
 
-async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, command):
+async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, person):
     async with (
         http_stub(take) as (origin, _),
         listening(private, tmp_path / "here", "--config", file, "--", f"{origin}/mcp") as web,
@@ -98,7 +98,7 @@ async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, comm
         await web.until("it is not trusted as it is now")
         await begin(web, "untrusted")
         file.write_text(f'{ENTRY}settings = {{ nme = "cp" }}\n')
-        trusted = command("trust", file, **private)
+        trusted = person("trust", file, **private)
         await web.until("unknown setting 'nme'")
         await begin(web, "broken")
         file.unlink()
@@ -106,7 +106,7 @@ async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, comm
         await begin(web, "gone")
         ends = [await refused(web, name) for name in ("untrusted", "broken", "gone")]
         file.write_text(COPY)
-        command("trust", file, **private)
+        person("trust", file, **private)
         await web.until("in force for new sessions")
         await begin(web, "mended")
         ends.append(await refused(web, "mended"))

@@ -533,14 +533,14 @@ def test_hints_of_servers_are_not_believed(here, command, tape):
     assert "\x1b" not in denied.stderr + allowed.stderr
 
 
-def test_an_untrusted_configuration_is_not_in_force(here, command, tape, config):
+def test_an_untrusted_configuration_is_not_in_force(here, command, person, tape, config):
     config("Forbidding")
     model = tape(calling("shell", command="touch ran"), "Done.")
 
     before = command("run", "go", model, "--tools=shell", "--yes")
     ran = (here / "ran").exists()
     (here / "ran").unlink()
-    command("trust")
+    person("trust")
     after = command("run", "go", model, "--tools=shell", "--yes")
 
     assert ran

@@ -7,12 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.servers.terminal import run_as_person
 
 from toolbus import Agent, ToolCall, UserMessage, tool
 from toolbus.cli import main
@@ -89,7 +92,7 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def trust(capsys):
+def trust(capsys, as_person):
     """Return a function that trusts a file, as its person would, and returns what it prints."""
 
     def run(*arguments, code=0):
@@ -839,15 +842,11 @@ async def test_a_broken_list_trusts_nothing(place):
 async def test_two_at_once_lose_nothing(place, environment, trust):
     files = [place.write(f"{number}/toolbus.toml", "") for number in range(8)]
 
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-m", "toolbus", "trust", file],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-        )
-        for file in files
-    ]
-    codes = [child.wait(60) for child in children]
+    with ThreadPoolExecutor(len(files)) as pool:
+        trusting = partial(run_as_person, env=environment, stdout=subprocess.DEVNULL)
+        codes = [
+            done.returncode for done in pool.map(trusting, [["trust", each] for each in files])
+        ]
 
     assert codes == [0] * 8
     assert {each["file"] for each in json.loads(trust("--list", "--json"))} == set(map(str, files))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import Parser, make_parser
 from toolbus.terminal.output import Output
+from toolbus.terminal.person import require_person
 
 if TYPE_CHECKING:
     import argparse
@@ -44,6 +45,9 @@ twice, it writes nothing; and `uninstall` takes out what is ours, byte for byte.
 What was there before is kept below ~/.local/state/toolbus/hooks/records. A
 file of yours may be a symlink, and what it leads to is edited; in a project a
 symlink is refused.
+
+Only a person installs them, or takes them out: at a terminal, and at none in
+which an agent runs. A script that sets up a machine makes one with script(1).
 
 The hooks run the Python that runs this command. When that, or the package, is
 gone, they stop every call: so take them out before you uninstall toolbus, and
@@ -86,6 +90,8 @@ def command() -> Command:
             dry_run=parsed.dry_run,
             as_json=parsed.json,
         )
+        if not parsed.dry_run:
+            require_person()
         errors = Output(sys.stderr)
         if parsed.action == "install":
             return install_reports.run_install(output, errors, options)

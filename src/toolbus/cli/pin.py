@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import CommandParser, make_parser
+from toolbus.terminal.person import require_person
 
 if TYPE_CHECKING:
     import argparse
@@ -28,9 +29,10 @@ into your repository: names, descriptions, schemas and annotations, and the
 prompts and instructions of servers, sorted, so that a diff reads well. Give all
 that is to be in it each time: what is not there any more is taken out.
 
-It shows what differs before it writes, and asks; without a terminal it needs
---yes. With --check it writes nothing and ends with 1 if something differs: that
-is for CI. Characters that show nothing are written as \\u200b.
+It shows what differs before it writes, and asks, unless --yes is given. Only a
+person writes it: at a terminal, and at none in which an agent runs. With
+--check it writes nothing and ends with 1 if something differs: that is for CI.
+Characters that show nothing are written as \\u200b.
 
 A toolbus.toml puts the file in force:
 
@@ -62,6 +64,8 @@ def command() -> Command:
             parser.error("--name is for the server whose command stands after --")
         if parsed.check and parsed.yes:
             parser.error("--check writes nothing; leave out --yes")
+        if not parsed.check:
+            require_person()
         from toolbus.console.pin_sources import PinSources  # noqa: PLC0415 - loads the house
         from toolbus.console.pinning import PinOptions, run_pin  # noqa: PLC0415 - as above
 

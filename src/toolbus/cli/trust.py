@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser
+from toolbus.terminal.person import require_person
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +29,10 @@ imported to find that out. A file that you name (--config, --with) needs no
 trust; one that others may write gets none.
 
 A trusted project stands behind your own configuration: its handlers come after
-yours, and what is yours it cannot switch off. But its code is code: read it."""
+yours, and what is yours it cannot switch off. But its code is code: read it.
+
+Only a person trusts, or takes it back: at a terminal, and at none in which an
+agent runs. A script that sets up a machine makes one with script(1)."""
 
 
 def command() -> Command:
@@ -50,6 +54,8 @@ def command() -> Command:
             if parsed.file:
                 parser.error("--list lists all; give it no file")
             return list_trusted(output, as_json=parsed.json)
+        if not parsed.dry_run:
+            require_person()
         if parsed.revoke:
             if parsed.json:
                 parser.error("--revoke prints no data; leave out --json")

@@ -13,6 +13,17 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "An agent of your own",
         ("first-agent", "handlers", "adapters", "failures", "policy", "policy-recipes"),
     ),
+    (
+        "Coming from elsewhere",
+        (
+            "from-pydantic-ai",
+            "from-langchain",
+            "from-strands",
+            "from-claude-agent-sdk",
+            "from-fastmcp",
+            "from-permission-rules",
+        ),
+    ),
 )
 """Titles of groups, each with the names of its topics."""
 

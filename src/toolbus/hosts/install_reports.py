@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from toolbus.hosts.install_plans import InstallPlan, plan_install, plan_removal
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.installing import apply_plan, needs_client
 from toolbus.messages.records import encode
+from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span, Style
 
@@ -226,11 +226,11 @@ def _report(plan: InstallPlan, *, written: bool) -> PlanReport:
 
 def _agrees(errors: Output, options: InstallOptions) -> bool:
     """Ask whether to write what was shown; raises `UsageError` where nobody can be asked."""
-    is_typed = sys.stdin is not None and sys.stdin.isatty() and errors.is_terminal
-    if options.as_json or not is_typed:
+    if options.as_json or not errors.is_terminal:
         raise UsageError("nothing was written: nobody can be asked here; add --yes")
-    errors.write("write this? [y/N] ")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    with person_terminal() as terminal:
+        answer = terminal.ask("write this? [y/N] ") or ""
+    return answer.strip().lower() in {"y", "yes"}
 
 
 def _project(options: InstallOptions) -> Path | None:

@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.bus.dispatch.callables import is_async, takes
-from toolbus.errors import DeadlineError, RegistrationError
+from toolbus.errors import DeadlineError, RegistrationError, ToolbusError
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import LoopLock
@@ -76,6 +76,22 @@ class Pending(NamedTuple):
 
     question_id: str
     text: str
+
+
+class ApprovalPendingError(ToolbusError):
+    """A tool cannot end before a person has answered the questions of the ids *pending*.
+
+    A tool that raises it leaves its call open, where that can be; the call is made once more when
+    its agent is resumed, so it has to go on then where it stopped.
+    """
+
+    def __init__(self, pending: tuple[str, ...]) -> None:
+        self.pending = pending
+        super().__init__(pending)
+
+    def __str__(self) -> str:
+        questions = f"question{'s'[: len(self.pending) != 1]} {', '.join(self.pending)}"
+        return f"a person must approve what this call wants to do; {questions} waits"
 
 
 PERMIT = Permit()

@@ -35,7 +35,7 @@ class CallJudging:
 
     *passed* is set once it asks nobody any more, *earlier* are those of the calls before it;
     *error* is what a handler with the policy "raise" raised, for the caller to raise when every
-    call has its answer.
+    call has its answer. *continued* says that it began before, and goes on.
     """
 
     def __init__(
@@ -46,11 +46,12 @@ class CallJudging:
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
+        continued: bool = False,
     ) -> None:
         self.requested = self.call = requested
         self.error: BaseException | None = None
         self._environment, self._advertised = environment, advertised
-        self._passed, self._earlier = passed, earlier
+        self._passed, self._earlier, self._continued = passed, earlier, continued
         self._state: State | ToolStatus = "requested"
         self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
@@ -147,7 +148,10 @@ class CallJudging:
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        environment = self._environment
+        environment, advertised = self._environment, self._advertised
+        if advertised and self._answer is None and self.call.name not in advertised.specs:
+            # Nobody is asked about a tool that the model was not told of: it will not be found.
+            return self._allowed()
         asked = ApprovalRequest(
             self._ask,
             self.call,
@@ -156,6 +160,7 @@ class CallJudging:
             requested=self.requested,
             guards=self._askers,
             earlier=self._earlier,
+            continued=self._continued,
         )
         decision = await environment.approvals.decide(asked)
         if isinstance(decision, Pending):

@@ -90,7 +90,7 @@ class ToolRunner(CallEnvironment):
             scope or Scope(),
             approver if isinstance(approver, Approvals) else Approvals(approver),
             max_attempts=max_attempts,
-            progress=_guarded(progress),
+            progress=progress,
             clock=clock,
             deps=deps,
         )
@@ -114,19 +114,30 @@ class ToolRunner(CallEnvironment):
         return outcome
 
     async def call_all(
-        self, calls: Sequence[ToolCall], advertised: AdvertisedTools | None = None
+        self,
+        calls: Sequence[ToolCall],
+        advertised: AdvertisedTools | None = None,
+        *,
+        continued: Collection[str] = (),
     ) -> tuple[ToolCallOutcome, ...]:
         """Run *calls* at the same time; append their messages in the order of the calls.
 
         *advertised* is what the model was told, None for a program, which sees all. Cancelling this
         cancels the tools; every call still gets its message before `CancelledError` goes on.
+        Those whose ids are in *continued* have begun before, and were approved then.
         """
-        if len(calls) == 1:
-            return await self._finish([CallInProgress(calls[0], self, advertised)])
-        passed = [asyncio.Event() for _ in calls]
+        # A call that is alone has nobody to wait for.
+        passed = [asyncio.Event() for _ in calls] if len(calls) > 1 else [None]
         return await self._finish(
             [
-                CallInProgress(call, self, advertised, passed=passed[index], earlier=passed[:index])
+                CallInProgress(
+                    call,
+                    self,
+                    advertised,
+                    passed=passed[index],
+                    earlier=[event for event in passed[:index] if event],
+                    continued=call.id in continued,
+                )
                 for index, call in enumerate(calls)
             ]
         )
@@ -164,6 +175,13 @@ class ToolRunner(CallEnvironment):
         under_way = [CallInProgress(call, self, None) for call in calls]
         for call in under_way:
             call.interrupt(again=call.requested.id in again)
+        await self._finish(under_way)
+
+    async def close_refused(self, calls: Sequence[ToolCall], reason: str) -> None:
+        """Answer *calls*, which wait for a person, as denied for this *reason*."""
+        under_way = [CallInProgress(call, self, None) for call in calls]
+        for call in under_way:
+            call.refuse(reason)
         await self._finish(under_way)
 
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
@@ -264,6 +282,9 @@ class ToolRunner(CallEnvironment):
         finally:
             self._reported.discard(requested.id)
             await call.permit.end()
+            if call.outcome.status == "pending":
+                # Its id is that of no other call, so nobody could come back for the answer.
+                await self.approvals.withdraw(self.scope.session_id, {requested.id})
         if call.error is not None:
             raise call.error
         message = await admit(self.bus, self._message(outcome), self.scope, call.spec)
@@ -276,15 +297,3 @@ class ToolRunner(CallEnvironment):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
-
-
-def _guarded(progress: Progress) -> Progress:
-    """Return *progress* as one whose failure does not reach the tool."""
-
-    def report(call_id: str, text: str, part: float | None) -> None:
-        try:
-            progress(call_id, text, part)
-        except Exception:
-            logger.exception("the progress of tool call %s could not be told", call_id)
-
-    return report

@@ -1,0 +1,113 @@
+"""A person at a terminal: what only they may do asks for one, and reads from there.
+
+It is refused without a controlling terminal, and where an agent started the process: see
+`toolbus.terminal.agent_marks`. What a script sets up without a person has to be given a terminal,
+for example by script(1).
+
+**Limit.** A process of the same user, outside of any sandbox, can leave its terminal, its variables
+and the processes above it behind, and make a terminal of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from toolbus.terminal.agent_marks import agent_of, marked_variable
+from toolbus.terminal.ancestors import AncestorsError, ancestors
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_TERMINAL = "/dev/tty"  # POSIX: the controlling terminal of a process, whatever its streams are
+_LONGEST = 4_096
+_ELSEWHERE = "use a terminal that no agent runs in"
+
+
+class NoPersonError(UsageError):
+    """What only a person does was asked for where none can be told to be; *reason* says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return f"only a person does this, at a terminal: {self.reason}"
+
+
+class PersonTerminal:
+    """The controlling terminal, by its *descriptor*, whatever the standard streams are."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def columns(self) -> int:
+        """How wide it is; 80 if it does not say."""
+        return os.get_terminal_size(self._descriptor).columns or 80
+
+    @property
+    def rows(self) -> int:
+        """How high it is; 24 if it does not say."""
+        return os.get_terminal_size(self._descriptor).lines or 24
+
+    def write(self, text: str) -> None:
+        """Write *text* as it is: what strangers wrote has been made visible before."""
+        data = text.encode(errors="backslashreplace")
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def ask(self, prompt: str) -> str | None:
+        """Return the line that is typed after *prompt*, None at its end.
+
+        What was typed before the question could be seen is no answer to it, and is discarded; so
+        is a line that was not ended.
+        """
+        termios.tcflush(self._descriptor, termios.TCIFLUSH)
+        self.write(prompt)
+        typed = os.read(self._descriptor, _LONGEST).decode(errors="replace")
+        return typed.rstrip("\r\n") if typed.endswith("\n") else None
+
+
+def require_person(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise `NoPersonError` unless this runs in the foreground of a terminal, below no agent."""
+    if (name := marked_variable(environ)) is not None:
+        raise NoPersonError(f"the variable {name} says that an agent runs this; {_ELSEWHERE}")
+    try:
+        for process in ancestors():
+            if (agent := agent_of(process)) is not None:
+                raise NoPersonError(f"{agent!r} (process {process.pid}) runs this; {_ELSEWHERE}")
+    except AncestorsError as error:
+        raise NoPersonError(str(error)) from error
+    os.close(_open_terminal())
+
+
+@contextmanager
+def person_terminal(environ: Mapping[str, str] = os.environ) -> Iterator[PersonTerminal]:
+    """Give the terminal of the person who runs this; raises `NoPersonError`."""
+    require_person(environ)
+    descriptor = _open_terminal()
+    try:
+        yield PersonTerminal(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_terminal() -> int:
+    """Return a descriptor of the controlling terminal, in whose foreground this must be."""
+    try:
+        descriptor = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NoPersonError("there is none that controls this process") from error
+    try:
+        is_seen = os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError as error:
+        os.close(descriptor)
+        raise NoPersonError("the one that controls this process is gone") from error
+    if not is_seen:
+        os.close(descriptor)
+        raise NoPersonError("this process is in the background of its own")
+    return descriptor
