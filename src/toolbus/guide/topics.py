@@ -11,7 +11,7 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "policy", "policy-recipes"),
+        ("first-agent", "handlers", "adapters", "failures", "policy", "policy-recipes"),
     ),
     (
         "In programs of others",
@@ -75,8 +75,7 @@ def _near_topics(word: str) -> str:
 
     word = word.lower()
     parts = [name for name in TOPICS if word and word in name]
-    near = list(dict.fromkeys([*parts, *get_close_matches(word, TOPICS, _NEAR)]))
-    if near:
+    if near := parts or get_close_matches(word, TOPICS, _NEAR):
         return f"; did you mean {' or '.join(map(repr, near[:_NEAR]))}?"
     about = [name for name in TOPICS if word and word in read_page(name).text.lower()]
     if about:
