@@ -18,6 +18,21 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("policy", "policy-recipes"),
     ),
     (
+        "In programs of others",
+        (
+            "hosts",
+            "claude-code",
+            "codex",
+            "copilot",
+            "gemini-cli",
+            "vibe",
+            "opencode",
+            "pi",
+            "cursor",
+            "docker-gateway",
+        ),
+    ),
+    (
         "Coming from elsewhere",
         (
             "from-pydantic-ai",
