@@ -15,7 +15,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes"),
+        ("policy", "policy-recipes", "redaction"),
     ),
     (
         "In programs of others",
