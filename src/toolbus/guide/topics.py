@@ -18,6 +18,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("policy", "policy-recipes", "redaction"),
     ),
     (
+        "Sessions that last",
+        ("stores",),
+    ),
+    (
         "In programs of others",
         (
             "hosts",
