@@ -239,9 +239,9 @@ def _write_grant(screen: Screen, grant: Grant, now_ns: int) -> None:
     rule = f" by the rule {brief(grant.rule)}" if grant.rule else ""
     screen.prose(f"{about} about which {brief(grant.guard) or 'a guard'} asks{rule}", indent=2)
     where = f" ({brief(grant.granted_from)})" if grant.granted_from else ""
-    given = f"granted {moment(grant.granted_ns)} by {brief(grant.granted_by)}{where}"
+    granted = f"granted {moment(grant.granted_ns)} by {brief(grant.granted_by)}{where}"
     revoked = f", revoked by {brief(grant.revoked_by)}" if grant.revoked_ns else ""
-    screen.prose(f"{given}{revoked}", indent=2, style="dim")
+    screen.prose(f"{granted}{revoked}", indent=2, style="dim")
 
 
 def _report(problems: Iterable[str]) -> int:

@@ -105,9 +105,9 @@ def _decoded(decode: Callable[[bytes], T], session: str, row: StateRow) -> T | D
 
 def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) -> T:
     records = list(islice(read(name), FEW)) if name else []
-    found = [record for record in records if not isinstance(record, Damaged)]
-    exact = [record for record in found if record.id == name]
-    match exact or found:
+    readable = [record for record in records if not isinstance(record, Damaged)]
+    exact = [record for record in readable if record.id == name]
+    match exact or readable:
         case [record]:
             return record
         case [_, *_] as several:
