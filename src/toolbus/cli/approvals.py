@@ -11,7 +11,7 @@ from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command
-    from toolbus.console.approving import Answering
+    from toolbus.console.approving import ApprovalTarget
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -142,7 +142,7 @@ def _read(parsed: argparse.Namespace, address: str, output: Output) -> int:
 def _do(parsed: argparse.Namespace, address: str, output: Output) -> int:
     from toolbus.console import approving  # noqa: PLC0415 - loads half of the house
 
-    asked: Answering = approving.Answering(address, parsed.id)
+    asked: ApprovalTarget = approving.ApprovalTarget(address, parsed.id)
     match parsed.action:
         case "approve":
             return approving.approve(output, asked._replace(grant=parsed.grant))

@@ -45,7 +45,7 @@ _YES = frozenset({"y", "yes"})
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 
 
-class Answering(NamedTuple):
+class ApprovalTarget(NamedTuple):
     """Which question of the store at *address* is answered, and with a yes what more it allows."""
 
     address: str
@@ -54,7 +54,7 @@ class Answering(NamedTuple):
     reason: str = ""
 
 
-def approve(output: Output, asked: Answering) -> int:
+def approve(output: Output, asked: ApprovalTarget) -> int:
     """Show the question at the terminal, and take a yes; return 1 if nothing was approved."""
     with person_terminal() as terminal:
         question = _open_question(asked)
@@ -64,7 +64,7 @@ def approve(output: Output, asked: Answering) -> int:
     return _answer(output, asked, question, is_yes=True)
 
 
-def deny(output: Output, asked: Answering) -> int:
+def deny(output: Output, asked: ApprovalTarget) -> int:
     """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
     if len(asked.reason) > LONGEST_WORDS:
         raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
@@ -73,7 +73,7 @@ def deny(output: Output, asked: Answering) -> int:
     return _answer(output, asked, question, is_yes=False)
 
 
-def settle(output: Output, asked: Answering, outcome: Outcome) -> int:
+def settle(output: Output, asked: ApprovalTarget, outcome: Outcome) -> int:
     """Say what became of a call whose end nobody knows; return 1 if it is not one."""
     with person_terminal():
         with open_reader(asked.address) as reader:
@@ -90,7 +90,7 @@ def settle(output: Output, asked: Answering, outcome: Outcome) -> int:
     return 0
 
 
-def revoke(output: Output, asked: Answering) -> int:
+def revoke(output: Output, asked: ApprovalTarget) -> int:
     """Revoke the grant; return 1 if it was revoked before."""
     with person_terminal():
         with open_reader(asked.address) as reader:
@@ -117,7 +117,7 @@ def person_name() -> str:
         return f"user {os.getuid()}"
 
 
-def _open_question(asked: Answering) -> Question:
+def _open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
         question = find_question(reader, asked.name, time.time_ns())
@@ -162,7 +162,7 @@ def _grant_rows(question: Question, grant: GrantSpan | None) -> list[str]:
     ]
 
 
-def _answer(output: Output, asked: Answering, question: Question, *, is_yes: bool) -> int:
+def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool) -> int:
     result = _in_store(
         asked.address,
         lambda store: answer(

@@ -40,7 +40,7 @@ _STYLES: dict[str, Style] = {"pending": "asked", "approved": "good", "unknown": 
 _COLUMNS = "{:<16}  {:<9}  {:<19}  {:<20}  {}"
 
 
-class _Line(NamedTuple):
+class _QuestionLine(NamedTuple):
     """What the list says of a question, and by what it is sorted: the oldest first."""
 
     asked_ns: int
@@ -50,7 +50,7 @@ class _Line(NamedTuple):
     session_id: str
 
     @classmethod
-    def of(cls, question: Question) -> _Line:
+    def of(cls, question: Question) -> _QuestionLine:
         tool = brief(question.tool) if question.tool else "(a run)"
         return cls(question.asked_ns, question.id, question.state, tool, brief(question.session_id))
 
@@ -96,7 +96,7 @@ def watch_questions(
                 if as_json:
                     print_json(output, asdict(question))
                 else:
-                    _write_line(screen, _Line.of(question))
+                    _write_line(screen, _QuestionLine.of(question))
             until = time.monotonic() + 20 * _PAUSE  # What expires does so without a write.
             while not output.lost and reader.changes == changes and time.monotonic() < until:
                 output.rest(_PAUSE)
@@ -189,14 +189,16 @@ def _style(state: str) -> Style:
     return _STYLES.get(state, "dim")
 
 
-def _collect(reader: StoreReader, now_ns: int, *, closed: bool) -> tuple[list[_Line], list[str]]:
-    lines: list[_Line] = []
+def _collect(
+    reader: StoreReader, now_ns: int, *, closed: bool
+) -> tuple[list[_QuestionLine], list[str]]:
+    lines: list[_QuestionLine] = []
     problems: list[str] = []
     for question in read_questions(reader, now_ns):
         if isinstance(question, Damaged):
             problems.append(question.problem)
         elif closed or question.state in OPEN:
-            lines.append(_Line.of(question))
+            lines.append(_QuestionLine.of(question))
     return sorted(lines), problems
 
 
@@ -214,7 +216,7 @@ def _changed(reader: StoreReader, known: dict[str, str], now_ns: int) -> list[Qu
     return sorted(changed, key=lambda each: (each.asked_ns, each.id))
 
 
-def _write_lines(screen: Screen, lines: Iterable[_Line], *, closed: bool) -> None:
+def _write_lines(screen: Screen, lines: Iterable[_QuestionLine], *, closed: bool) -> None:
     count = 0
     for count, line in enumerate(lines, 1):
         if count == 1:
@@ -225,7 +227,7 @@ def _write_lines(screen: Screen, lines: Iterable[_Line], *, closed: bool) -> Non
         screen.line("no questions" if closed else "no open questions; --all lists the others")
 
 
-def _write_line(screen: Screen, line: _Line) -> None:
+def _write_line(screen: Screen, line: _QuestionLine) -> None:
     asked = moment(line.asked_ns).removesuffix(" UTC")
     cells = (brief(line.id), line.state, asked, line.tool, line.session_id)
     screen.whole(_COLUMNS.format(*cells), style=_style(line.state))
