@@ -13,13 +13,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from toolbus.approvals.records import find_question, questions_of
-
 from benchmarks.approvals import outside
 from benchmarks.approvals.protocol import Answer, Outcome, Question, Setup
 from toolbus import Agent, Ask, AssistantMessage, Deny, ToolCall, ToolMessage, tool
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.display import channel_text
+from toolbus.approvals.records import find_question, questions_of
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
