@@ -48,6 +48,14 @@ async def find_open(session: AgentSession) -> OpenCalls:
     return OpenCalls(waiting, continued)
 
 
+async def find_pending(session: AgentSession) -> tuple[str, ...]:
+    """Return the ids of the questions that wait in *session* and below it."""
+    store = session.config.approvals.store
+    if store is None:
+        return ()
+    return await sub_sessions.find_pending(store, session.scope.session_id)
+
+
 async def settle(session: AgentSession, scope: Scope) -> None:
     """Answer the calls that a former process, a failed store or a cancellation left open.
 

@@ -57,22 +57,33 @@ async def find_below(store: Store, session_id: str, call_ids: Iterable[str] | No
     return await asyncio.to_thread(read)
 
 
+async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
+    """Return the ids of the questions that wait in a session and in those below it."""
+
+    def read() -> tuple[str, ...]:
+        with store.reader() as reader:
+            return tuple(_pending(reader, session_id, _DEEPEST))
+
+    return await asyncio.to_thread(read)
+
+
 def _waiting(store: Store, session_ids: Iterable[str]) -> set[str]:
     with store.reader() as reader:
-        return {each for each in session_ids if _waits(reader, each, _DEEPEST)}
+        return {each for each in session_ids if any(_pending(reader, each, _DEEPEST))}
 
 
-def _waits(reader: StoreReader, session_id: str, depth: int) -> bool:
-    """Tell whether a question waits in a session or below it; too deep, nothing does."""
+def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
+    """Give the questions that wait in a session or below it; too deep, nothing does."""
     row = reader.session(session_id)
     if row is None or not depth:
-        return False
+        return
     for state in reader.states(row.key):
         if state.body is not None and state.name.startswith(PREFIX):
             question = msgspec.json.decode(state.body, type=Question)
             if waits_for_call(question):
-                return True
-    return any(_waits(reader, below, depth - 1) for _, below in _links(reader, session_id))
+                yield question.id
+    for _, below in list(_links(reader, session_id)):
+        yield from _pending(reader, below, depth - 1)
 
 
 def waits_for_call(question: Question) -> bool:
