@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.approvals import sub_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from toolbus.agent.sessions import AgentSession
     from toolbus.events.catalogue import Scope
@@ -56,6 +56,16 @@ async def find_pending(session: AgentSession) -> tuple[str, ...]:
     return await sub_sessions.find_pending(store, session.scope.session_id)
 
 
+async def take_up(session: AgentSession, scope: Scope) -> tuple[list[ToolCall], Mapping[str, str]]:
+    """Return the calls of *session* that wait, and those of them that have begun and go on.
+
+    All others that are open are answered as interrupted.
+    """
+    calls, open_calls = session.transcript.unanswered, await find_open(session)
+    await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
+    return [call for call in calls if open_calls.has(call)], open_calls.continued
+
+
 async def settle(session: AgentSession, scope: Scope) -> None:
     """Answer the calls that a former process, a failed store or a cancellation left open.
 
@@ -65,8 +75,19 @@ async def settle(session: AgentSession, scope: Scope) -> None:
     open_calls = await find_open(session)
     if waiting := [call for call in calls if open_calls.has(call)]:
         await session.config.approvals.withdraw(scope.session_id, [call.id for call in waiting])
+        await withdraw_below(session, open_calls.continued)
         await session.runner(scope).close_refused(waiting, WITHDRAWN)
     await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
+
+
+async def withdraw_below(session: AgentSession, call_ids: Iterable[str]) -> None:
+    """Withdraw what waits below calls of *session* that have ended."""
+    approvals = session.config.approvals
+    if approvals.store is not None:
+        for below in await sub_sessions.find_below(
+            approvals.store, session.scope.session_id, call_ids
+        ):
+            await approvals.withdraw(below)
 
 
 async def interrupt(session: AgentSession, scope: Scope, calls: list[ToolCall]) -> None:

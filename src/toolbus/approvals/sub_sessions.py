@@ -45,14 +45,15 @@ async def find_waiting(store: Store, session_id: str, call_ids: Iterable[str]) -
     return {call_id: below for call_id, below in linked.items() if below in waiting}
 
 
-async def find_below(store: Store, session_id: str, call_ids: Iterable[str] | None) -> list[str]:
-    """Return the sessions right below a session, of these calls or of all."""
-    wanted = None if call_ids is None else {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
+async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> list[str]:
+    """Return the sessions that these calls of a session run, and all below those."""
+    names = {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
 
     def read() -> list[str]:
         with store.reader() as reader:
-            links = _links(reader, session_id)
-            return [below for name, below in links if wanted is None or name in wanted]
+            links = list(_links(reader, session_id))
+            tops = [below for name, below in links if name in names]
+            return [each for top in tops for each in (top, *_below(reader, top, _DEEPEST))]
 
     return await asyncio.to_thread(read)
 
@@ -84,6 +85,12 @@ def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
                 yield question.id
     for _, below in list(_links(reader, session_id)):
         yield from _pending(reader, below, depth - 1)
+
+
+def _below(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
+    for _, below in list(_links(reader, session_id)) if depth else ():
+        yield below
+        yield from _below(reader, below, depth - 1)
 
 
 def waits_for_call(question: Question) -> bool:
