@@ -40,6 +40,8 @@ class ApprovalRequest(NamedTuple):
     *earlier* are set when the calls before it ask nobody any more; on *bus* a call passes
     `MESSAGE_PERSIST_BEFORE` before it is stored. *continued* says that the call has begun already,
     by a yes that was taken, and only goes on: a sub-agent that waited for a question of its own.
+    A call that *stays_open* while nobody answers is called again under its id; another one is over
+    then, and the same call later has another id.
     """
 
     ask: Ask
@@ -51,6 +53,7 @@ class ApprovalRequest(NamedTuple):
     earlier: Sequence[asyncio.Event] = ()
     text: str = ""
     continued: bool = False
+    stays_open: bool = False
 
 
 class Permit:

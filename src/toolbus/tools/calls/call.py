@@ -47,6 +47,7 @@ class CallInProgress(CallJudging):
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
+        stays_open: bool = False,
         continued: bool = False,
     ) -> None:
         super().__init__(
@@ -55,6 +56,7 @@ class CallInProgress(CallJudging):
             advertised,
             passed=passed,
             earlier=earlier,
+            stays_open=stays_open,
             continued=continued,
         )
         self.executed: ToolCall | None = None

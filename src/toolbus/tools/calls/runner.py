@@ -110,7 +110,8 @@ class ToolRunner(CallEnvironment):
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         await self.bus.catch_up()
-        (outcome,) = await self._finish([CallInProgress(call, self, None)])
+        in_progress = CallInProgress(call, self, None, stays_open=self._leaves_pending)
+        (outcome,) = await self._finish([in_progress])
         return outcome
 
     async def call_all(
@@ -137,6 +138,7 @@ class ToolRunner(CallEnvironment):
                     passed=passed[index],
                     earlier=[event for event in passed[:index] if event],
                     continued=call.id in continued,
+                    stays_open=self._leaves_pending,
                 )
                 for index, call in enumerate(calls)
             ]
@@ -206,7 +208,7 @@ class ToolRunner(CallEnvironment):
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
         await call.walk()
         outcome, call_id = call.outcome, call.requested.id
-        if call_id in self._reported or self._is_left(outcome):
+        if call_id in self._reported or call.is_left_open:
             return outcome
         self._reported.add(call_id)
         try:
@@ -214,9 +216,6 @@ class ToolRunner(CallEnvironment):
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             call.error = call.error or error
         return outcome
-
-    def _is_left(self, outcome: ToolCallOutcome) -> bool:
-        return self._leaves_pending and outcome.status == "pending"
 
     async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         # A call that is alone needs no task of its own.
@@ -260,7 +259,7 @@ class ToolRunner(CallEnvironment):
 
     async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Append the message of *outcome*; return that with what the model reads."""
-        if self._is_left(outcome):
+        if call.is_left_open:
             return outcome
         message = await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.discard(call.requested.id)
