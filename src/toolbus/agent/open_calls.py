@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.approvals import sub_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from toolbus.agent.sessions import AgentSession
     from toolbus.events.catalogue import Scope
@@ -74,19 +74,23 @@ async def settle(session: AgentSession, scope: Scope) -> None:
     calls = session.transcript.unanswered
     open_calls = await find_open(session)
     if waiting := [call for call in calls if open_calls.has(call)]:
-        await session.config.approvals.withdraw(scope.session_id, [call.id for call in waiting])
-        await withdraw_below(session, open_calls.continued)
+        await _withdraw(session, [call.id for call in waiting])
         await session.runner(scope).close_refused(waiting, WITHDRAWN)
     await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
 
 
-async def withdraw_below(session: AgentSession, call_ids: Iterable[str]) -> None:
-    """Withdraw what waits below calls of *session* that have ended."""
-    approvals = session.config.approvals
-    if approvals.store is not None:
-        for below in await sub_sessions.find_below(
-            approvals.store, session.scope.session_id, call_ids
-        ):
+async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) -> None:
+    """Withdraw what waits for those of *calls* that have their answer without it."""
+    unanswered = {call.id for call in session.transcript.unanswered}
+    await _withdraw(session, [call.id for call in calls if call.id not in unanswered])
+
+
+async def _withdraw(session: AgentSession, call_ids: Sequence[str]) -> None:
+    """Withdraw what waits for calls of *session*, or below them."""
+    approvals, session_id = session.config.approvals, session.scope.session_id
+    if approvals.store is not None and call_ids:
+        await approvals.withdraw(session_id, call_ids)
+        for below in await sub_sessions.find_below(approvals.store, session_id, call_ids):
             await approvals.withdraw(below)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.agent.call_notes import answer_notes, release_notes
 from toolbus.agent.model_calls import ModelCalls
-from toolbus.agent.open_calls import take_up, withdraw_below
+from toolbus.agent.open_calls import take_up, withdraw_answered
 from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.release import Release
@@ -146,8 +146,7 @@ class AgentRun:
         if waiting:
             advertised = await self._advertised()
             pending = await self._call_tools(waiting, advertised, None, continued)
-            unanswered = {call.id for call in session.transcript.unanswered}
-            await withdraw_below(session, continued.keys() - unanswered)
+            await withdraw_answered(session, waiting)
             if pending:
                 return self._pending(pending)
         await session.take_waiting(self._scope)

@@ -126,6 +126,26 @@ def _add_options(parser: Parser) -> None:
         help="the tools of an MCP server: a command in quotes, or an address",
     )
     parser.add_argument("--config", metavar="FILE", help="a configuration, in place of yours")
+    _add_session_options(parser)
+    parser.add_argument("--system", metavar="TEXT", help="the system message of a new session")
+    parser.add_argument(
+        "--max-turns", type=positive, default=50, metavar="N", help="model calls at most (50)"
+    )
+    parser.add_argument(
+        "--price",
+        metavar="PRICES",
+        help="of the model, such as input=3,output=15,cache_read=0.3,currency=EUR",
+    )
+    parser.add_argument("--json", action="store_true", help="write one JSON object a line")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask about tools that may change something"
+    )
+    parser.add_argument(
+        "--trust-hints", action="store_true", help="believe what MCP servers say of their tools"
+    )
+
+
+def _add_session_options(parser: Parser) -> None:
     parser.add_argument(
         "--store", metavar="STORE", help="keep the session in this file or database"
     )
@@ -142,22 +162,6 @@ def _add_options(parser: Parser) -> None:
         default=0.0,
         metavar="SECONDS",
         help="how long a call waits for an answer from elsewhere (0), with --store",
-    )
-    parser.add_argument("--system", metavar="TEXT", help="the system message of a new session")
-    parser.add_argument(
-        "--max-turns", type=positive, default=50, metavar="N", help="model calls at most (50)"
-    )
-    parser.add_argument(
-        "--price",
-        metavar="PRICES",
-        help="of the model, such as input=3,output=15,cache_read=0.3,currency=EUR",
-    )
-    parser.add_argument("--json", action="store_true", help="write one JSON object a line")
-    parser.add_argument(
-        "--yes", action="store_true", help="do not ask about tools that may change something"
-    )
-    parser.add_argument(
-        "--trust-hints", action="store_true", help="believe what MCP servers say of their tools"
     )
 
 
