@@ -22,7 +22,7 @@ from toolbus.messages.codec import encode
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
-    from toolbus.approvals.binding import Binding
+    from toolbus.approvals.binding import BoundCall
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
@@ -50,7 +50,7 @@ class Attached(NamedTuple):
     is_new: bool
 
 
-async def attach(store: Store, binding: Binding, asking: Asking) -> Attached | Deny:
+async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
     """Return the question about the call of *binding*, asked anew if there is none to attach to."""
     name = pointer_name(binding.key)
     mark = binding.live if binding.hidden else ""
@@ -78,7 +78,7 @@ async def attach(store: Store, binding: Binding, asking: Asking) -> Attached | D
 
 
 async def _known(
-    store: Store, binding: Binding, question: Question, pointer: Pointer, asking: Asking
+    store: Store, binding: BoundCall, question: Question, pointer: Pointer, asking: Asking
 ) -> Attached | Deny | None:
     """Return what is to be made of the *question* that was asked; None: it is asked anew."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
@@ -99,7 +99,7 @@ async def _known(
     return Attached(question, is_new=False)
 
 
-def _new_question(question_id: str, binding: Binding, asking: Asking) -> Question:
+def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
     requested, scope = binding.requested, asking.scope
     return Question(
         id=question_id,

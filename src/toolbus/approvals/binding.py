@@ -28,7 +28,7 @@ _NOT_STORED = "a person must approve this call, and it cannot be stored for that
 _TOO_LARGE = f"a person must approve this call, and it is too large to be read: {MAX_BYTES:,} bytes"
 
 
-class Binding(NamedTuple):
+class BoundCall(NamedTuple):
     """A call as a person is asked about it.
 
     *key* names what attaches to the same question. *live* is the keyed digest of the call as it
@@ -61,7 +61,7 @@ class Binding(NamedTuple):
         )
 
 
-async def bind(asked: ApprovalRequest, secret: bytes) -> Binding | Deny:
+async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
     """Return what a question about *asked* is bound to, or why nobody can be asked.
 
     What handlers keep out of the store is not in it; *secret* is the key for what is.
@@ -85,7 +85,7 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> Binding | Deny:
         if asked.stays_open
         else ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live if hidden else "")
     )
-    return Binding(
+    return BoundCall(
         key=hashlib.sha256(canonical(facts)).hexdigest(),
         session_id=session_id,
         call_id=call.id,

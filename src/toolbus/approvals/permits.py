@@ -17,7 +17,7 @@ from toolbus.tools.calls.approvals import Permit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.approvals.binding import Binding
+    from toolbus.approvals.binding import BoundCall
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
 
@@ -47,7 +47,7 @@ class StoredPermit(Permit):
     """
 
     def __init__(
-        self, store: Store, question: Question, binding: Binding, clock: Callable[[], int]
+        self, store: Store, question: Question, binding: BoundCall, clock: Callable[[], int]
     ) -> None:
         self.question_id = question.id
         self._store, self._question, self._binding = store, question, binding

@@ -59,8 +59,12 @@ async def read_question(store: Store, session_id: str, question_id: str) -> Ques
     return None if body is None else decode_question(body)
 
 
-async def find_question(store: Store, question_id: str) -> Question | None:
-    """Return the question of this id, whatever its session is; None if there is none."""
+async def find_question(
+    store: Store, question_id: str, session_id: str | None = None
+) -> Question | None:
+    """Return the question of this id, None if there is none; *session_id* is its, if known."""
+    if session_id is not None:
+        return await read_question(store, session_id, question_id)
     for session in await store.sessions():
         question = await read_question(store, session.id, question_id)
         if question is not None:

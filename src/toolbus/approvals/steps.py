@@ -107,11 +107,7 @@ async def answer(
     _check_words(by, channel, reason)
     if grant is not None:
         check_span(grant)
-    question = (
-        await find_question(store, question_id)
-        if session_id is None
-        else await read_question(store, session_id, question_id)
-    )
+    question = await find_question(store, question_id, session_id)
     fields = {"answered_by": by, "answered_from": channel, "reason": reason}
     signal: QuestionSignal = "approve" if approve else "deny"
     while question is not None:

@@ -18,7 +18,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from toolbus.approvals.attaching import Asking, attach
-from toolbus.approvals.binding import Binding, bind
+from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
 from toolbus.approvals.records import questions_of
@@ -154,7 +154,7 @@ class StoredApprovals(Approvals):
             return Deny(FAILED, str(error))
 
     async def _decide(
-        self, store: Store, binding: Binding, asked: ApprovalRequest
+        self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
         now = self._clock()
         expires = now + round(self._expires_after * 1e9)
