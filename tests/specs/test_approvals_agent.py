@@ -311,15 +311,6 @@ async def test_call_ids_of_two_sessions_stay_apart(house):
     assert (ends, house.effects) == (["pending", "ok"], ["pay 1"])
 
 
-async def test_an_unknown_tool_is_no_question(house):
-    async with house.agent(calling(("c1", "burn", {})), "Well.", asks=("burn",)) as agent:
-        result = await agent.run("go")
-
-    assert result.status == "ok"
-    assert "no tool named 'burn'" in house.read()["c1"]
-    assert await house.states() == []
-
-
 async def test_a_nested_call_is_not_left_open(house):
     @tool
     async def outer(context: ToolContext) -> str:
