@@ -14,8 +14,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("first-agent", "handlers", "adapters", "failures", "policy", "policy-recipes"),
     ),
     (
+        "Before it is in force",
+        ("testing", "replay"),
+    ),
+    (
         "In programs of others",
         (
+            "mcp",
             "hosts",
             "claude-code",
             "codex",
@@ -27,6 +32,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "cursor",
             "docker-gateway",
         ),
+    ),
+    (
+        "Beneath it all",
+        ("upgrading", "security", "reading"),
     ),
     (
         "Coming from elsewhere",
