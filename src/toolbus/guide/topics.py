@@ -11,7 +11,15 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "handlers", "adapters", "failures", "policy", "policy-recipes"),
+        ("first-agent", "models", "handlers", "adapters", "failures"),
+    ),
+    (
+        "Rules and secrets",
+        ("policy", "policy-recipes", "redaction"),
+    ),
+    (
+        "Sessions that last",
+        ("stores", "shutdown"),
     ),
     (
         "Before it is in force",
