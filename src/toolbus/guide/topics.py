@@ -15,11 +15,20 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes"),
+        ("policy", "policy-recipes", "redaction"),
+    ),
+    (
+        "Sessions that last",
+        ("stores", "shutdown"),
+    ),
+    (
+        "Before it is in force",
+        ("testing", "replay"),
     ),
     (
         "In programs of others",
         (
+            "mcp",
             "hosts",
             "claude-code",
             "codex",
@@ -31,6 +40,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "cursor",
             "docker-gateway",
         ),
+    ),
+    (
+        "Beneath it all",
+        ("upgrading", "security", "reading"),
     ),
     (
         "Coming from elsewhere",
