@@ -35,32 +35,32 @@ def review(output: Output, address: str, *, watch: bool = False) -> int:
 
     With *watch* also those that come, until the person ends it.
     """
-    left: set[str] = set()
+    asked: set[str] = set()
     with person_terminal() as terminal, open_reader(address, live=True) as reader:
         while not output.lost:
             # Asked first: what comes while we ask is then there in the next round.
             changes = reader.changes
-            for name in _pending(reader, left):
-                left.add(name)
+            for name in _pending(reader, asked):
+                asked.add(name)
                 if not _ask(output, terminal, ApprovalTarget(address, name)):
                     return 0
             if not watch:
                 break
             while not output.lost and reader.changes == changes:
                 output.rest(_PAUSE)
-    if not left:
+    if not asked:
         open_screen(output).line("nothing waits")
     return 0
 
 
-def _pending(reader: StoreReader, left: set[str]) -> list[str]:
-    """Return the ids of the questions that wait, but for those of *left*, the oldest first."""
+def _pending(reader: StoreReader, asked: set[str]) -> list[str]:
+    """Return the ids of the questions that wait, but for those of *asked*, the oldest first."""
     waiting = [
         (question.asked_ns, question.id)
         for question in read_questions(reader, time.time_ns())
         if not isinstance(question, Damaged)
         and question.state == "pending"
-        and question.id not in left
+        and question.id not in asked
     ]
     return [name for _, name in sorted(waiting)]
 
