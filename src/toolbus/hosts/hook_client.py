@@ -235,7 +235,8 @@ def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
     return posix.posix_spawn(
         python,
         argv,
-        {key: value for key, _, value in variables},
+        # What it runs is no person: see `toolbus.terminal.agent_marks`.
+        {key: value for key, _, value in variables} | {b"TOOLBUS_JUDGED": b"1"},
         file_actions=duplicates,
         setpgroup=0,  # What ends the host's group does not end a worker.
         setsigdef=_SIGNALS,
