@@ -15,7 +15,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-pytest_plugins = ["pytester", "host_reports", "live_models", "persons", "postgres_server"]
+pytest_plugins = [
+    *("pytester", "host_reports", "live_models"),
+    *("persons", "postgres_server", "three_stores"),
+]
 
 LEVEL = os.environ.get("TOOLBUS_TESTS", "quick")
 

@@ -85,7 +85,7 @@ def changed_needs_new(steps: Steps) -> str:
     """Let a hook rewrite the arguments only after the question about "draft"."""
     with _setup() as setup:
         (question,) = _ask(steps, setup)
-        later = replace(setup, rewrite="rewritten")
+        later = replace(setup, rewrite="rewritten", hook_first=False)
         steps.one("resume", later, {question.handle: YES})
         ran = outside.effects(setup.place)
         return f"the yes to 'draft' ran {ran}" if "rewritten" in ran else ""

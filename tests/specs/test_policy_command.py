@@ -348,6 +348,18 @@ def test_a_row_may_name_its_rule(run):
     assert "expected rule 'no force', got rule 'secrets'" in out
 
 
+def test_a_table_is_judged_in_a_folder(run):
+    written('[[rule]]\nname = "secrets"\nverdict = "deny"\ntouches = [".env"]\n')
+    written('[[call]]\ncommand = "cat .env"\nverdict = "deny"\n', "calls.toml")
+
+    inside = run("test", "policy.toml", "calls.toml", "--folder", ".")
+    anywhere = run("test", "policy.toml", "calls.toml")
+
+    assert inside == (0, "1 of 1 verdicts are as expected\n", "")
+    assert anywhere[0] == 1
+    assert "expected deny, got ask" in anywhere[1]
+
+
 def test_a_wrong_table_is_refused(run):
     written(SOUND)
     for name, text, told in (

@@ -26,7 +26,10 @@ class System(langgraph.System):
     def graph(self, setup: Setup, saver: Any, nested: str = "") -> Any:
         """Return the agent; its hook and guard are listed before the middleware or after it."""
         asks = HumanInTheLoopMiddleware({"write": True}, interrupt_mode=self.mode)
-        listed = [Hook(setup), asks] if setup.hook_first else [asks, Hook(setup)]
+        listed: list[Any] = [Hook(setup), asks] if setup.hook_first else [asks, Hook(setup)]
+        if self.mode == "batched" and setup.hook_first and setup.rewrite:
+            # This mode asks after the model, where the middleware that is listed last runs first.
+            listed = [asks, Earlier(setup)]
         return create_agent(
             langgraph.Scripted(setup=setup, nested=nested),
             [*langgraph.plain_tools(setup), _writing(setup), self._delegating(setup)],
@@ -75,6 +78,23 @@ class Hook(AgentMiddleware):
         if call["name"] == self._setup.denied:
             return ToolMessage("denied by a guard", tool_call_id=call["id"], status="error")
         return handler(langgraph.changed(self._setup, request))
+
+
+class Earlier(AgentMiddleware):
+    """Rewrites calls of `write` as soon as the model has made them."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self._setup = setup
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        """Return the model's message with other arguments."""
+        message = state["messages"][-1]
+        calls = [
+            {**one, "args": {"text": self._setup.rewrite}} if one["name"] == "write" else one
+            for one in message.tool_calls
+        ]
+        return {"messages": [message.model_copy(update={"tool_calls": calls})]}
 
 
 def decision(answer: Answer) -> dict[str, Any]:

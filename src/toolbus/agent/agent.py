@@ -7,9 +7,17 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from toolbus.agent import turns
-from toolbus.agent.arguments import AgentConfig, check_config, is_owned, made_scope, store_of
+from toolbus.agent.arguments import (
+    AgentConfig,
+    approvals_of,
+    check_config,
+    is_owned,
+    made_scope,
+    store_of,
+)
 from toolbus.agent.outputs import output_of
-from toolbus.agent.running import RunnableAgent, T
+from toolbus.agent.resuming import ResumableAgent
+from toolbus.agent.running import T
 from toolbus.agent.sessions import AgentSession
 from toolbus.agent.subagents import AgentTool, AgentTools, check_caller, run_below
 from toolbus.bus.bus import EventBus
@@ -18,7 +26,6 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall
 from toolbus.models.naming import model_named
-from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -34,14 +41,14 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approver
+    from toolbus.tools.calls.approvals import Approvals, Approver
     from toolbus.tools.contexts import ToolContext
     from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
     from toolbus.transcript.views import Messages
 
 
-class Agent(RunnableAgent[T]):
+class Agent(ResumableAgent[T]):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
@@ -61,7 +68,9 @@ class Agent(RunnableAgent[T]):
         agent_id: who it is in every scope, alone on its bus; fresh, if none is given.
         system: the system message of a new session; one that is resumed keeps its own, and if
             that is another one, a warning is logged.
-        approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`.
+        approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`; or
+            `toolbus.approvals.StoredApprovals`, whose questions may be answered later: a run then
+            ends as "pending", and `resume` goes on.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.
         deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
@@ -109,7 +118,7 @@ class Agent(RunnableAgent[T]):
         session_id: str | None = None,
         agent_id: str | None = None,
         system: str | None = None,
-        approver: Approver | None = None,
+        approver: Approver | Approvals | None = None,
         approval_timeout: float | None = None,
         before_tool_callback: BeforeToolCallback | None = None,
         deps: Any = NO_DEPS,
@@ -122,15 +131,15 @@ class Agent(RunnableAgent[T]):
         keep_originals: bool = False,
     ) -> None:
         self._own_bus, self._own_store = bus is None, is_owned(store)
-        self._own_model = isinstance(model, str)
-        bus = EventBus() if bus is None else bus
-        scope = made_scope(agent_id, session_id, ids)
+        self._own_model, sessions = isinstance(model, str), store_of(store)
+        bus, scope = EventBus() if bus is None else bus, made_scope(agent_id, session_id, ids)
         self._config = AgentConfig(
             model=model_named(model) if isinstance(model, str) else model,
             bus=bus,
             tools=AgentTools(bus, scope.agent_id, tools),
-            store=store_of(store),
-            approvals=Approvals(approver, approval_timeout),
+            store=sessions,
+            has_store=store is not None,
+            approvals=approvals_of(approver, approval_timeout, sessions),
             system=system,
             max_turns=max_turns,
             model_settings=model_settings,

@@ -13,6 +13,7 @@ from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
 from toolbus.store.memory import MemoryStore
 from toolbus.store.opening import open_store
+from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approvals, Approver
+    from toolbus.tools.calls.approvals import Approver
     from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
 
 
 class AgentConfig(NamedTuple):
-    """What all sessions of one agent share."""
+    """What all sessions of one agent share; *has_store* says that it was given its store."""
 
     model: Model
     bus: EventBus
@@ -46,6 +47,7 @@ class AgentConfig(NamedTuple):
     deps: Any = NO_DEPS
     output: OutputType | None = None
     output_retries: int = 2
+    has_store: bool = True
 
 
 class AgentOptions(TypedDict, total=False):
@@ -58,7 +60,7 @@ class AgentOptions(TypedDict, total=False):
     session_id: str | None
     agent_id: str | None
     system: str | None
-    approver: Approver | None
+    approver: Approver | Approvals | None
     approval_timeout: float | None
     before_tool_callback: BeforeToolCallback | None
     deps: Any
@@ -137,6 +139,18 @@ def store_of(store: Store | str | PathLike[str] | None) -> Store:
     if isinstance(store, str | PathLike):
         return open_store(store)
     return MemoryStore() if store is None else store
+
+
+def approvals_of(
+    approver: Approver | Approvals | None, timeout: float | None, store: Store
+) -> Approvals:
+    """Return who decides, with questions that wait in *store*; raises `RegistrationError`."""
+    if not isinstance(approver, Approvals):
+        return Approvals(approver, timeout)
+    if timeout is not None:
+        reason = f"`{type(approver).__name__}` has times of its own; leave it out"
+        raise RegistrationError(f"approval_timeout {timeout!r}", reason)
+    return approver.for_host(store)
 
 
 def _check_store(store: Any) -> None:

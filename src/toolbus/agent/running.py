@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     # The library of that name is not needed: type checkers know it, and nothing else does.
     from typing_extensions import TypeVar
 
+    from toolbus.agent.model_calls import Piece
     from toolbus.agent.prompts import Prompt
-    from toolbus.agent.runs import Piece
     from toolbus.events.catalogue import RunResult
     from toolbus.messages.records import JsonObject
 
@@ -105,25 +105,10 @@ class RunnableAgent(LivingAgent, Generic[T]):
         output_type: Any = None,
     ) -> RunResult[Any]:
         """Do as `run` does, outside any event loop; observers have seen all when it returns."""
-        if running_loop() is not None:
-            reason = "an event loop runs here; use `await agent.run(prompt)`"
-            raise AppendError(self.scope.session_id, reason)
-
-        async def run() -> RunResult[Any]:
-            limit = None
-            try:
-                work: Coroutine[Any, Any, RunResult[Any]] = self.run(
-                    prompt, context=context, deps=deps, output_type=output_type
-                )
-                return await work
-            except asyncio.CancelledError:
-                limit = self._work.grace
-                raise
-            finally:
-                await self.bus.drain(limit)
-                await close_model(self._config.model)  # Its loop ends here.
-
-        return asyncio.run(run())
+        self._check_no_loop("run(prompt)")
+        return asyncio.run(
+            self._alone(self.run(prompt, context=context, deps=deps, output_type=output_type))
+        )
 
     @overload
     def stream(
@@ -159,9 +144,29 @@ class RunnableAgent(LivingAgent, Generic[T]):
             async for item in pieces:
                 yield item
 
+    def _check_no_loop(self, call: str) -> None:
+        if running_loop() is not None:
+            reason = f"an event loop runs here; use `await agent.{call}`"
+            raise AppendError(self.scope.session_id, reason)
+
+    async def _alone(self, work: Coroutine[Any, Any, RunResult[Any]]) -> RunResult[Any]:
+        """Return what *work* returns, in a loop that ends with it."""
+        limit = None
+        try:
+            return await work
+        except asyncio.CancelledError:
+            limit = self._work.grace
+            raise
+        finally:
+            await self.bus.drain(limit)
+            await close_model(self._config.model)  # Its loop ends here.
+
     def _run_of(
-        self, prompt: Prompt, context: JsonObject, deps: Any, output_type: Any
+        self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
     ) -> Callable[[Callable[[Piece], None] | None], Coroutine[Any, Any, RunResult[Any]]]:
-        """Return what makes a run that shows its pieces; raises `RegistrationError`."""
+        """Return what makes a run that shows its pieces; raises `RegistrationError`.
+
+        Without a *prompt* it goes on where the session stands.
+        """
         output = self._config.output if output_type is None else output_of(output_type)
         return lambda show: turns.run(self._main, prompt, context, show, deps, output)

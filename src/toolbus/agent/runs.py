@@ -6,52 +6,45 @@ import asyncio
 import logging
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.agent.call_notes import answer_notes, failure_notes, release_notes
+from toolbus.agent.call_notes import answer_notes, release_notes
+from toolbus.agent.model_calls import ModelCalls
+from toolbus.agent.open_calls import find_open, interrupt
 from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.release import Release
-from toolbus.errors import DecodeError, MessageDenied, ModelError, OutputError, ToolbusError
+from toolbus.errors import DecodeError, MessageDenied, OutputError, ToolbusError
 from toolbus.events.catalogue import (
-    MODEL_CALL_AFTER,
     MODEL_CALL_BEFORE,
-    MODEL_CALL_DELTA,
-    MODEL_CALL_ERROR,
     RUN_AFTER,
     RUN_BEFORE,
     RUN_ERROR,
     TOOLS_PROVIDE,
-    ModelDelta,
-    ModelFailure,
-    ModelReply,
-    ModelRequest,
     RunFailure,
     RunResult,
     RunStart,
     TurnEnd,
 )
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage, encode
-from toolbus.models.answers import ask, with_own_ids
+from toolbus.models.answers import with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
 from toolbus.tools.calls.approvals import Pending, decide_run
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Sequence
 
+    from toolbus.agent.model_calls import Piece
     from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentSession
-    from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome, TransformEvent
-    from toolbus.messages.records import Message
+    from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome
+    from toolbus.messages.records import Message, ToolCall
 
-V = TypeVar("V")
-Piece: TypeAlias = ModelDelta | ToolMessage | TurnEnd
 logger = logging.getLogger("toolbus")
 
 _AGAIN = "Answer again, with JSON alone that fits this schema:"
@@ -75,10 +68,14 @@ class AgentRun:
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
         self._output, self._misfits = output, 0
+        self._calls = ModelCalls(session, show, output)
 
-    async def to_its_end(self, prompt: Prompt) -> RunResult[Any]:
-        """Return how it ended; `RUN_AFTER` fires once, whatever happens."""
-        content = content_of(prompt, self._scope.session_id)
+    async def to_its_end(self, prompt: Prompt | None) -> RunResult[Any]:
+        """Return how it ended; `RUN_AFTER` fires once, whatever happens.
+
+        Without a *prompt* it goes on where the session stands.
+        """
+        content = "" if prompt is None else content_of(prompt, self._scope.session_id)
         start = RunStart(prompt=content, messages=tuple(self._session.transcript.messages))
         end = None
         try:
@@ -91,7 +88,7 @@ class AgentRun:
             self._bus.do(RUN_AFTER, end, scope=self._scope)
         return end
 
-    async def _attempt(self, start: RunStart, prompt: Prompt) -> RunResult[Any]:
+    async def _attempt(self, start: RunStart, prompt: Prompt | None) -> RunResult[Any]:
         """Return the end, or raise what no handler answers."""
         try:
             return await self._turns(start, prompt)
@@ -102,14 +99,28 @@ class AgentRun:
             failure = RunFailure(
                 start=start, error_type=type(error).__name__, error_text=str(error)
             )
-            answer: RunResult[Any] | None = await self._answer(RUN_ERROR, failure)
+            answer: RunResult[Any] | None = await self._calls.answer(
+                RUN_ERROR, failure, self._scope
+            )
             if answer is not None and self._output is not None:
                 answer = self._output.fitted(answer)
             if answer is None:
                 raise
             return answer
 
-    async def _turns(self, start: RunStart, prompt: Prompt) -> RunResult[Any]:
+    async def _turns(self, start: RunStart, prompt: Prompt | None) -> RunResult[Any]:
+        end = await (self._go_on() if prompt is None else self._begin(start, prompt))
+        if end is not None:
+            return end
+        for turn in range(1, self._config.max_turns + 1):
+            self._scope = replace(self._scope, turn=turn)
+            await self._bus.catch_up()
+            if (end := await self._turn()) is not None:
+                return end
+        return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
+
+    async def _begin(self, start: RunStart, prompt: Prompt) -> RunResult[Any] | None:
+        """Append the prompt; return the end of a run that may not begin."""
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
@@ -123,38 +134,55 @@ class AgentRun:
         await self._session.take_waiting(self._scope)
         message = message_of(prompt, context.value, self._session.new_id)
         await self._session.transcript.append(message, self._scope)
-        for turn in range(1, self._config.max_turns + 1):
-            self._scope = replace(self._scope, turn=turn)
-            await self._bus.catch_up()
-            if (end := await self._turn()) is not None:
-                return end
-        return self._result("max_turns", f"no final answer after {self._scope.turn} turns")
+        return None
+
+    async def _go_on(self) -> RunResult[Any] | None:
+        """Run what waited for a person, once more as far as it is not answered; None: go on."""
+        session = self._session
+        calls, open_calls = session.transcript.unanswered, await find_open(session)
+        messages = session.transcript.messages
+        asked = [message for message in messages if isinstance(message, AssistantMessage)]
+        self._latest = asked[-1] if asked else None
+        await interrupt(session, self._scope, [call for call in calls if not open_calls.has(call)])
+        if waiting := [call for call in calls if open_calls.has(call)]:
+            advertised = await self._advertised()
+            if pending := await self._call_tools(waiting, advertised, None, open_calls.continued):
+                return self._pending(pending)
+        await session.take_waiting(self._scope)
+        latest = session.transcript.messages[-1]
+        return await self._end(latest) if isinstance(latest, AssistantMessage) else None
+
+    async def _advertised(self) -> AdvertisedTools:
+        """Return what the model may be told of tools now."""
+        specs = self._config.tools.specs
+        return AdvertisedTools.of(await self._bus.apply(TOOLS_PROVIDE, specs, scope=self._scope))
 
     async def _turn(self) -> RunResult[Any] | None:
         """Call the model, then the tools that it asked for; None if the run goes on."""
         session = self._session
-        advertised = AdvertisedTools.of(
-            await self._bus.apply(TOOLS_PROVIDE, self._config.tools.specs, scope=self._scope)
-        )
+        advertised = await self._advertised()
         context = await self._bus.apply(
-            MODEL_CALL_BEFORE, self._request(advertised), scope=self._scope
+            MODEL_CALL_BEFORE, self._calls.request(advertised), scope=self._scope
         )
         if context.denied is not None:
             return self._result("denied", context.denied.reason)
         # What the model was not told of, it cannot call.
         advertised.specs = {spec.name: spec for spec in context.value.tools}
-        release = None if self._show is None else Release(self._bus, self._scope, self._release)
+        release = None
+        if self._show is not None:
+            show = partial(self._calls.release, scope=self._scope)
+            release = Release(self._bus, self._scope, show)
         try:
-            message = context.answer or await self._call_model(context.value, release)
+            message = context.answer or await self._calls.call(context.value, release, self._scope)
         except MessageDenied as error:
             if release is None or error is not release.refusal:
                 raise
-            self._note(release_notes(self._scope, release, error.message_id))
+            self._calls.note(release_notes(self._scope, release, error.message_id))
             return self._result("denied", error.reason)
         self._usage.update({key: n for key, n in message.usage.items() if type(n) is int})
         has, has_call = session.transcript.has, session.transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
-        self._note(answer_notes(self._scope, message, release))
+        self._calls.note(answer_notes(self._scope, message, release))
         judge = None if release is None else partial(release.objection, message)
         try:
             answer = await session.transcript.append(message, self._scope, judge=judge)
@@ -164,16 +192,33 @@ class AgentRun:
         self._latest = answer
         if release is not None:
             release.finish(answer)
-        tool_messages: list[ToolMessage] = []
-        if answer.tool_calls:
-            answered = partial(self._answered, release, tool_messages)
-            runner = session.runner(self._scope, self._deps, answered)
-            await runner.call_all(answer.tool_calls, advertised)
-        if self._show is not None:
-            turn = self._scope.turn
-            self._show(TurnEnd(turn=turn, message=answer, tool_messages=tuple(tool_messages)))
+        if pending := await self._call_tools(answer.tool_calls, advertised, release):
+            return self._pending(pending)
         await session.take_waiting(self._scope)
         return None if answer.tool_calls else await self._end(answer)
+
+    async def _call_tools(
+        self,
+        calls: Sequence[ToolCall],
+        advertised: AdvertisedTools,
+        release: Release | None,
+        continued: Collection[str] = (),
+    ) -> tuple[str, ...]:
+        """Run *calls* of the latest answer, and show the end of its turn.
+
+        Return the ids of the questions for which some of them wait.
+        """
+        tool_messages: list[ToolMessage] = []
+        pending: tuple[str, ...] = ()
+        if calls:
+            answered = partial(self._answered, release, tool_messages)
+            runner = self._session.runner(self._scope, self._deps, answered)
+            outcomes = await runner.call_all(calls, advertised, continued=continued)
+            pending = tuple([each for outcome in outcomes for each in outcome.pending])
+        if self._show is not None and self._latest is not None and not pending:
+            turn, message = self._scope.turn, self._latest
+            self._show(TurnEnd(turn=turn, message=message, tool_messages=tuple(tool_messages)))
+        return pending
 
     async def _end(self, answer: AssistantMessage) -> RunResult[Any] | None:
         """Return the result of *answer*; None if it does not fit and is asked for again."""
@@ -200,53 +245,6 @@ class AgentRun:
             await self._session.transcript.append(message, self._scope)
         return None
 
-    def _request(self, advertised: AdvertisedTools) -> ModelRequest:
-        return ModelRequest(
-            model=self._config.model.name,
-            messages=tuple(self._session.transcript.messages),
-            tools=tuple(advertised.specs.values()),
-            settings=self._config.model_settings,
-            output_schema=None if self._output is None else self._output.schema,
-        )
-
-    async def _call_model(self, request: ModelRequest, release: Release | None) -> AssistantMessage:
-        clock = self._config.clock
-        since = clock()
-        try:
-            on_delta = None if release is None else release.feed
-            message = await ask(self._config.model, request, on_delta)
-        except Exception as error:
-            if release is not None and error is release.refusal:
-                raise
-            attempts = error.attempts if isinstance(error, ModelError) else 1
-            self._note(failure_notes(self._scope, attempts, release))
-            failure = ModelFailure(
-                request=request,
-                error_type=type(error).__name__,
-                error_text=str(error),
-                attempts=attempts,
-            )
-            answer: AssistantMessage | None = await self._answer(MODEL_CALL_ERROR, failure)
-            if answer is not None and release is not None and release.has_begun:
-                logger.warning("pieces of the answer were shown, so no other one takes its place")
-                raise
-            if answer is None:
-                raise
-            return answer
-        reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
-        self._bus.do(MODEL_CALL_AFTER, reply, scope=self._scope)
-        return message
-
-    def _note(self, records: Iterable[DispatchRecord]) -> None:
-        for record in records:
-            self._session.note(record)
-
-    def _release(self, delta: ModelDelta) -> None:
-        if self._bus.hears(MODEL_CALL_DELTA):
-            self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
-        if self._show is not None:
-            self._show(delta)
-
     def _answered(
         self,
         release: Release | None,
@@ -255,16 +253,12 @@ class AgentRun:
         message: Message,
     ) -> None:
         """Show that a call was answered."""
-        if release is None or self._show is None or not isinstance(message, ToolMessage):
+        if self._show is None or not isinstance(message, ToolMessage):
             return
-        release.answer(outcome, message)
+        if release is not None:
+            release.answer(outcome, message)
         tool_messages.append(message)
         self._show(message)
-
-    async def _answer(self, event: TransformEvent[V, Any], failure: V) -> Any:
-        """Return what a handler gives in place of *failure*, None if that stands."""
-        context = await self._bus.apply(event, failure, scope=self._scope)
-        return None if context.denied is not None else context.answer
 
     async def _settle(self) -> None:
         """Answer the calls of a message that was appended as the run was cancelled."""
@@ -277,6 +271,11 @@ class AgentRun:
         if isinstance(error, MessageDenied):
             return self._result("denied", error.reason)
         return self._result("error", f"{type(error).__name__}: {error}")
+
+    def _pending(self, pending: tuple[str, ...]) -> RunResult[Any]:
+        waits = "question waits" if len(pending) == 1 else "questions wait"
+        reason = f"{len(pending)} {waits} for a person: {', '.join(pending)}"
+        return self._result("pending", reason, pending=pending)
 
     def _result(
         self,

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from toolbus.agent import open_calls
 from toolbus.agent.prompts import as_message
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
@@ -90,13 +91,19 @@ class AgentSession:
                 if not self._opened:
                     await self.open()
                 async with self.hold():
-                    await self.begin(self.scope)
-                    await self.take_waiting(self.scope)
+                    await self._take_last()
             except ToolbusError as error:
                 logger.warning("%d enqueued messages are lost: %s", len(self._waiting), error)
         self._closed = True
         self._end_tap()
         await self.flush()
+
+    async def _take_last(self) -> None:
+        """Append what still waits, unless it would withdraw a question that a person may answer."""
+        if self.transcript.unanswered and any(await open_calls.find_open(self)):
+            raise AppendError(self.scope.session_id, "calls of the session wait for a person")
+        await self.begin(self.scope)
+        await self.take_waiting(self.scope)
 
     @contextmanager
     def work(self) -> Iterator[None]:
@@ -111,6 +118,12 @@ class AgentSession:
             # What a closed loop left behind ends when nobody holds it, perhaps after its successor.
             if self._worker is task:
                 self._worker, self._stale = None, bool(self.transcript.unanswered)
+
+    def check_begun(self) -> None:
+        """Raise `AppendError` for a session in which there is nothing to go on with."""
+        if all(isinstance(message, SystemMessage) for message in self.transcript.messages):
+            reason = "it has no run to go on with; use `agent.run(prompt)`"
+            raise AppendError(self.scope.session_id, reason)
 
     def new_id(self) -> str:
         """Return an id that no message and no call of the session has."""
@@ -161,11 +174,9 @@ class AgentSession:
         return self._stale
 
     async def settle(self, scope: Scope) -> None:
-        """Answer the calls that a former process, a failed store or a cancellation left open."""
-        if calls := self.transcript.unanswered:
-            await self.runner(scope).close_interrupted(calls, self.transcript.left_open)
-            # From here on the id of one of them is that of a new call.
-            self.transcript.left_open = frozenset()
+        """Answer the calls that were left open; what waits for a person is withdrawn."""
+        if self.transcript.unanswered:
+            await open_calls.settle(self, scope)
         self._stale = False
 
     def enqueue(self, message: Message | Prompt) -> None:
@@ -209,6 +220,7 @@ class AgentSession:
             append=self._answer,
             reported=self._reported,
             answered=answered,
+            leaves_pending=True,
             ids=self.new_id,
             clock=config.clock,
             deps=config.deps if deps is NO_DEPS else deps,

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from toolbus.agent import turns
 from toolbus.agent.sessions import AgentSession
+from toolbus.approvals import sub_sessions
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.loops import holding
 from toolbus.tools import Tool, ToolContext, Toolset
+from toolbus.tools.calls.approvals import ApprovalPendingError
 from toolbus.tools.contexts import NO_DEPS, deps_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import RunResult, Scope
     from toolbus.messages.records import JsonObject
+    from toolbus.store.protocol import Store
 
 
 class SubAgent(Protocol):
@@ -68,6 +71,8 @@ class AgentTool(Tool):
             context: who asks.
         """
         result = await self.agent.run_below(prompt, context)
+        if result.status == "pending":
+            raise ApprovalPendingError(result.pending)
         if result.status == "ok":
             output = msgspec.json.decode(result.output_json or "null")
             # What is null is no structure, and its text says so.
@@ -86,29 +91,49 @@ async def run_below(
     caller: ToolContext,
     current: ContextVar[AgentSession | None],
 ) -> RunResult[Any]:
-    """Run the agent of *agent_scope* in a fresh session, which is *current* meanwhile.
+    """Run the agent of *agent_scope* in a session, which is *current* meanwhile.
+
+    It is a fresh one, or that of the same call which waits for a person: that goes on.
 
     Its events are dispatched on the bus of its *caller*. An agent without an approver asks that of
     its caller, and without deps has those of it.
     """
     above = caller.scope
+    approvals = config.approvals.below(caller.approvals)
+    store = approvals.store
+    waiting = await _waiting_below(store, caller)
+    # Models may give the ids of calls twice, and a call may be run again.
+    session_id = waiting or f"{above.session_id}/{caller.call_id}/{config.ids()}"
     scope = replace(
         agent_scope,
-        # Models may give the ids of calls twice, and a call may be run again.
-        session_id=f"{above.session_id}/{caller.call_id}/{config.ids()}",
+        session_id=session_id,
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
         root_session_id=above.root_session_id or above.session_id,
     )
-    approvals = config.approvals.below(caller.approvals)
     deps = deps_of(caller) if config.deps is NO_DEPS else config.deps
     bus = caller.bus or config.bus
-    session = AgentSession(config._replace(approvals=approvals, deps=deps, bus=bus), scope)
+    config = config._replace(approvals=approvals, deps=deps, bus=bus)
+    if store is not None:
+        # What waits must be found again, so its messages are where the questions are.
+        config = config if config.has_store else config._replace(store=store)
+        if waiting is None:
+            await sub_sessions.link(store, above.session_id, caller.call_id, session_id)
+    session = AgentSession(config, scope)
     await session.open()
     try:
         with holding(current, session):
-            return await turns.run(session, prompt, above.context, output=config.output)
+            text = prompt if waiting is None else None
+            return await turns.run(session, text, above.context, output=config.output)
     finally:
         await session.close()
+
+
+async def _waiting_below(store: Store | None, caller: ToolContext) -> str | None:
+    """Return the session that waits below the call of *caller*, or None."""
+    if store is None:
+        return None
+    call_id = caller.call_id
+    return (await sub_sessions.find_waiting(store, caller.scope.session_id, [call_id])).get(call_id)
 
 
 def check_caller(agent: SubAgent, bus: EventBus, callers: Collection[str]) -> None:

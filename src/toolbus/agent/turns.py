@@ -19,9 +19,9 @@ from toolbus.tools.contexts import NO_DEPS
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
+    from toolbus.agent.model_calls import Piece
     from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
-    from toolbus.agent.runs import Piece
     from toolbus.agent.sessions import AgentSession
     from toolbus.events.catalogue import RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, ToolCall
@@ -32,18 +32,21 @@ logger = logging.getLogger("toolbus")
 
 async def run(  # noqa: PLR0917 - what `Agent.run` gets
     session: AgentSession,
-    prompt: Prompt,
+    prompt: Prompt | None,
     context: JsonObject,
     show: Callable[[Piece], None] | None = None,
     deps: Any = NO_DEPS,
     output: OutputType | None = None,
 ) -> RunResult[Any]:
-    """Run *session* on *prompt* to its end; see `Agent.run`."""
-    content_of(prompt, session.scope.session_id)  # What is none leaves no trace.
+    """Run *session* on *prompt* to its end, without one from where it stands; see `Agent.run`."""
+    if prompt is not None:
+        content_of(prompt, session.scope.session_id)  # What is none leaves no trace.
     with session.work():
         scope = replace(session.scope, run_id=session.config.ids(), context=context)
         try:
             async with session.hold():
+                if prompt is None:
+                    session.check_begun()
                 return await AgentRun(session, scope, show, deps, output).to_its_end(prompt)
         finally:
             await session.flush()

@@ -1,1 +1,27 @@
-"""Questions that wait: approvals bound to their call, which outlive a process."""
+"""Questions that wait for a person: approvals bound to their call, which outlive a process."""
+
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from toolbus.approvals.channels import Notifier as Notifier
+    from toolbus.approvals.grants import revoke_grant as revoke_grant
+    from toolbus.approvals.questions import Grant as Grant
+    from toolbus.approvals.questions import Question as Question
+    from toolbus.approvals.steps import AnswerResult as AnswerResult
+    from toolbus.approvals.steps import answer as answer
+    from toolbus.approvals.stored import StoredApprovals as StoredApprovals
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "AnswerResult": "steps",
+        "Grant": "questions",
+        "Notifier": "channels",
+        "Question": "questions",
+        "StoredApprovals": "stored",
+        "answer": "steps",
+        "revoke_grant": "grants",
+    },
+)

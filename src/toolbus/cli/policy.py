@@ -67,7 +67,8 @@ def command() -> Command:
                     parsed.tool, parsed.command, parsed.arguments, parsed.folder, parsed.agent
                 )
                 return policies.explain(output, parsed.file, asked, as_json=parsed.json)
-        return policies.compare(output, parsed.file, parsed.table, as_json=parsed.json)
+        table, folder = parsed.table, parsed.folder
+        return policies.compare(output, parsed.file, table, folder, as_json=parsed.json)
 
     return parser, run
 
@@ -92,7 +93,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tool", metavar="NAME", default="shell", help="the tool (shell)")
     parser.add_argument("--command", metavar="LINE", help="what the shell shall run")
     parser.add_argument("--arguments", metavar="JSON", help="the arguments, as a JSON object")
-    parser.add_argument("--folder", metavar="DIR", type=Path, help="where the tool works")
+    _add_folder(parser)
     parser.add_argument("--agent", metavar="ID", default="", help="who calls")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
@@ -100,7 +101,12 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 def _add_test(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
     parser.add_argument("table", metavar="TABLE", type=Path, help="calls and verdicts")
+    _add_folder(parser)
     parser.add_argument("--json", action="store_true", help="write one JSON document")
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", metavar="DIR", type=Path, help="where the tool works")
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

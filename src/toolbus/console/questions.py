@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.approvals.display import value_rows
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.console.edits import FileEdit, find_edit
 from toolbus.console.reports import NOBODY
-from toolbus.console.visible_text import brief, escape, value_rows
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import AssistantMessage, encode
 from toolbus.terminal.differences import differences
 from toolbus.terminal.screen import open_screen
+from toolbus.terminal.visible_text import brief, make_visible, quote_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,9 +214,10 @@ def _write_value(screen: Screen, name: str, value: object, *, full: bool, indent
 def _write_name(screen: Screen, name: str, note: str = "", *, indent: int) -> None:
     """Write a name; one that might fill a row, as only an attacker's does, as a value."""
     suffix = f" ({note})" if note else ""
-    if len(escape(name)) <= min(_LONGEST_NAME, screen.width // 2):
-        screen.whole(f"{escape(name)}{suffix}", indent=indent, style="strong")
+    line = make_visible(name, one_line=True).text
+    if len(line) <= min(_LONGEST_NAME, screen.width // 2):
+        screen.prose(f"{line}{suffix}", indent=indent, style="strong")
         return
-    screen.whole(f"a name of {len(name):,} characters{suffix}", indent=indent, style="changed")
-    for row in value_rows(name, screen.width - indent - 2)[1]:
+    screen.prose(f"a name of {len(name):,} characters{suffix}", indent=indent, style="changed")
+    for row in quote_rows(line, screen.width - indent - 2):
         screen.whole(row, indent=indent + 2)

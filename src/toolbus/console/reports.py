@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
-from toolbus.console.visible_text import brief
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.inspect.writing import describe_call, print_json
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, sanitize
+from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

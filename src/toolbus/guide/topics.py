@@ -11,7 +11,41 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "policy", "policy-recipes"),
+        ("first-agent", "models", "handlers", "adapters", "failures"),
+    ),
+    (
+        "Rules and secrets",
+        ("policy", "policy-recipes", "redaction"),
+    ),
+    (
+        "Sessions that last",
+        ("stores",),
+    ),
+    (
+        "In programs of others",
+        (
+            "hosts",
+            "claude-code",
+            "codex",
+            "copilot",
+            "gemini-cli",
+            "vibe",
+            "opencode",
+            "pi",
+            "cursor",
+            "docker-gateway",
+        ),
+    ),
+    (
+        "Coming from elsewhere",
+        (
+            "from-pydantic-ai",
+            "from-langchain",
+            "from-strands",
+            "from-claude-agent-sdk",
+            "from-fastmcp",
+            "from-permission-rules",
+        ),
     ),
 )
 """Titles of groups, each with the names of its topics."""
@@ -49,8 +83,7 @@ def _near_topics(word: str) -> str:
 
     word = word.lower()
     parts = [name for name in TOPICS if word and word in name]
-    near = list(dict.fromkeys([*parts, *get_close_matches(word, TOPICS, _NEAR)]))
-    if near:
+    if near := parts or get_close_matches(word, TOPICS, _NEAR):
         return f"; did you mean {' or '.join(map(repr, near[:_NEAR]))}?"
     about = [name for name in TOPICS if word and word in read_page(name).text.lower()]
     if about:

@@ -98,9 +98,8 @@ def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = Fal
     """Print why the call *asked* about gets its verdict; return 0. Raises `LoadError`."""
     rules = read_policy(file)
     reader = CallReader(rules, LineMemory())
-    folder = None if asked.folder is None else os.path.abspath(asked.folder)  # noqa: PTH100 - links stay
     unjudged = reader.read(_call(asked), None, Scope(agent_id=asked.agent))
-    facts = reader.facts(unjudged, folder)
+    facts = reader.facts(unjudged, _absolute(asked.folder))
     explanation = explaining.explain(rules, facts)
     if as_json:
         output.write(f"{encode(explanation).decode()}\n")
@@ -109,10 +108,20 @@ def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = Fal
     return 0
 
 
-def compare(output: Output, file: Path, table: Path, *, as_json: bool = False) -> int:
-    """Print which rows of *table* get another verdict; return 0, or 1 if one does."""
-    rules = read_policy(file)
-    results = list(verdict_tables.check_rows(rules, verdict_tables.read_rows(table)))
+def compare(
+    output: Output,
+    file: Path,
+    table: Path,
+    folder: Path | None = None,
+    *,
+    as_json: bool = False,
+) -> int:
+    """Print which rows of *table* get another verdict; return 0, or 1 if one does.
+
+    *folder* is where the tools work, as `explain` takes it.
+    """
+    rules, rows = read_policy(file), verdict_tables.read_rows(table)
+    results = list(verdict_tables.check_rows(rules, rows, _absolute(folder)))
     different = [result for result in results if result.difference]
     if as_json:
         output.write(f"{encode(results).decode()}\n")
@@ -127,6 +136,10 @@ def compare(output: Output, file: Path, table: Path, *, as_json: bool = False) -
     count = f"{len(results) - len(different)} of {len(results)} verdicts are as expected"
     screen.line(Span(count, "bad" if different else "good"))
     return 1 if different else 0
+
+
+def _absolute(folder: Path | None) -> str | None:
+    return None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
 
 
 def _call(asked: AskedCall) -> ToolCall:

@@ -82,12 +82,15 @@ def read_rows(file: Path) -> list[TableRow]:
     return rows
 
 
-def check_rows(rules: PolicyRules, rows: Sequence[TableRow]) -> Iterator[RowResult]:
-    """Yield what *rules* say of each of *rows*."""
+def check_rows(
+    rules: PolicyRules, rows: Sequence[TableRow], folder: str | None = None
+) -> Iterator[RowResult]:
+    """Yield what *rules* say of each of *rows*, of calls of tools that work in *folder*."""
     reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
     for row in rows:
         scope = Scope(agent_id=row.agent, context=row.context)
-        judgement = judge_first(judge, reader.facts(reader.read(row.call, None, scope)))
+        facts = reader.facts(reader.read(row.call, None, scope), folder)
+        judgement = judge_first(judge, facts)
         yield _result(row, judgement)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
-from toolbus.policy.pins.visible_characters import brief_name, is_visible
+from toolbus.policy.pins.visible_characters import brief_name
+from toolbus.terminal.visible_text import is_visible
 
 if TYPE_CHECKING:
     from toolbus.policy.pins.pinned_items import ToolPins

@@ -2,24 +2,10 @@ r"""Texts of strangers with every character visible: what shows nothing is writt
 
 from __future__ import annotations
 
-_BLANK = (
-    *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
-    *range(0x180B, 0x1810),
-    *range(0xFE00, 0xFE10),
-    *range(0xE0000, 0xE1000),
-)
-"""Shown as nothing though Python calls them printable: Unicode's Default_Ignorable_Code_Point, and
-the empty pattern of Braille."""
+from toolbus.terminal.visible_text import is_visible
 
 _LONGEST_NAME = 128
 """Characters of a tool's name; MCP 2025-11-25, server/tools, "Tool Names"."""
-
-_ESCAPED = frozenset(map(chr, _BLANK))
-
-
-def is_visible(char: str) -> bool:
-    """Tell whether *char* shows something, or is the plain space."""
-    return char.isprintable() and char not in _ESCAPED
 
 
 def reveal(text: str, keep: str = "") -> str:

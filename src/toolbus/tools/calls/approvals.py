@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.bus.dispatch.callables import is_async, takes
-from toolbus.errors import DeadlineError, RegistrationError
+from toolbus.errors import DeadlineError, RegistrationError, ToolbusError
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import LoopLock
@@ -40,6 +40,8 @@ class ApprovalRequest(NamedTuple):
     *earlier* are set when the calls before it ask nobody any more; on *bus* a call passes
     `MESSAGE_PERSIST_BEFORE` before it is stored. *continued* says that the call has begun already,
     by a yes that was taken, and only goes on: a sub-agent that waited for a question of its own.
+    A call that *stays_open* while nobody answers is called again under its id; another one is over
+    then, and the same call later has another id.
     """
 
     ask: Ask
@@ -51,6 +53,7 @@ class ApprovalRequest(NamedTuple):
     earlier: Sequence[asyncio.Event] = ()
     text: str = ""
     continued: bool = False
+    stays_open: bool = False
 
 
 class Permit:
@@ -76,6 +79,22 @@ class Pending(NamedTuple):
 
     question_id: str
     text: str
+
+
+class ApprovalPendingError(ToolbusError):
+    """A tool cannot end before a person has answered the questions of the ids *pending*.
+
+    A tool that raises it leaves its call open, where that can be; the call is made once more when
+    its agent is resumed, so it has to go on then where it stopped.
+    """
+
+    def __init__(self, pending: tuple[str, ...]) -> None:
+        self.pending = pending
+        super().__init__(pending)
+
+    def __str__(self) -> str:
+        questions = f"question{'s'[: len(self.pending) != 1]} {', '.join(self.pending)}"
+        return f"a person must approve what this call wants to do; {questions} waits"
 
 
 PERMIT = Permit()

@@ -14,7 +14,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
-from toolbus.tools.calls.approvals import PERMIT
+from toolbus.tools.calls.approvals import PERMIT, ApprovalPendingError
 from toolbus.tools.calls.call_judging import CallJudging
 from toolbus.tools.calls.execution import execute
 from toolbus.tools.calls.filling import fill, fit_filled
@@ -47,8 +47,18 @@ class CallInProgress(CallJudging):
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
+        stays_open: bool = False,
+        continued: bool = False,
     ) -> None:
-        super().__init__(requested, environment, advertised, passed=passed, earlier=earlier)
+        super().__init__(
+            requested,
+            environment,
+            advertised,
+            passed=passed,
+            earlier=earlier,
+            stays_open=stays_open,
+            continued=continued,
+        )
         self.executed: ToolCall | None = None
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
@@ -166,6 +176,10 @@ class CallInProgress(CallJudging):
         except DeadlineError as error:
             self._fail(f"the tool {error}", "timeout")
             return "timed_out"
+        if isinstance(ending.error, ApprovalPendingError):
+            self._pending = ending.error.pending
+            self._fail(str(ending.error), "pending")
+            return "waits"
         self._response = ending.response
         return "failed" if self._response.is_error else "returned"
 

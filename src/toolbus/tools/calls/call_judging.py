@@ -33,9 +33,10 @@ _NO_RESPONSE, _NO_QUESTION = ToolResponse(), Ask("")
 class CallJudging:
     """One call on its way through the table of states, from where it was requested.
 
-    *passed* is set once it asks nobody any more, *earlier* are those of the calls before it;
+    *passed* is set once it asks nobody any more, *earlier* are those of the calls before it; one
+    that *stays_open* has no answer while it is pending;
     *error* is what a handler with the policy "raise" raised, for the caller to raise when every
-    call has its answer.
+    call has its answer. *continued* says that it began before, and goes on.
     """
 
     def __init__(
@@ -46,11 +47,14 @@ class CallJudging:
         *,
         passed: asyncio.Event | None = None,
         earlier: Sequence[asyncio.Event] = (),
+        stays_open: bool = False,
+        continued: bool = False,
     ) -> None:
         self.requested = self.call = requested
         self.error: BaseException | None = None
         self._environment, self._advertised = environment, advertised
         self._passed, self._earlier = passed, earlier
+        self._stays_open, self._continued = stays_open, continued
         self._state: State | ToolStatus = "requested"
         self._response = _NO_RESPONSE
         self._answer: ToolResponse | None = None
@@ -109,6 +113,11 @@ class CallJudging:
         return self._state in ENDS
 
     @property
+    def is_left_open(self) -> bool:
+        """Whether it waits for a person, and is called again under its id."""
+        return self._stays_open and self._state == "pending"
+
+    @property
     def question(self) -> Ask | None:
         """What a person is to be asked before its tool may run; None if there is no question.
 
@@ -147,7 +156,10 @@ class CallJudging:
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        environment = self._environment
+        environment, advertised = self._environment, self._advertised
+        if advertised and self._answer is None and self.call.name not in advertised.specs:
+            # Nobody is asked about a tool that the model was not told of: it will not be found.
+            return self._allowed()
         asked = ApprovalRequest(
             self._ask,
             self.call,
@@ -156,6 +168,8 @@ class CallJudging:
             requested=self.requested,
             guards=self._askers,
             earlier=self._earlier,
+            stays_open=self._stays_open,
+            continued=self._continued,
         )
         decision = await environment.approvals.decide(asked)
         if isinstance(decision, Pending):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from toolbus.tools.calls.advertised import ArgumentsCheck
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.approvals import Approvals
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
+
+logger = logging.getLogger("toolbus")
 
 
 class CallEnvironment:
@@ -38,7 +41,7 @@ class CallEnvironment:
         deps: Any = NO_DEPS,
     ) -> None:
         self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
-        self.max_attempts, self.progress, self.deps = max_attempts, progress, deps
+        self.max_attempts, self.progress, self.deps = max_attempts, _guarded(progress), deps
         self.check, self.clock = ArgumentsCheck(toolset), clock
 
     def context_of(self, call: ToolCall) -> ToolContext:
@@ -56,3 +59,15 @@ class CallEnvironment:
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Run a call for a tool."""
         raise NotImplementedError
+
+
+def _guarded(progress: Progress) -> Progress:
+    """Return *progress* as one whose failure does not reach the tool."""
+
+    def report(call_id: str, text: str, part: float | None) -> None:
+        try:
+            progress(call_id, text, part)
+        except Exception:
+            logger.exception("the progress of tool call %s could not be told", call_id)
+
+    return report

@@ -90,7 +90,7 @@ class ToolRunner(CallEnvironment):
             scope or Scope(),
             approver if isinstance(approver, Approvals) else Approvals(approver),
             max_attempts=max_attempts,
-            progress=_guarded(progress),
+            progress=progress,
             clock=clock,
             deps=deps,
         )
@@ -110,23 +110,36 @@ class ToolRunner(CallEnvironment):
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         await self.bus.catch_up()
-        (outcome,) = await self._finish([CallInProgress(call, self, None)])
+        in_progress = CallInProgress(call, self, None, stays_open=self._leaves_pending)
+        (outcome,) = await self._finish([in_progress])
         return outcome
 
     async def call_all(
-        self, calls: Sequence[ToolCall], advertised: AdvertisedTools | None = None
+        self,
+        calls: Sequence[ToolCall],
+        advertised: AdvertisedTools | None = None,
+        *,
+        continued: Collection[str] = (),
     ) -> tuple[ToolCallOutcome, ...]:
         """Run *calls* at the same time; append their messages in the order of the calls.
 
         *advertised* is what the model was told, None for a program, which sees all. Cancelling this
         cancels the tools; every call still gets its message before `CancelledError` goes on.
+        Those whose ids are in *continued* have begun before, and were approved then.
         """
-        if len(calls) == 1:
-            return await self._finish([CallInProgress(calls[0], self, advertised)])
-        passed = [asyncio.Event() for _ in calls]
+        # A call that is alone has nobody to wait for.
+        passed = [asyncio.Event() for _ in calls] if len(calls) > 1 else [None]
         return await self._finish(
             [
-                CallInProgress(call, self, advertised, passed=passed[index], earlier=passed[:index])
+                CallInProgress(
+                    call,
+                    self,
+                    advertised,
+                    passed=passed[index],
+                    earlier=[event for event in passed[:index] if event],
+                    continued=call.id in continued,
+                    stays_open=self._leaves_pending,
+                )
                 for index, call in enumerate(calls)
             ]
         )
@@ -166,6 +179,13 @@ class ToolRunner(CallEnvironment):
             call.interrupt(again=call.requested.id in again)
         await self._finish(under_way)
 
+    async def close_refused(self, calls: Sequence[ToolCall], reason: str) -> None:
+        """Answer *calls*, which wait for a person, as denied for this *reason*."""
+        under_way = [CallInProgress(call, self, None) for call in calls]
+        for call in under_way:
+            call.refuse(reason)
+        await self._finish(under_way)
+
     async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         if self._sheltered:
             self._under_way += under_way
@@ -188,7 +208,7 @@ class ToolRunner(CallEnvironment):
         """Take a call to its end and tell the observers; it waits for nothing after its walk."""
         await call.walk()
         outcome, call_id = call.outcome, call.requested.id
-        if call_id in self._reported or self._is_left(outcome):
+        if call_id in self._reported or call.is_left_open:
             return outcome
         self._reported.add(call_id)
         try:
@@ -196,9 +216,6 @@ class ToolRunner(CallEnvironment):
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
             call.error = call.error or error
         return outcome
-
-    def _is_left(self, outcome: ToolCallOutcome) -> bool:
-        return self._leaves_pending and outcome.status == "pending"
 
     async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         # A call that is alone needs no task of its own.
@@ -242,7 +259,7 @@ class ToolRunner(CallEnvironment):
 
     async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Append the message of *outcome*; return that with what the model reads."""
-        if self._is_left(outcome):
+        if call.is_left_open:
             return outcome
         message = await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.discard(call.requested.id)
@@ -264,6 +281,9 @@ class ToolRunner(CallEnvironment):
         finally:
             self._reported.discard(requested.id)
             await call.permit.end()
+            if call.outcome.status == "pending":
+                # Its id is that of no other call, so nobody could come back for the answer.
+                await self.approvals.withdraw(self.scope.session_id, {requested.id})
         if call.error is not None:
             raise call.error
         message = await admit(self.bus, self._message(outcome), self.scope, call.spec)
@@ -276,15 +296,3 @@ class ToolRunner(CallEnvironment):
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
-
-
-def _guarded(progress: Progress) -> Progress:
-    """Return *progress* as one whose failure does not reach the tool."""
-
-    def report(call_id: str, text: str, part: float | None) -> None:
-        try:
-            progress(call_id, text, part)
-        except Exception:
-            logger.exception("the progress of tool call %s could not be told", call_id)
-
-    return report

@@ -19,6 +19,7 @@
 | running | returned | *ok* |
 | running | failed | failed |
 | running | timed_out | overdue |
+| running | waits | *pending* |
 | failed | again | running |
 | failed | settled | *error* |
 | overdue | again | running |
@@ -76,8 +77,8 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
     "permitted": {"known": "known", "unknown": "unknown_tool"},
     # What the tool alone gets was filled in, and the arguments were validated.
     "known": {"valid": "running", "denied": "denied", "invalid": "invalid_arguments"},
-    # The tool ran.
-    "running": {"returned": "ok", "failed": "failed", "timed_out": "overdue"},
+    # The tool ran, or stopped at a question of its own.
+    "running": {"returned": "ok", "failed": "failed", "timed_out": "overdue", "waits": "pending"},
     # Handlers of the error have spoken: a fallback or the error itself settles it.
     "failed": {"again": "running", "settled": "error"},
     "overdue": {"again": "running", "settled": "timeout"},

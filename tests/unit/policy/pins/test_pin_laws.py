@@ -22,7 +22,8 @@ from toolbus.policy.pins.pinned_items import (
     pin_prompt,
     pin_tool,
 )
-from toolbus.policy.pins.visible_characters import is_visible, reveal
+from toolbus.policy.pins.visible_characters import reveal
+from toolbus.terminal.visible_text import is_visible
 from toolbus.testing import check_guard
 
 ONE = "Of the tools and prompts that begin with a_: One."

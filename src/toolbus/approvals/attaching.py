@@ -1,0 +1,123 @@
+"""Which question a call attaches to: the latest about the same call, or a new one.
+
+First the pointer is set, then the record is made. A process that is killed between the two leaves
+a pointer to nothing, and whoever comes next makes the record at that id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.approvals.questions import Question
+from toolbus.approvals.records import (
+    Pointer,
+    decode_pointer,
+    pointer_name,
+    question_name,
+    read_question,
+)
+from toolbus.approvals.steps import take_step
+from toolbus.events.catalogue import Deny
+from toolbus.messages.codec import encode
+from toolbus.messages.ids import new_id
+
+if TYPE_CHECKING:
+    from toolbus.approvals.binding import BoundCall
+    from toolbus.events.catalogue import Scope
+    from toolbus.store.protocol import Store
+
+VALUE_GONE = Deny("a value that was hidden in the store is gone; call again")
+MAY_HAVE_RUN = Deny("the call may have run already, and is not run again")
+
+
+class Asking(NamedTuple):
+    """Who asks from when on, until when: times are nanoseconds since the epoch.
+
+    *continued* says that the call has begun already, and goes on.
+    """
+
+    scope: Scope
+    host: str
+    now_ns: int
+    expires_ns: int
+    continued: bool = False
+
+
+class Attached(NamedTuple):
+    """The *question* that a call attaches to, and whether it was asked just now."""
+
+    question: Question
+    is_new: bool
+
+
+async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
+    """Return the question about the call of *binding*, asked anew if there is none to attach to."""
+    name = pointer_name(binding.key)
+    mark = binding.live if binding.hidden else ""
+    while True:
+        body = await store.read_state(binding.session_id, name)
+        pointer = None if body is None else decode_pointer(body)
+        question_id = ""
+        if pointer is not None:
+            question = await read_question(store, binding.session_id, pointer.id)
+            if question is not None:
+                known = await _known(store, binding, question, pointer, asking)
+                if known is not None:
+                    return known
+            elif pointer.live == mark:
+                question_id = pointer.id
+        if not question_id:
+            question_id = new_id()
+            fresh = encode(Pointer(question_id, mark))
+            if not await store.swap_state(binding.session_id, name, body, fresh):
+                continue
+        question = _new_question(question_id, binding, asking)
+        where = question_name(question_id)
+        if await store.swap_state(binding.session_id, where, None, encode(question)):
+            return Attached(question, is_new=True)
+
+
+async def _known(
+    store: Store, binding: BoundCall, question: Question, pointer: Pointer, asking: Asking
+) -> Attached | Deny | None:
+    """Return what is to be made of the *question* that was asked; None: it is asked anew."""
+    if binding.stays_open and question.state in {"taken", "unknown", "done"}:
+        goes_on = asking.continued and question.state == "taken" and binding.fits(question)
+        return Attached(question, is_new=False) if goes_on else MAY_HAVE_RUN
+    if question.state not in {"pending", "approved"}:
+        is_news = question.state in {"denied", "expired"} and not question.delivered
+        return Attached(question, is_new=False) if is_news and binding.fits(question) else None
+    if not binding.fits(question):
+        await take_step(store, question, "withdraw")
+        return None
+    if question.hidden and pointer.live != binding.live:
+        await take_step(store, question, "withdraw")
+        return VALUE_GONE
+    if question.hidden is not binding.hidden:
+        await take_step(store, question, "withdraw")
+        return None
+    return Attached(question, is_new=False)
+
+
+def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
+    requested, scope = binding.requested, asking.scope
+    return Question(
+        id=question_id,
+        session_id=binding.session_id,
+        call_id=binding.call_id,
+        tool=binding.tool,
+        arguments=binding.arguments,
+        digest=binding.digest,
+        prompt=binding.prompt,
+        guard=binding.guard,
+        rule=binding.rule,
+        rules=binding.rules,
+        requested_tool="" if requested is None else requested.name,
+        requested_arguments=None if requested is None else requested.arguments,
+        hidden=binding.hidden,
+        agent_id=scope.agent_id,
+        root_session_id=scope.root_session_id,
+        host=asking.host,
+        asked_ns=asking.now_ns,
+        expires_ns=asking.expires_ns,
+    )

@@ -1,0 +1,130 @@
+"""What a question is bound to: the call as it may be stored, who asks, and by which rules."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.approvals.records import canonical, digest_of
+from toolbus.bus.grace import within_grace
+from toolbus.errors import DeadlineError
+from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Deny
+from toolbus.messages.codec import changed
+from toolbus.messages.ids import new_id
+from toolbus.messages.records import AssistantMessage, ToolCall
+from toolbus.transcript.admission import check_calls
+
+if TYPE_CHECKING:
+    from toolbus.approvals.questions import Question
+    from toolbus.messages.immutable import JsonObject
+    from toolbus.tools.calls.approvals import ApprovalRequest
+
+MAX_BYTES = 1_000_000
+"""Bytes of JSON that a call has at most that a person is asked about."""
+
+_NOT_STORED = "a person must approve this call, and it cannot be stored for that"
+_TOO_LARGE = f"a person must approve this call, and it is too large to be read: {MAX_BYTES:,} bytes"
+
+
+class BoundCall(NamedTuple):
+    """A call as a person is asked about it.
+
+    *key* names what attaches to the same question. *live* is the keyed digest of the call as it
+    would run; *hidden* says that the stored *arguments* are not those. *requested* is the call as
+    the model wrote it, as it may be stored, None if it is no other.
+    """
+
+    key: str
+    session_id: str
+    call_id: str
+    tool: str
+    arguments: JsonObject
+    digest: str
+    prompt: str
+    guard: str
+    rule: str
+    rules: str
+    live: str
+    hidden: bool
+    stays_open: bool
+    requested: ToolCall | None = None
+
+    def fits(self, question: Question) -> bool:
+        """Tell whether *question* asks about this very call, as far as it is stored."""
+        return (
+            self.digest == question.digest == digest_of(question.tool, question.arguments)
+            and (self.guard, self.rule, self.rules)
+            == (question.guard, question.rule, question.rules)
+            and self.session_id == question.session_id
+        )
+
+
+async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
+    """Return what a question about *asked* is bound to, or why nobody can be asked.
+
+    What handlers keep out of the store is not in it; *secret* is the key for what is.
+    """
+    call = asked.call or ToolCall(id="", name="", arguments={"prompt": asked.text})
+    copy = await _stored_copy(asked, call)
+    if copy is None:
+        return Deny(_NOT_STORED)
+    stored, requested = copy.tool_calls[0], copy.tool_calls[1:]
+    if stored.name != call.name:
+        return Deny(_NOT_STORED, "its stored copy names another tool")
+    if len(canonical([call.arguments, stored.arguments])) > 2 * MAX_BYTES:
+        return Deny(_TOO_LARGE)
+    session_id, guard = asked.scope.session_id, "\n".join(asked.guards)
+    plain = canonical([session_id, call.name, call.arguments])
+    live = hmac.new(secret, plain, hashlib.sha256).hexdigest()
+    digest = digest_of(stored.name, stored.arguments)
+    hidden = changed(call.arguments, stored.arguments)
+    facts = (
+        ("call", call.id)
+        if asked.stays_open
+        else ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live if hidden else "")
+    )
+    return BoundCall(
+        key=hashlib.sha256(canonical(facts)).hexdigest(),
+        session_id=session_id,
+        call_id=call.id,
+        tool=stored.name,
+        arguments=stored.arguments,
+        digest=digest,
+        prompt=copy.content if isinstance(copy.content, str) else copy.text,
+        guard=guard,
+        rule=asked.ask.rule,
+        rules=asked.ask.rules,
+        live=live,
+        hidden=hidden,
+        stays_open=asked.stays_open,
+        requested=requested[0] if requested else None,
+    )
+
+
+async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessage | None:
+    """Return the question's prompt and calls as they may be stored, None if they may not.
+
+    They pass as the message of a model does that asks for them.
+    """
+    final = ToolCall(id="final", name=call.name, arguments=call.arguments)
+    calls = [final]
+    requested = asked.requested
+    if requested is not None and (
+        requested.name != call.name or changed(requested.arguments, call.arguments)
+    ):
+        calls.append(ToolCall(id="requested", name=requested.name, arguments=requested.arguments))
+    message = AssistantMessage(id=new_id(), content=asked.ask.prompt, tool_calls=tuple(calls))
+    bus, scope = asked.bus, asked.scope
+    if not bus.hears(MESSAGE_PERSIST_BEFORE):
+        return message
+    dispatch = partial(bus.apply, MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
+    try:
+        context = await within_grace(dispatch)
+    except DeadlineError:
+        return None
+    if context.rejected or context.denied:
+        return None
+    copy = context.value
+    return copy if isinstance(copy, AssistantMessage) else None

@@ -1,0 +1,57 @@
+"""Channels: how a person hears of a question; answers come in by `toolbus.approvals.answer`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.approvals.questions import Question
+
+PATIENCE = 10.0
+"""Seconds for which a call that ends as pending waits for channels that are still being told."""
+
+logger = logging.getLogger("toolbus")
+
+
+class Notifier(Protocol):
+    """A channel that is told of each question when it is asked; it decides nothing."""
+
+    async def notify(self, question: Question) -> None:
+        """Tell a person of *question*; a failure is logged, and changes nothing."""
+
+
+class Notices:
+    """Tells *channels* of questions, in tasks of their own."""
+
+    def __init__(self, channels: Sequence[Notifier]) -> None:
+        self._channels = tuple(channels)
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+
+    def send(self, question: Question) -> None:
+        """Begin to tell all channels of *question*."""
+        for channel in self._channels:
+            task = asyncio.create_task(_notify(channel, question))
+            self._tasks.setdefault(question.id, set()).add(task)
+            task.add_done_callback(lambda task: self._forget(question.id, task))
+
+    async def settle(self, question_id: str) -> None:
+        """Wait until the channels were told of a question, for `PATIENCE` seconds at most."""
+        if tasks := self._tasks.get(question_id):
+            await asyncio.wait(set(tasks), timeout=PATIENCE)
+
+    def _forget(self, question_id: str, task: asyncio.Task[None]) -> None:
+        tasks = self._tasks.get(question_id, set())
+        tasks.discard(task)
+        if not tasks:
+            self._tasks.pop(question_id, None)
+
+
+async def _notify(channel: Notifier, question: Question) -> None:
+    try:
+        await channel.notify(question)
+    except Exception:
+        logger.exception("question %s could not be told to %r", question.id, channel)

@@ -1,0 +1,190 @@
+"""A question as a person is shown it, in rows and pages: the call as it would run, all of it.
+
+What a model, a tool or a guard wrote stands in rows that begin with "│", with every character
+visible (`toolbus.terminal.visible_text`); all else on a page is ours.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from toolbus.messages.records import encode
+from toolbus.terminal.differences import differences
+from toolbus.terminal.spans import Span
+from toolbus.terminal.visible_text import brief, make_visible, quote_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.approvals.questions import Question
+    from toolbus.terminal.spans import Style
+
+_LONGEST_NAME = 40
+_LEAST_ROWS = 4
+"""Of a page: its heading, two of the question, and one in which the person is asked."""
+
+_PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+")
+_UNCHANGED = "as the model wrote it"
+
+
+class ChannelText(NamedTuple):
+    """What a channel shows of a question; unless it *is_whole*, a yes must not be taken there."""
+
+    text: str
+    is_whole: bool
+
+
+def question_pages(
+    question: Question, width: int = 80, height: int = 24
+) -> tuple[tuple[Span, ...], ...]:
+    """Return *question* in pages of at most *height* rows, each of at most *width* cells if it can.
+
+    A row of each is left free, for what the person is asked there. The last one ends with the
+    digest that an answer must name.
+    """
+    rows = question_rows(question, width)
+    size = max(height, _LEAST_ROWS) - 2
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return tuple(
+        [
+            (
+                Span(f"question {brief(question.id)}, page {number:,} of {len(parts):,}", "dim"),
+                *part,
+            )
+            for number, part in enumerate(parts, 1)
+        ]
+    )
+
+
+def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText:
+    """Return *question* as text of at most *limit* characters, or a notice if it does not fit."""
+    text = "\n".join([row.text for row in question_rows(question, width)])
+    if len(text) <= limit:
+        return ChannelText(text, is_whole=True)
+    notice = (
+        f"question {brief(question.id)} waits; it is too long for this channel "
+        f"({len(text):,} characters), so it cannot be approved here"
+    )
+    return ChannelText(notice[:limit], is_whole=False)
+
+
+def question_rows(question: Question, width: int) -> list[Span]:
+    """Return *question* in rows: who asks for what, why, and whether the model wrote it so."""
+    return [
+        *_origin(question, width),
+        *_label_rows("why asked", question.prompt, width),
+        *_call_rows(question, width),
+        *_request_rows(question, width),
+        Span(f"digest {make_visible(question.digest, one_line=True).text}", "strong"),
+    ]
+
+
+def value_rows(value: Any, width: int) -> tuple[str, list[str]]:
+    """Return what is to be said of a JSON *value*, "" if nothing, and its rows of *width* cells.
+
+    A text stands as it is, unless somebody would not see what it is: then it says so.
+    """
+    if isinstance(value, str):
+        shown = make_visible(value)
+        notes = shown.notes if value else ("an empty text",)
+        return "; ".join(notes), quote_rows(shown.text, width)
+    body = encode(value)
+    if isinstance(value, dict | list | tuple) and value:
+        body = msgspec.json.format(body, indent=2)
+    shown = make_visible(body.decode())
+    return "; ".join([_kind(value), *shown.notes]), quote_rows(shown.text, width)
+
+
+def moment(time_ns: int) -> str:
+    """Return a time since the epoch as UTC, to the second."""
+    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case dict():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+    return "a number"
+
+
+def _origin(question: Question, width: int) -> Iterator[Span]:
+    title = f"the model calls {brief(question.tool)}" if question.tool else "may this run begin?"
+    yield from _wrapped_line(title, width, "asked")
+    if brief(question.tool) != question.tool:
+        yield from _label_rows("the tool's whole name", question.tool, width)
+    agent = f" of agent {brief(question.agent_id)}" if question.agent_id else ""
+    above = question.root_session_id
+    root = f", below session {brief(above)}" if above not in {"", question.session_id} else ""
+    yield from _wrapped_line(f"in session {brief(question.session_id)}{agent}{root}", width)
+    times = f"asked {moment(question.asked_ns)}, can wait until {moment(question.expires_ns)}"
+    yield from _wrapped_line(times, width, "dim")
+    if question.guard:
+        yield from _label_rows("asked by", question.guard, width)
+    if question.rule:
+        yield from _label_rows("by the rule", question.rule, width)
+
+
+def _call_rows(question: Question, width: int) -> Iterator[Span]:
+    for name, value in question.arguments.items():
+        note, rows = value_rows(value, width)
+        yield from _name_rows(name, note, width)
+        yield from map(Span, rows)
+    if question.tool and not question.arguments:
+        yield Span("no arguments", "dim")
+    if question.hidden:
+        text = "values in it were hidden before it was stored: only who asks has them"
+        yield from _wrapped_line(text, width, "changed")
+
+
+def _request_rows(question: Question, width: int) -> Iterator[Span]:
+    """Give where the call differs from what the model wrote."""
+    requested = question.requested_arguments
+    if requested is None:
+        return
+    before = {"tool": question.requested_tool or question.tool, "arguments": requested}
+    after = {"tool": question.tool, "arguments": question.arguments}
+    changes = list(differences(before, after))
+    if not changes:
+        yield Span(_UNCHANGED, "dim")
+        return
+    yield from _wrapped_line(f"not {_UNCHANGED}; it differs in", width, "changed")
+    for change in changes:
+        yield from _name_rows(change.path, "", width)
+        for side, value in (("the model wrote", change.before), ("it is now", change.after)):
+            if value is msgspec.UNSET:
+                yield Span(f"{side}: nothing", "strong")
+            else:
+                yield from _label_rows(side, value, width)
+
+
+def _label_rows(label: str, value: Any, width: int) -> Iterator[Span]:
+    """Give a value under a *label* of ours, which has a blank, as names of others have none."""
+    note, rows = value_rows(value, width)
+    yield from _wrapped_line(f"{label} ({note})" if note else label, width, "strong")
+    yield from map(Span, rows)
+
+
+def _name_rows(name: str, note: str, width: int) -> Iterator[Span]:
+    """Give a name; one that might fill a row or say something, as an attacker's, as a value."""
+    line, suffix = make_visible(name, one_line=True).text, f" ({note})" if note else ""
+    if _PLAIN_NAME.fullmatch(line) and len(line) <= min(_LONGEST_NAME, width // 2):
+        yield from _wrapped_line(f"{line}{suffix}", width, "strong")
+        return
+    yield from _wrapped_line(f"a name of {len(name):,} characters{suffix}", width, "changed")
+    yield from map(Span, quote_rows(line, width))
+
+
+def _wrapped_line(text: str, width: int, style: Style = "") -> Iterator[Span]:
+    for line in textwrap.wrap(text, width, subsequent_indent="    "):
+        yield Span(line, style)

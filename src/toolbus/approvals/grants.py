@@ -1,0 +1,118 @@
+"""Grants: a yes to every call of a tool in a session, until it ends, expires or is revoked."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from math import inf
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from toolbus.approvals.questions import GRANT_PREFIX, Grant, Question
+from toolbus.approvals.records import canonical
+from toolbus.errors import FreezeError
+from toolbus.messages.codec import decoder, encode
+from toolbus.messages.ids import new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.store.protocol import Store
+
+GrantSpan: TypeAlias = Literal["session"] | float
+"""How long a grant lasts: as long as its session, or so many seconds."""
+
+LATEST_PREFIX = "granted:"
+"""What the names begin with, under which the latest grant of a kind of question is kept."""
+
+_decode_grant = decoder(Grant)
+_decode_id = decoder(str)
+
+
+def granting_session(question: Question) -> str:
+    """Return the session that a grant about *question* is for: that of the outermost agent."""
+    return question.root_session_id or question.session_id
+
+
+def check_span(span: GrantSpan) -> None:
+    """Raise `FreezeError` unless *span* is "session" or a positive number of seconds."""
+    if span != "session" and not (type(span) in {int, float} and 0 < span < inf):
+        reason = f"expected 'session' or a positive number of seconds, not {span!r}"
+        raise FreezeError(reason, "$.grant")
+
+
+async def make_grant(store: Store, question: Question, span: GrantSpan, now_ns: int) -> Grant:
+    """Write down the grant that came with the yes to *question*."""
+    grant = Grant(
+        id=new_id(),
+        session_id=granting_session(question),
+        tool=question.tool,
+        guard=question.guard,
+        rule=question.rule,
+        rules=question.rules,
+        granted_by=question.answered_by,
+        granted_from=question.answered_from,
+        granted_ns=now_ns,
+        expires_ns=0 if isinstance(span, str) else now_ns + round(span * 1e9),
+    )
+    await store.swap_state(grant.session_id, GRANT_PREFIX + grant.id, None, encode(grant))
+    name = _latest_name(question)
+    while True:
+        known = await store.read_state(grant.session_id, name)
+        if await store.swap_state(grant.session_id, name, known, encode(grant.id)):
+            return grant
+
+
+async def read_grant(store: Store, session_id: str, grant_id: str) -> Grant | None:
+    """Return the grant of this id; None if the session has none."""
+    body = await store.read_state(session_id, GRANT_PREFIX + grant_id)
+    return None if body is None else _decode_grant(body)
+
+
+async def find_grant(store: Store, question: Question, now_ns: int) -> Grant | None:
+    """Return the grant in force that says yes to *question*, None if there is none."""
+    session_id = granting_session(question)
+    pointed = await store.read_state(session_id, _latest_name(question))
+    if pointed is None:
+        return None
+    grant = await read_grant(store, session_id, _decode_id(pointed))
+    return grant if grant is not None and covers(grant, question, now_ns) else None
+
+
+def covers(grant: Grant, question: Question, now_ns: int) -> bool:
+    """Tell whether *grant* is in force and says yes to *question*."""
+    return (
+        not grant.revoked_ns
+        and (not grant.expires_ns or now_ns < grant.expires_ns)
+        and grant.session_id == granting_session(question)
+        and _kind(grant) == _kind(question)
+    )
+
+
+async def revoke_grant(
+    store: Store,
+    session_id: str,
+    grant_id: str,
+    *,
+    by: str,
+    clock: Callable[[], int] = time.time_ns,
+) -> Grant | None:
+    """Revoke a grant and return it as it is now; None if there is none. A second time is none."""
+    name = GRANT_PREFIX + grant_id
+    while (body := await store.read_state(session_id, name)) is not None:
+        grant = _decode_grant(body)
+        if grant.revoked_ns:
+            return grant
+        revoked = replace(grant, revoked_by=by, revoked_ns=clock())
+        if await store.swap_state(session_id, name, body, encode(revoked)):
+            return revoked
+    return None
+
+
+def _kind(record: Grant | Question) -> tuple[str, str, str, str]:
+    return record.tool, record.guard, record.rule, record.rules
+
+
+def _latest_name(question: Question) -> str:
+    return LATEST_PREFIX + hashlib.sha256(canonical(_kind(question))).hexdigest()

@@ -1,0 +1,123 @@
+"""A yes that is kept in a store: taken once, right before the effect, and then ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from toolbus.approvals.grants import covers, read_grant
+from toolbus.approvals.records import read_question
+from toolbus.approvals.steps import deliver, take_step
+from toolbus.errors import DecodeError, StoreError
+from toolbus.events.catalogue import Deny
+from toolbus.messages.ids import new_id
+from toolbus.store.processes import this_process
+from toolbus.tools.calls.approvals import Permit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.approvals.binding import BoundCall
+    from toolbus.approvals.questions import Question
+    from toolbus.store.protocol import Store
+
+logger = logging.getLogger("toolbus")
+
+EXPIRED = "approval was not given in time"
+FAILED = "approval failed: what is known of it cannot be read or written"
+NEVER_RAN = "toolbus: it was taken, and the call ended before its tool ran"
+_AGAIN = "call again to ask anew"
+
+
+def refusal_of(question: Question | None) -> Deny:
+    """Return what a caller is told whose question is not, or no more, a yes."""
+    if question is None or question.state == "withdrawn":
+        return Deny(f"the question was withdrawn; {_AGAIN}")
+    if question.state == "denied":
+        return Deny(question.reason or "approval was refused", question.prompt)
+    if question.state == "expired":
+        return Deny(EXPIRED, question.prompt)
+    return Deny(f"its approval was used up by the same call; {_AGAIN}")
+
+
+class StoredPermit(Permit):
+    """The yes to *question*, for the one call of *binding*.
+
+    One that was taken by a former run of the call, which now goes on, is not taken again.
+    """
+
+    def __init__(
+        self, store: Store, question: Question, binding: BoundCall, clock: Callable[[], int]
+    ) -> None:
+        self.question_id = question.id
+        self._store, self._question, self._binding = store, question, binding
+        self._clock, self._taken_by = clock, f"{this_process()}/{new_id()}"
+        self._is_taken = question.state == "taken"
+        self._may_be_taken = False
+        if self._is_taken:
+            self._taken_by = question.taken_by
+
+    async def take(self) -> Deny | None:
+        """Use the yes up, in one atomic step; return why the call may not run after all."""
+        if self._is_taken:
+            return None
+        try:
+            refusal = await self._take()
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", self._question.id, error)  # noqa: TRY400 - it says all
+            return Deny(FAILED, str(error))
+        self._is_taken = refusal is None
+        return refusal
+
+    async def end(self) -> None:
+        """Say that the call has ended; what was not taken is withdrawn. A failure is logged."""
+        try:
+            await self._end()
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", self._question.id, error)  # noqa: TRY400 - it says all
+
+    async def _take(self) -> Deny | None:
+        question = await self._current()
+        if question is None or question.state != "approved":
+            return refusal_of(question)
+        now = self._clock()
+        if now >= question.expires_ns:
+            expired = await take_step(self._store, question, "expire")
+            if expired is not None:
+                await deliver(self._store, expired)
+            return Deny(EXPIRED, question.prompt)
+        if not self._binding.fits(question):
+            return Deny("its approval is one of another call")
+        if question.grant and not await self._is_granted(question, now):
+            await take_step(self._store, question, "withdraw")
+            return Deny(f"the grant that approved it has ended; {_AGAIN}")
+        self._may_be_taken = True
+        fields = {"taken_by": self._taken_by, "taken_ns": now}
+        if await take_step(self._store, question, "take", **fields) is not None:
+            return None
+        return refusal_of(await self._current())
+
+    async def _is_granted(self, question: Question, now_ns: int) -> bool:
+        session_id = question.root_session_id or question.session_id
+        grant = await read_grant(self._store, session_id, question.grant)
+        return grant is not None and covers(grant, question, now_ns)
+
+    async def _end(self) -> None:
+        question = await self._current()
+        ended: dict[str, Any] = {"ended_ns": self._clock()}
+        if question is None:
+            return
+        if question.state in {"pending", "approved"}:
+            await take_step(self._store, question, "withdraw", **ended)
+        elif question.state == "taken" and question.taken_by == self._taken_by:
+            if self._is_taken:
+                await take_step(self._store, question, "end", **ended)
+            elif self._may_be_taken:
+                # Whoever takes it may be cancelled, or lose the store, when that was written.
+                lost = await take_step(self._store, question, "lose")
+                if lost is not None:
+                    ended["settled_by"] = NEVER_RAN
+                    await take_step(self._store, lost, "settle_never_ran", **ended)
+
+    async def _current(self) -> Question | None:
+        return await read_question(self._store, self._question.session_id, self._question.id)

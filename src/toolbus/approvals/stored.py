@@ -1,0 +1,202 @@
+"""Approvals that wait: questions are kept in a store, so an answer may come from anywhere, later.
+
+    approvals = StoredApprovals(store=store, wait=30)
+    runner = ToolRunner(bus, toolset, Scope(session_id="s"), approver=approvals)
+
+What guards ask becomes a `Question`. Somebody answers it with `toolbus.approvals.answer`: in this
+process or another one, now or tomorrow. Meanwhile the call waits for *wait* seconds, and then ends
+as pending; the same call again attaches to the question.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from copy import copy
+from math import inf
+from typing import TYPE_CHECKING
+
+from toolbus.approvals.attaching import Asking, attach
+from toolbus.approvals.binding import BoundCall, bind
+from toolbus.approvals.channels import Notices
+from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
+from toolbus.approvals.records import questions_of
+from toolbus.approvals.recovery import settle_taken
+from toolbus.approvals.steps import deliver, take_step
+from toolbus.approvals.waiting import AnswerWait
+from toolbus.errors import DecodeError, RegistrationError, StoreError
+from toolbus.events.catalogue import Deny
+from toolbus.tools.calls.approvals import Approvals, Pending, Permit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Self
+
+    from toolbus.approvals.channels import Notifier
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import ApprovalRequest, Approver
+
+DAY = 86_400.0
+LONGEST = 3_650 * DAY
+"""Seconds after which every question expires."""
+
+OPEN_STATES = frozenset({"pending", "approved", "denied", "expired"})
+"""Of a call that has no answer: it never ran."""
+
+SHORTEST_KEY = 32
+
+logger = logging.getLogger("toolbus")
+
+
+class StoredApprovals(Approvals):
+    """Keeps what guards ask as questions in a store, where anybody who may can answer them.
+
+    Args:
+        approver: asks a person here and now, as that of `Agent`: one more channel, whose answer
+            counts if it is the first. The call waits for it. What it raises is logged, and no
+            answer; all but True is a no.
+        store: where the questions are kept; an agent gives its own.
+        wait: seconds for which a call waits for an answer before it ends as pending.
+        expires_after: seconds after which a question, or a yes that nobody took, is over.
+        notify: channels that are told of each new question.
+        host: what asks: "agent", or the name of a program.
+        key: 32 random bytes by which a call is known again of which the store must not hold all;
+            without it only the process that asked knows it.
+        clock: tells nanoseconds since the epoch, UTC.
+
+    Raises `RegistrationError` for what cannot be used.
+    """
+
+    def __init__(
+        self,
+        approver: Approver | None = None,
+        *,
+        store: Store | None = None,
+        wait: float = 0.0,
+        expires_after: float = DAY,
+        notify: Sequence[Notifier] = (),
+        host: str = "agent",
+        key: bytes | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        super().__init__(approver)
+        _check_arguments(wait, expires_after, notify, key)
+        self._store, self._expires_after = store, expires_after
+        self._host, self._clock = host, clock
+        self._key = os.urandom(32) if key is None else key
+        self._notices = Notices(notify)
+        self._answers = AnswerWait(self._approver, self._lock, wait, clock)
+
+    @property
+    def store(self) -> Store | None:
+        """Where the questions are kept; None: an agent's own, which is not known yet."""
+        return self._store
+
+    def below(self, above: Approvals | None) -> Approvals:
+        """Return these: the questions of an agent below reach who answers here anyway."""
+        del above
+        return self
+
+    def for_host(self, store: Store) -> Self:
+        """Return these, with *store* for the questions if they were given none."""
+        if self._store is not None:
+            return self
+        bound = copy(self)
+        bound._store = store  # noqa: SLF001 - a copy of its own
+        return bound
+
+    async def repair(
+        self,
+        session_id: str,
+        open_calls: Collection[str],
+        is_answered: Callable[[str], bool],
+        continued: Collection[str] = (),
+    ) -> Mapping[str, str]:
+        """Say what is known of the questions of a session whose writer is a new one."""
+        if self._store is None:
+            return {}
+        waiting: dict[str, str] = {}
+        for question in await questions_of(self._store, session_id):
+            if question.state == "taken" and question.call_id not in continued:
+                await settle_taken(self._store, question, is_answered, self._clock())
+            elif question.state in OPEN_STATES:
+                if question.call_id in open_calls or not question.call_id:
+                    waiting[question.call_id] = question.id
+                elif is_answered(question.call_id):
+                    await take_step(self._store, question, "withdraw", ended_ns=self._clock())
+        return waiting
+
+    async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
+        """Withdraw what waits in a session: about *call_ids*, or else about anything."""
+        if self._store is None:
+            return
+        for question in await questions_of(self._store, session_id):
+            if call_ids is None or question.call_id in call_ids:
+                await take_step(self._store, question, "withdraw", ended_ns=self._clock())
+
+    async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
+        """Return the yes to *asked*, why not, or that nobody has answered yet."""
+        store = self._store
+        if store is None:
+            reason = "they have no store; use `StoredApprovals(store=...)`"
+            raise RegistrationError("approvals", reason)
+        if not asked.scope.session_id:
+            reason = "a question is kept with a session; use `scope=Scope(session_id=...)`"
+            raise RegistrationError("approvals", reason)
+        try:
+            binding = await bind(asked, self._key)
+            if isinstance(binding, Deny):
+                return binding
+            return await self._decide(store, binding, asked)
+        except (StoreError, DecodeError) as error:
+            logger.error("a question could not be asked: %s", error)  # noqa: TRY400 - it says all
+            return Deny(FAILED, str(error))
+
+    async def _decide(
+        self, store: Store, binding: BoundCall, asked: ApprovalRequest
+    ) -> Permit | Pending | Deny:
+        now = self._clock()
+        expires = now + round(self._expires_after * 1e9)
+        asking = Asking(asked.scope, self._host, now, expires, asked.continued)
+        attached = await attach(store, binding, asking)
+        if isinstance(attached, Deny):
+            return attached
+        question = await self._answers.granted(store, attached.question)
+        if question.state == "pending":
+            if attached.is_new:
+                self._notices.send(question)
+            question = await self._answers.until_answered(store, question, asked)
+        match question.state:
+            case "pending":
+                await self._notices.settle(question.id)
+                return Pending(question.id, _pending_text(question.id))
+            case "approved" | "taken":
+                return StoredPermit(store, question, binding, self._clock)
+            case "denied" | "expired":
+                await deliver(store, question)
+        return refusal_of(question)
+
+
+def _pending_text(question_id: str) -> str:
+    return (
+        f"a person must approve this call; question {question_id} waits. "
+        "Call it again with the same arguments to learn the answer"
+    )
+
+
+def _check_arguments(
+    wait: object, expires_after: object, notify: Sequence[Notifier], key: object
+) -> None:
+    if not (type(wait) in {int, float} and 0 <= wait < inf):  # type: ignore[operator]  # a number
+        raise RegistrationError("wait", f"expected seconds to wait, not {wait!r}")
+    if not (type(expires_after) in {int, float} and 0 < expires_after <= LONGEST):  # type: ignore[operator]  # as above
+        reason = f"expected a number of seconds from 0 to {LONGEST:.0f}, not {expires_after!r}"
+        raise RegistrationError("expires_after", reason)
+    for channel in notify:
+        if isinstance(channel, type) or not callable(getattr(channel, "notify", None)):
+            reason = "it has no method `async def notify(question)`"
+            raise RegistrationError(f"channel {channel!r}", reason)
+    if key is not None and not (isinstance(key, bytes) and len(key) >= SHORTEST_KEY):
+        # Not the value: it may be a key all the same.
+        raise RegistrationError("key", f"expected at least {SHORTEST_KEY} bytes")

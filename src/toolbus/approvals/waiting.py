@@ -1,0 +1,169 @@
+"""A call that waits for the answer to its question, for a while, whoever gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.approvals.grants import find_grant
+from toolbus.approvals.records import read_question
+from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
+from toolbus.bus.dispatch.callables import is_async
+from toolbus.errors import DecodeError, StoreError
+from toolbus.events.catalogue import Deny
+from toolbus.tasks.shielding import ContainedTask, forget, shield_until_done
+from toolbus.tools.calls.execution import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.approvals.questions import Question
+    from toolbus.store.protocol import Store
+    from toolbus.tasks.loops import LoopLock
+    from toolbus.tools.calls.approvals import ApprovalRequest, Approver
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+"""Seconds between two looks into the store."""
+
+logger = logging.getLogger("toolbus")
+
+
+class Waiters:
+    """How many calls of this process wait for each question."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def enter(self, question_id: str) -> None:
+        """Count one more."""
+        self._counts[question_id] = self._counts.get(question_id, 0) + 1
+
+    def leave(self, question_id: str) -> bool:
+        """Count one less; tell whether that was the only one."""
+        count = self._counts.pop(question_id) - 1
+        if count:
+            self._counts[question_id] = count
+        return not count
+
+
+class AnswerWait:
+    """Waits *seconds*, of the monotonic clock, for the answer to the questions of one caller.
+
+    An *approver* is asked as well, and waited for, in the turn that *lock* gives it; *clock*, in
+    nanoseconds since the epoch, decides what has expired.
+    """
+
+    def __init__(
+        self, approver: Approver | None, lock: LoopLock, seconds: float, clock: Callable[[], int]
+    ) -> None:
+        self._approver, self._lock = approver, lock
+        self._seconds, self._clock = seconds, clock
+        self._waiters = Waiters()
+
+    async def until_answered(
+        self, store: Store, question: Question, asked: ApprovalRequest
+    ) -> Question:
+        """Return *question* as it is once it was answered, or when this has waited long enough.
+
+        Cancelled, it withdraws the question, if no other call of this process waits for it.
+        """
+        asking: ContainedTask[None] | None = None
+        self._waiters.enter(question.id)
+        cancelled = None
+        try:
+            if self._approver is not None:
+                asking = ContainedTask(partial(self._ask, self._approver, store, question, asked))
+            return await self._watch(store, question, asking)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            raise
+        finally:
+            if asking is not None:
+                asking.task.cancel()
+                asking.task.add_done_callback(forget)
+            if self._waiters.leave(question.id) and cancelled is not None:
+                await shield_until_done(partial(self._withdraw, store, question))
+
+    async def granted(self, store: Store, question: Question) -> Question:
+        """Return *question*, approved if a grant says yes to it."""
+        now = self._clock()
+        if question.state != "pending" or now >= question.expires_ns:
+            return question
+        grant = await find_grant(store, question, now)
+        if grant is None:
+            return question
+        approved = await take_step(
+            store,
+            question,
+            "approve",
+            grant=grant.id,
+            answered_by=grant.granted_by,
+            answered_from=grant.granted_from,
+            answered_ns=now,
+        )
+        return approved or await _current(store, question)
+
+    async def _watch(
+        self, store: Store, question: Question, asking: ContainedTask[None] | None
+    ) -> Question:
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
+        while question.state == "pending":
+            if self._clock() >= question.expires_ns:
+                await take_step(store, question, "expire")
+            elif asking is not None and not asking.task.done():
+                await asyncio.wait({asking.task}, timeout=pause)
+            elif (remaining := deadline - loop.time()) > 0:
+                await asyncio.sleep(min(pause, remaining))
+            else:
+                break
+            if asking is not None and asking.task.done():
+                asking.result()  # An exit, or an error of the store, is raised here.
+                asking = None
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+            question = await self.granted(store, await _current(store, question))
+        return question
+
+    async def _ask(
+        self, approver: Approver, store: Store, question: Question, asked: ApprovalRequest
+    ) -> None:
+        """Put *question* to the approver, in its turn, and write the answer into it."""
+        for passed in asked.earlier:
+            await passed.wait()
+        async with self._lock.here():
+            if (await _current(store, question)).state != "pending":
+                return
+            ask = partial(approver, asked.ask, asked.call, asked.scope)
+            ending = await execute("the approver", ask, is_async=is_async(ask), seconds=None)
+        if ending.error is not None:
+            logger.error("the approver failed; the question waits", exc_info=ending.error)
+            return
+        is_reasoned = isinstance(ending.value, Deny)
+        await answer(
+            store,
+            question.id,
+            question.digest,
+            approve=ending.value is True,
+            by="approver",
+            channel="approver",
+            reason=ending.value.reason[:LONGEST_WORDS] if is_reasoned else "",
+            session_id=question.session_id,
+            clock=self._clock,
+        )
+
+    async def _withdraw(self, store: Store, question: Question) -> None:
+        try:
+            current = await _current(store, question)
+            await take_step(store, current, "withdraw", ended_ns=self._clock())
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", question.id, error)  # noqa: TRY400 - it says all
+
+
+async def _current(store: Store, question: Question) -> Question:
+    """Return *question* as it stands in the store; what was deleted there is withdrawn."""
+    current = await read_question(store, question.session_id, question.id)
+    return current or replace(question, state="withdrawn")

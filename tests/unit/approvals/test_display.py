@@ -1,0 +1,107 @@
+"""How a question is laid out: every row is ours or marked, and none is too wide."""
+
+import re
+from unicodedata import east_asian_width
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolbus.approvals.display import channel_text, question_pages, question_rows, value_rows
+from toolbus.approvals.questions import Question
+
+CHARACTERS = st.one_of(
+    st.sampled_from("\x1b\\\n│… \u202e\u200b\u0430\u0338a"), st.characters(codec="utf-8")
+)
+NASTY = st.text(alphabet=CHARACTERS, max_size=60)
+NAMED = st.dictionaries(NASTY, st.one_of(NASTY, st.integers(0, 9), st.lists(NASTY, max_size=2)))
+OUR_ROWS = re.compile(
+    r"the model calls |may this run begin|    |in session |asked [0-9]|asked by|by the rule"
+    r"|why asked|the tool's whole name|no arguments|not as the model|as the model|the model wrote"
+    r"|it is now|a name of |digest |[\w$.\[\]\\/:-]+(?: \(|$)"
+)
+
+
+def question(**fields):
+    values = {
+        "id": "q1",
+        "session_id": "s",
+        "call_id": "c",
+        "tool": "shell",
+        "digest": "ab" * 32,
+        "prompt": "may this go on?",
+        "asked_ns": 10**18,
+        "expires_ns": 10**18 + 10**12,
+    }
+    return Question(**(values | fields))
+
+
+def texts(rows):
+    return [row.text for row in rows]
+
+
+@given(
+    st.builds(
+        question,
+        tool=NASTY,
+        prompt=NASTY,
+        rule=NASTY,
+        guard=NASTY,
+        arguments=NAMED,
+        requested_arguments=st.one_of(st.none(), NAMED),
+    )
+)
+def test_every_row_is_ours_or_a_quotation(asked):
+    for row in texts(question_rows(asked, 60)):
+        assert row.isprintable()
+        assert row.startswith(("│ ", "│…")) or OUR_ROWS.match(row), row
+        if row.startswith("│"):
+            assert sum(2 if east_asian_width(char) in "WF" else 1 for char in row) <= 60
+
+
+@pytest.mark.parametrize(
+    ("value", "note", "rows"),
+    [
+        ("5", "", ["│ 5"]),
+        (5, "a number", ["│ 5"]),
+        (True, "true or false", ["│ true"]),
+        (None, "null", ["│ null"]),
+        ("", "an empty text", ["│ "]),
+        ([], "a list", ["│ []"]),
+        ({"a": [1]}, "an object", ["│ {", '│   "a": [', "│     1", "│   ]", "│ }"]),
+        ("a\u200b", "written with escapes", [r"│ a\u200b"]),
+    ],
+)
+def test_a_value_says_of_which_kind_it_is(value, note, rows):
+    assert value_rows(value, 40) == (note, rows)
+
+
+def test_a_name_that_speaks_is_a_quotation():
+    rows = texts(question_rows(question(arguments={"why asked": 1, "path": 2}), 80))
+
+    assert rows.count("why asked") == 1
+    assert "│ why asked" in rows
+    assert "path (a number)" in rows
+
+
+def test_pages_hold_all_rows_in_order():
+    asked = question(arguments={"content": "\n".join(map(str, range(100)))})
+
+    pages = question_pages(asked, 60, 12)
+
+    assert {len(page) for page in pages[:-1]} == {11}
+    assert [row for page in pages for row in page[1:]] == question_rows(asked, 60)
+    assert pages[1][0].text == f"question q1, page 2 of {len(pages)}"
+
+
+def test_a_channel_that_is_too_small_gets_a_notice():
+    asked = question(arguments={"content": "x" * 1_000})
+    whole = channel_text(asked, 5_000)
+
+    notice = channel_text(asked, 500)
+
+    assert whole.is_whole
+    assert whole.text.endswith("digest " + "ab" * 32)
+    assert not notice.is_whole
+    assert "too long" in notice.text
+    assert len(channel_text(asked, 10).text) == 10

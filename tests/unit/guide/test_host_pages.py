@@ -1,0 +1,32 @@
+import re
+from pathlib import Path
+
+import pytest
+
+import toolbus
+from toolbus.hosts.dialects import dialect
+from toolbus.hosts.host_files import HOSTS, VERSIONS
+
+GUIDE = Path(toolbus.__file__).parent / "guide"
+SHOWN = (
+    *("rewrite_arguments", "deny", "ask", "replace_result", "replace_failure"),
+    "block_prompt",
+)
+
+
+def test_the_table_of_hosts_is_what_their_dialects_declare():
+    text = GUIDE.joinpath("hosts.md").read_text("utf-8")
+
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE))
+
+    assert rows == {
+        name: " | ".join([dialect(name).abilities[ability] for ability in SHOWN]) for name in HOSTS
+    }
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_a_page_names_the_version_that_was_run(name):
+    text = GUIDE.joinpath(f"{name}.md").read_text("utf-8")
+
+    assert f"Version {VERSIONS[name]} was run." in text
+    assert f"toolbus hosts install {name}\n" in text

@@ -1,0 +1,25 @@
+"""What pages of the guide say of the library's parts, held against these."""
+
+import re
+from importlib.resources import files
+
+from toolbus import events
+
+
+def page(name):
+    return files("toolbus.guide").joinpath(f"{name}.md").read_text("utf-8")
+
+
+def constant(event):
+    return next(name for name, value in vars(events).items() if value is event)
+
+
+def test_failures_has_every_event():
+    text = page("failures")
+
+    table = re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)
+    observed = re.findall(r"`([A-Z_]{5,})`", text[: text.index("are only observed")])
+    transforms = [one for one in events.CATALOGUE if isinstance(one, events.TransformEvent)]
+    assert table == [constant(event) for event in transforms]
+    others = [constant(event) for event in events.CATALOGUE if event not in transforms]
+    assert observed[-len(others) :] == others
