@@ -91,10 +91,10 @@ class ShellTool(AgentComponent):
         return ToolResponse(output, metadata={"exit_status": status})
 
     def _environment(self) -> dict[str, str]:
-        kept = {
+        variables = {
             name: value
             for name, value in os.environ.items()
             if name in self._env
             or not any(fnmatchcase(name.upper(), pattern) for pattern in SECRET_VARIABLES)
         }
-        return kept | {JUDGED: "1"}
+        return variables | {JUDGED: "1"}
