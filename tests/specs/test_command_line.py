@@ -24,7 +24,8 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("check", "copy", "demo", "doctor", "explain", "export", "forget", "guide", "hook"),
+    *("approvals", "check", "copy", "demo", "doctor", "explain", "export", "forget"),
+    *("guide", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
     *("show", "trust", "wiring"),
 )

@@ -57,6 +57,7 @@ class Judge:
                 TOOL_CALL_BEFORE, call, scope=scope or Scope(), tool=spec
             )
         denied, asked = context.denied, context.asked
+        self.asked = asked
         self.text = denied.reason if denied else asked.prompt if asked else ""
         return "deny" if denied else "ask" if asked else "allow"
 
@@ -951,6 +952,35 @@ async def test_the_ledger_names_the_rules():
     await judge.call("t", {"mode": 3})
     assert judge.entries()[2] == ("rule 'denies'", "failed")
     assert {status for name, status in judge.entries() if name != "rule 'denies'"} == {"not_run"}
+
+
+async def test_a_question_names_its_rules(tmp_path):
+    laid_out = [
+        'default = "ask"\n[[rule]]\nname = "a"\nverdict = "ask"\ntools = ["t"]\n',
+        '# why\nrule = [{ tools = [ "t" ], verdict = \'ask\', name = "a" }]\n',
+    ]
+    different = [
+        laid_out[0].replace('["t"]', '["t", "u"]'),
+        laid_out[0].replace('default = "ask"', 'default = "deny"'),
+        laid_out[0] + '[tools.t]\neffects = ["read"]\n',
+    ]
+    file = tmp_path / "policy.toml"
+    asked = []
+
+    for text in (*laid_out, *different):
+        file.write_text(text)
+        judge = Judge()
+        judge.policy = Policy.read(file)
+        assert await judge.call("t") == "ask"
+        asked.append(judge.asked)
+    by_default = Judge()
+    await by_default.call("t")
+
+    assert {ask.rule for ask in asked} == {"rule 'a'"}
+    first, same, *others = [ask.rules for ask in asked]
+    assert first == same
+    assert len({first, *others}) == 4
+    assert by_default.asked.rule == "the default: unknown"
 
 
 @pytest.mark.full

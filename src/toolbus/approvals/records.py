@@ -65,11 +65,8 @@ async def find_question(
     """Return the question of this id, None if there is none; *session_id* is its, if known."""
     if session_id is not None:
         return await read_question(store, session_id, question_id)
-    for session in await store.sessions():
-        question = await read_question(store, session.id, question_id)
-        if question is not None:
-            return question
-    return None
+    body = await asyncio.to_thread(_body_of, store, question_name(question_id))
+    return None if body is None else decode_question(body)
 
 
 async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:
@@ -79,15 +76,19 @@ async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:
     return tuple(sorted(questions, key=lambda question: (question.asked_ns, question.id)))
 
 
+def _body_of(store: Store, name: str) -> bytes | None:
+    """Return the newest state of this very name, in whatever session it is."""
+    with store.reader() as reader:
+        bodies = [row.body for _, row in reader.states_like(name) if row.name == name]
+    return next((body for body in reversed(bodies) if body is not None), None)
+
+
 def _question_bodies(store: Store, session_id: str) -> list[bytes]:
-    reader = store.reader()
-    try:
+    with store.reader() as reader:
         session = reader.session(session_id)
         if session is None:
             return []
         rows = [row for row in reader.states(session.key) if row.name.startswith(PREFIX)]
-    finally:
-        reader.close()
     return [row.body for row in rows if row.body is not None]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
 _COMMANDS = (
+    "approvals",
     "check",
     "copy",
     "demo",
@@ -45,6 +46,7 @@ _COMMANDS = (
 
 _OVERVIEW = """\
 commands:
+  approvals show what waits for a person, and answer it
   check     say what is still readable of a store, and write it to a new file
   copy      take sessions from one store to another
   demo      watch an agent work, and handlers intervene
@@ -86,6 +88,7 @@ examples:
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
   toolbus hook pi tool_call < event.json     what a coding agent is told
   toolbus hosts install claude-code    the same rules in a coding agent
+  toolbus approvals                  what waits for your yes or no
   toolbus doctor                     whether they work there
   toolbus login https://example.com/mcp      for a proxy in front of it
   toolbus logout https://example.com/mcp     forget its tokens

@@ -19,7 +19,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Sessions that last",
-        ("stores",),
+        ("stores", "shutdown"),
     ),
     (
         "In programs of others",

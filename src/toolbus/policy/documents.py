@@ -27,6 +27,7 @@ hint = "push to a branch of your own"
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import cached_property
 from pathlib import Path
@@ -118,7 +119,24 @@ def read_table(table: Mapping[str, Any], folder: Path | None = None) -> PolicyRu
         folder=working,
         programs=programs,
         program_files=files,
+        digest=_digest(table, project, programs),
     )
+
+
+def digest_in_force(versions: Sequence[PolicyRules]) -> str:
+    """Return the digest of all *versions* that are in force beside each other."""
+    if len(versions) == 1:
+        return versions[0].digest
+    return hashlib.sha256("\n".join([rules.digest for rules in versions]).encode()).hexdigest()
+
+
+def _digest(table: Mapping[str, Any], project: Path, programs: Programs | None) -> str:
+    """Return the digest of what *table* says: neither layout, comments nor defaults change it."""
+    defaults = {"default": "ask", "rule": (), "call": (), "tools": {}, "trust_annotations": ()}
+    facts = {**defaults, **table, "folder": table.get("folder"), "project": str(project)}
+    facts["programs"] = [] if programs is None else programs.file_tables
+    body = msgspec.json.encode(facts, order="sorted", enc_hook=repr)
+    return hashlib.sha256(body).hexdigest()
 
 
 def _folder(value: Any, folder: Path | None, *path: str) -> str | None:

@@ -67,11 +67,11 @@ from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, As
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.changes import PolicyVersions, RulesInForce
-from toolbus.policy.documents import PolicyFile, read_table
+from toolbus.policy.documents import PolicyFile, digest_in_force, read_table
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import RANKS, CallJudge
-from toolbus.policy.wording import notes, question, refusal
+from toolbus.policy.wording import asking_rules, notes, question, refusal
 from toolbus.settings.provenance import provenance
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class Policy(AgentComponent):
             case "deny":
                 return Deny(refusal(judgement))
             case "ask":
-                return Ask(question(judgement))
+                rules = digest_in_force([judge.rules for judge, _ in judged])
+                return Ask(question(judgement), asking_rules(judgement), rules)
         return None
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")

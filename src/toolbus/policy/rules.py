@@ -165,7 +165,8 @@ class PolicyRules(NamedTuple):
 
     *folder* is where relative paths of tools begin that say nothing else, None if nobody knows;
     the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
-    *programs* are the shipped ones and those of *program_files*; None: the shipped ones.
+    *programs* are the shipped ones and those of *program_files*; None: the shipped ones. *digest*
+    is that of what they say, however it is laid out: an approval that waits is bound to it.
     """
 
     rules: tuple[PolicyRule, ...]
@@ -177,6 +178,7 @@ class PolicyRules(NamedTuple):
     calls: tuple[NamedCall, ...] = ()
     programs: Programs | None = None
     program_files: tuple[Path, ...] = ()
+    digest: str = ""
 
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""

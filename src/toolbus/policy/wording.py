@@ -41,6 +41,17 @@ def question(judgement: CallVerdict) -> str:
     return _headed(f"the policy asks{share}", list(_lines(parts)))
 
 
+def asking_rules(judgement: CallVerdict) -> str:
+    """Return what asks, each once, one a line: names of rules, or what stands in for a rule."""
+    findings = [decided for _, _, decided, _ in judgement.decided]
+    return "\n".join(dict.fromkeys([_asking(finding) for finding in findings]))
+
+
+def _asking(finding: RuleFinding) -> str:
+    # A yes to what the default asks about is none to what nobody can know.
+    return f"{named(finding)}: unknown" if finding.key == "unknown" else named(finding)
+
+
 def failure(finding: RuleFinding) -> str:
     """Return what is said of a rule that cannot judge a call."""
     return f"{named(finding)} cannot judge this call: {finding.key}: {finding.why}"

@@ -157,7 +157,9 @@ class PinTools(AgentComponent):
         for objection in objections:
             if objection is not None and (call.name, objection.digest) not in session.accepted:
                 session.asked[call.id] = (call.name, objection.digest)
-                return Ask(f"{objection.question}\n{_ACCEPTS}")
+                # A yes is one to the tool as it is now.
+                rule = f"pin of {call.name}"
+                return Ask(f"{objection.question}\n{_ACCEPTS}", rule, objection.digest)
         return None
 
     def _present_objection(

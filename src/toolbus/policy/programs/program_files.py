@@ -38,12 +38,15 @@ class Programs:
         self._sources: dict[str, list[str | dict[str, Any]]] = {}
         self._tables: dict[str, str] = {}
         self._levels: dict[str, CommandLevel] = {}
+        self.file_tables: list[dict[str, dict[str, Any]]] = []
+        """What the files say, in their order."""
         for file in sorted(_FOLDER.glob("[a-z]*.toml")):
             self._index(file.read_text("utf-8"))
         for file in files:
             text = decode_text(file, read_bytes(file, _LIMIT))
             _check(file, text)
-            self._add(parse_toml(file, text))
+            self.file_tables.append(parse_toml(file, text))
+            self._add(self.file_tables[-1])
         self._globs = [name for name in self._tables if _is_glob(name)]
 
     def __contains__(self, name: str) -> bool:

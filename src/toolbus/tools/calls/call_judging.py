@@ -156,10 +156,7 @@ class CallJudging:
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        environment, advertised = self._environment, self._advertised
-        if advertised and self._answer is None and self.call.name not in advertised.specs:
-            # Nobody is asked about a tool that the model was not told of: it will not be found.
-            return self._allowed()
+        environment = self._environment
         asked = ApprovalRequest(
             self._ask,
             self.call,

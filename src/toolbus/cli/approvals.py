@@ -1,0 +1,174 @@
+"""`toolbus approvals`: questions that wait for a person, and their answers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from toolbus.cli.parsing import Parser, make_parser
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from toolbus.cli.parsing import Command
+    from toolbus.console.approving import ApprovalTarget
+    from toolbus.terminal.output import Output
+
+_EPILOG = """\
+of all:
+  --store STORE         a file, postgresql://… or service=NAME; if not given,
+                        the one where hooks of coding agents keep theirs
+of list, show and grants:
+  --json                write JSON: one object a line
+
+examples:
+  toolbus approvals                         what waits, the oldest first
+  toolbus approvals --watch                 ... and what comes, until Ctrl-C
+  toolbus approvals --store agent.db --all  those that are over as well
+  toolbus approvals show 8c01               one of them whole
+  toolbus approvals approve 8c01            shows it page by page, and asks
+  toolbus approvals approve 8c01 --for 1h   and calls like it for an hour
+  toolbus approvals deny 8c01 --reason "use the copy in /tmp"
+  toolbus approvals settle 8c01 --never-ran     after a killed process
+  toolbus approvals grants                  what is approved before it is asked
+  toolbus approvals revoke 77aa             takes such a grant back
+
+A question is named by its id, or by how that begins. It is about one call, as
+it would run: tool, arguments and their digest, who asks, and by which rules.
+The first answer counts, for this call alone, and is used up once.
+
+pending: nobody has answered. approved: the call has not run yet. taken: it
+runs. unknown: its process was killed after it was taken, so the call may have
+run; it never runs again by itself. Look, and settle it: --ran or --never-ran.
+
+Only a person answers: at a terminal, and at none in which an agent runs. A
+reason is read by the model. It ends with 1 if an answer did not count."""
+
+_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser(
+        "toolbus approvals", "Answer what waits for a person, from any terminal.", _EPILOG
+    )
+    _add_common(parser, None)
+    _add_reading(parser, default=False)
+    parser.add_argument("--watch", action="store_true", help="go on with what comes")
+    actions = parser.add_subparsers(
+        dest="action",
+        metavar="list|show|approve|deny|settle|grants|revoke",
+        parser_class=Parser,
+    )
+    _add_actions(actions)
+
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.watch and (parsed.action not in {None, "list"} or parsed.all):
+            parser.error("--watch lists what is open and comes; leave out the rest")
+        address = parsed.store or _default_store()
+        match parsed.action:
+            case "approve" | "deny" | "settle" | "revoke":
+                return _do(parsed, address, output)
+        return _read(parsed, address, output)
+
+    return parser, run
+
+
+def _add_actions(actions: argparse._SubParsersAction[Parser]) -> None:
+    hidden = argparse.SUPPRESS
+    for name, text in (("list", "the questions"), ("grants", "the grants in force")):
+        reading = actions.add_parser(name, help=text)
+        _add_common(reading, hidden)
+        _add_reading(reading, default=hidden)
+        if name == "list":
+            reading.add_argument("--watch", action="store_true", default=hidden)
+    show = actions.add_parser("show", help="one question whole")
+    show.add_argument("--json", action="store_true", default=hidden)
+    show.add_argument("--no-pager", action="store_true", help="write all at once")
+    approve = actions.add_parser("approve", help="let the call run")
+    which = approve.add_mutually_exclusive_group()
+    which.add_argument(
+        "--session",
+        action="store_const",
+        dest="grant",
+        const="session",
+        help="and all calls of this tool in its session about which this guard asks by this rule",
+    )
+    which.add_argument(
+        "--for", type=_span, dest="grant", metavar="TIME", help="the same, for 90s, 30m, 1h or 2d"
+    )
+    deny = actions.add_parser("deny", help="refuse the call")
+    deny.add_argument("--reason", metavar="TEXT", default="", help="what the model reads")
+    settle = actions.add_parser("settle", help="say what became of a call")
+    outcome = settle.add_mutually_exclusive_group(required=True)
+    for word in ("ran", "never-ran"):
+        outcome.add_argument(f"--{word}", action="store_const", dest="outcome", const=word)
+    revoke = actions.add_parser("revoke", help="take a grant back")
+    for named in (show, approve, deny, settle, revoke):
+        _add_common(named, hidden)
+        named.add_argument("id", metavar="ID", help="its id, or how that begins")
+
+
+def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
+    parser.add_argument("--store", metavar="STORE", default=default, help="where they are kept")
+
+
+def _add_reading(parser: argparse.ArgumentParser, *, default: bool | str) -> None:
+    parser.add_argument(
+        "--all", action="store_true", default=default, help="those that are over as well"
+    )
+    parser.add_argument("--json", action="store_true", default=default, help="write JSON")
+
+
+def _read(parsed: argparse.Namespace, address: str, output: Output) -> int:
+    from toolbus.inspect import question_lists  # noqa: PLC0415 - loads half of the house
+
+    match parsed.action:
+        case "show":
+            pager = not parsed.no_pager
+            return question_lists.show_question(
+                output, address, parsed.id, as_json=parsed.json, pager=pager
+            )
+        case "grants":
+            return question_lists.list_grants(
+                output, address, closed=parsed.all, as_json=parsed.json
+            )
+    if parsed.watch:
+        return question_lists.watch_questions(output, address, as_json=parsed.json)
+    return question_lists.list_questions(output, address, closed=parsed.all, as_json=parsed.json)
+
+
+def _do(parsed: argparse.Namespace, address: str, output: Output) -> int:
+    from toolbus.console import approving  # noqa: PLC0415 - loads half of the house
+
+    asked: ApprovalTarget = approving.ApprovalTarget(address, parsed.id)
+    match parsed.action:
+        case "approve":
+            return approving.approve(output, asked._replace(grant=parsed.grant))
+        case "deny":
+            return approving.deny(output, asked._replace(reason=parsed.reason))
+        case "settle":
+            return approving.settle(output, asked, parsed.outcome)
+    return approving.revoke(output, asked)
+
+
+def _default_store() -> str:
+    from toolbus.hosts.hook_settings import default_store  # noqa: PLC0415 - for few
+
+    try:
+        path = default_store()
+    except RuntimeError as error:
+        raise UsageError(f"{error}; give --store STORE") from error
+    if not path.exists():
+        raise UsageError(f"no hook has asked yet: there is no {str(path)!r}; give --store STORE")
+    return str(path)
+
+
+def _span(text: str) -> float:
+    """Return the seconds that *text* is, such as 90s, 30m, 1h or 2d."""
+    match = _SPAN.fullmatch(text)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s, 30m or 1h, not {text!r}")
+    return float(seconds)

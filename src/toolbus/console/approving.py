@@ -1,0 +1,213 @@
+"""`toolbus approvals`: a person at their terminal answers a question that waits, or settles one.
+
+A yes is taken once the whole question was shown there, page by page, and it names the digest that
+was shown. The terminal is the controlling one, wherever the output goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import time
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+
+from toolbus.approvals.display import question_pages
+from toolbus.approvals.grants import granting_session, revoke_grant
+from toolbus.approvals.records import digest_of, read_question
+from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
+from toolbus.inspect.question_lookup import (
+    find_grant,
+    find_question,
+    is_answered,
+    taker_is_gone,
+)
+from toolbus.store.opening import open_reader, open_store
+from toolbus.terminal.person import person_terminal
+from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.visible_text import brief
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from toolbus.approvals.grants import GrantSpan
+    from toolbus.approvals.questions import Question
+    from toolbus.store.protocol import Store
+    from toolbus.terminal.output import Output
+    from toolbus.terminal.person import PersonTerminal
+
+T = TypeVar("T")
+Outcome: TypeAlias = Literal["ran", "never-ran"]
+
+CHANNEL = "command line"
+_YES = frozenset({"y", "yes"})
+_LEAST_COLUMNS, _LEAST_ROWS = 20, 6
+
+
+class ApprovalTarget(NamedTuple):
+    """Which question of the store at *address* is answered, and with a yes what more it allows."""
+
+    address: str
+    name: str
+    grant: GrantSpan | None = None
+    reason: str = ""
+
+
+def approve(output: Output, asked: ApprovalTarget) -> int:
+    """Show the question at the terminal, and take a yes; return 1 if nothing was approved."""
+    with person_terminal() as terminal:
+        question = _open_question(asked)
+        if not _is_agreed(terminal, question, asked.grant):
+            open_screen(output).prose("nothing was answered; the question waits", style="changed")
+            return 1
+    return _answer(output, asked, question, is_yes=True)
+
+
+def deny(output: Output, asked: ApprovalTarget) -> int:
+    """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
+    if len(asked.reason) > LONGEST_WORDS:
+        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
+    with person_terminal():
+        question = _open_question(asked)
+    return _answer(output, asked, question, is_yes=False)
+
+
+def settle(output: Output, asked: ApprovalTarget, outcome: Outcome) -> int:
+    """Say what became of a call whose end nobody knows; return 1 if it is not one."""
+    with person_terminal():
+        with open_reader(asked.address) as reader:
+            question = find_question(reader, asked.name, time.time_ns())
+            has_answer = is_answered(reader, question)
+        settled = _in_store(asked.address, lambda store: _settle(store, question, outcome))
+    screen = open_screen(output)
+    if settled is None:
+        known = ", and the session has the answer to its call" if has_answer else ""
+        screen.prose(f"question {brief(question.id)} is {question.state}{known}: nothing to settle")
+        return 1
+    word = "ran once" if settled.state == "done" else "never ran"
+    screen.prose(f"question {brief(question.id)} is {settled.state}: its call {word}", style="good")
+    return 0
+
+
+def revoke(output: Output, asked: ApprovalTarget) -> int:
+    """Revoke the grant; return 1 if it was revoked before."""
+    with person_terminal():
+        with open_reader(asked.address) as reader:
+            grant = find_grant(reader, asked.name)
+        by = person_name()
+        if not grant.revoked_ns:
+            revoked = _in_store(
+                asked.address, lambda store: revoke_grant(store, grant.session_id, grant.id, by=by)
+            )
+            grant = revoked or grant
+    screen = open_screen(output)
+    if grant.revoked_by != by:
+        screen.prose(f"grant {brief(grant.id)} was revoked by {brief(grant.revoked_by)} before")
+        return 1
+    screen.prose(f"grant {brief(grant.id)} is revoked; what asks is asked again", style="good")
+    return 0
+
+
+def person_name() -> str:
+    """Return who answers: the name of the account, which no variable changes."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
+
+
+def _open_question(asked: ApprovalTarget) -> Question:
+    """Return the question, if an answer can still count; raises `UsageError`."""
+    with open_reader(asked.address) as reader:
+        question = find_question(reader, asked.name, time.time_ns())
+    if question.state != "pending":
+        by = f" by {brief(question.answered_by)}" if question.answered_by else ""
+        state = f"is {question.state} already{by}"
+        raise UsageError(f"question {brief(question.id)} {state}; nothing can be answered")
+    if question.digest != digest_of(question.tool, question.arguments):
+        reason = "its digest is not that of its arguments: the store was changed"
+        raise UsageError(f"question {brief(question.id)} cannot be answered: {reason}")
+    return question
+
+
+def _is_agreed(terminal: PersonTerminal, question: Question, grant: GrantSpan | None) -> bool:
+    """Show all pages, and return whether the person said yes after the last one."""
+    columns, rows = terminal.columns, terminal.rows
+    if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
+        size = f"{columns} columns and {rows} rows"
+        raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
+    pages = question_pages(question, columns, rows)
+    for number, page in enumerate(pages, 1):
+        terminal.write("".join([f"{row.text}\n" for row in page]))
+        if number == len(pages):
+            break
+        word = terminal.ask("Enter shows the next page, q ends: ")
+        if word is None or word.strip():
+            return False
+    for row in _grant_rows(question, grant):
+        terminal.write(f"{row}\n")
+    return (terminal.ask("approve? [y, n] ") or "n").strip().lower() in _YES
+
+
+def _grant_rows(question: Question, grant: GrantSpan | None) -> list[str]:
+    """Return what more a yes with *grant* allows."""
+    if grant is None:
+        return []
+    how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
+    session = brief(granting_session(question))
+    return [
+        f"A yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments,",
+        f"in session {session}, {how_long}, about which this guard asks by this rule.",
+    ]
+
+
+def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool) -> int:
+    result = _in_store(
+        asked.address,
+        lambda store: answer(
+            store,
+            question.id,
+            question.digest,
+            approve=is_yes,
+            by=person_name(),
+            channel=CHANNEL,
+            reason=asked.reason,
+            grant=asked.grant,
+            session_id=question.session_id,
+        ),
+    )
+    screen = open_screen(output)
+    is_accepted = result.status == "accepted"
+    screen.whole(result.text, style="good" if is_accepted else "bad")
+    screen.whole(f"digest {question.digest}", style="dim")
+    if result.grant is not None:
+        screen.whole(f"grant {result.grant.id}: `toolbus approvals revoke` takes it back")
+    return 0 if is_accepted else 1
+
+
+async def _settle(store: Store, shown: Question, outcome: Outcome) -> Question | None:
+    question = await read_question(store, shown.session_id, shown.id)
+    if question is None:
+        return None
+    if question.state == "taken" and shown.state == "unknown" and taker_is_gone(question):
+        question = await take_step(store, question, "lose")
+    if question is None:
+        return None
+    signal: Literal["settle_ran", "settle_never_ran"] = (
+        "settle_ran" if outcome == "ran" else "settle_never_ran"
+    )
+    return await take_step(
+        store, question, signal, settled_by=person_name(), ended_ns=time.time_ns()
+    )
+
+
+def _in_store(address: str, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
+        store = open_store(address)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())

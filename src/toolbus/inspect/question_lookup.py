@@ -1,0 +1,120 @@
+"""Which question or grant a person means, and what is known of it, read from all sessions."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from toolbus.approvals.questions import GRANT_PREFIX, PREFIX, Grant
+from toolbus.approvals.records import decode_question
+from toolbus.approvals.recovery import as_known
+from toolbus.errors import DecodeError
+from toolbus.messages.codec import decoder
+from toolbus.messages.records import ToolMessage
+from toolbus.store.processes import is_gone
+from toolbus.store.reading import FEW
+from toolbus.terminal.screen import UsageError
+from toolbus.terminal.visible_text import brief
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from toolbus.approvals.questions import Question
+    from toolbus.store.reading import StateRow, StoreReader
+
+T = TypeVar("T", "Question", "Grant")
+
+OPEN = frozenset({"pending", "approved", "taken", "unknown"})
+"""The states of a question of which something is still to come."""
+
+_decode_grant = decoder(Grant)
+
+
+class Damaged(NamedTuple):
+    """A question or grant that cannot be read, and why."""
+
+    problem: str
+
+
+def read_questions(
+    reader: StoreReader, now_ns: int, prefix: str = ""
+) -> Iterator[Question | Damaged]:
+    """Give the questions of all sessions whose ids begin with *prefix*, as they are known.
+
+    In the order of their ids, a few in memory at a time.
+    """
+    for session, row in reader.states_like(PREFIX + prefix):
+        question = _decoded(decode_question, session, row)
+        yield question if isinstance(question, Damaged) else _known(reader, question, now_ns)
+
+
+def read_grants(reader: StoreReader, prefix: str = "") -> Iterator[Grant | Damaged]:
+    """Give the grants of all sessions whose ids begin with *prefix*, in the order of ids."""
+    for session, row in reader.states_like(GRANT_PREFIX + prefix):
+        yield _decoded(_decode_grant, session, row)
+
+
+def find_question(reader: StoreReader, name: str, now_ns: int) -> Question:
+    """Return the question *name*, or whose id alone begins so; raises `UsageError`."""
+    return _only("question", name, partial(read_questions, reader, now_ns))
+
+
+def find_grant(reader: StoreReader, name: str) -> Grant:
+    """Return the grant *name*, or whose id alone begins so; raises `UsageError`."""
+    return _only("grant", name, partial(read_grants, reader))
+
+
+def is_in_force(grant: Grant, now_ns: int) -> bool:
+    """Tell whether *grant* still says yes, as far as its rules have not changed."""
+    return not grant.revoked_ns and (not grant.expires_ns or now_ns < grant.expires_ns)
+
+
+def is_answered(reader: StoreReader, question: Question) -> bool:
+    """Tell whether the transcript has an answer to the call of *question*."""
+    session = reader.session(question.session_id)
+    if session is None or not question.call_id:
+        return False
+    rows = reader.messages_of_call(question.call_id, session.key)
+    return any(isinstance(row.message, ToolMessage) for row in rows)
+
+
+def taker_is_gone(question: Question) -> bool:
+    """Tell whether the process that used the yes up has certainly ended."""
+    return is_gone(question.taken_by.rpartition("/")[0])
+
+
+def _known(reader: StoreReader, question: Question, now_ns: int) -> Question:
+    if question.state != "taken" or not taker_is_gone(question):
+        return as_known(question, now_ns)
+    if is_answered(reader, question):
+        return replace(question, state="done")
+    return as_known(question, now_ns, taker_is_gone=True)
+
+
+def _decoded(decode: Callable[[bytes], T], session: str, row: StateRow) -> T | Damaged:
+    if row.body is None:
+        return Damaged(row.problem_in(session))
+    try:
+        return decode(row.body)
+    except DecodeError as error:
+        return Damaged(row._replace(damage=f"cannot be read: {error}").problem_in(session))
+
+
+def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) -> T:
+    records = list(islice(read(name), FEW)) if name else []
+    readable = [record for record in records if not isinstance(record, Damaged)]
+    exact = [record for record in readable if record.id == name]
+    match exact or readable:
+        case [record]:
+            return record
+        case [_, *_] as several:
+            ids = ", ".join([brief(record.id) for record in several[:3]])
+            raise UsageError(f"{name!r} is how several {kind}s begin ({ids}); give more of the id")
+    problems = [record.problem for record in records if isinstance(record, Damaged)]
+    if problems:
+        raise UsageError("; ".join(problems))
+    way_out = "`toolbus approvals --all`" if kind == "question" else "`toolbus approvals grants`"
+    raise UsageError(f"no {kind} {name!r}; see {way_out}")
