@@ -227,7 +227,7 @@ def _ask_child(settings: Settings, request: bytes) -> Answer:
 
 
 def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
-    """Start our Python with *words*, *handles* as 0, 1, 2 … nothing of our environment, and marked."""
+    """Start our Python with *words*, *handles* as 0, 1, 2 …; of our environment it gets nothing."""
     python, path = settings[b"python"][0], settings[b"path"][0]
     argv = [python, b"-I", b"-c", _START.encode(), path, _SETTINGS.encode(), *words]
     variables = (each.partition(b"=") for each in settings.get(b"variable", ()))
