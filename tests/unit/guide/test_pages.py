@@ -27,7 +27,7 @@ def test_failures_has_every_event():
 
 
 def test_the_changelog_names_what_there_is():
-    rows = re.findall(r"^\| .+ \| (.+) \|$", page("changelog"), re.MULTILINE)[2:]
+    rows = re.findall(r"^\| .+ \| (.+) \|$", page("changelog"), re.MULTILINE)[1:]
 
     modules = [name for row in rows for name in re.findall(r"`(toolbus\.[\w.]+)`", row)]
     assert len(modules) >= 8
