@@ -437,7 +437,7 @@ def test_a_grant_is_listed_and_revoked(path, terminal, approvals):
     left = approvals("grants", "--store", path).stdout
     everything = approvals("grants", "--all", "--store", path).stdout
 
-    assert "every call of pay, whatever its arguments" in shown
+    assert "a yes is one to every call of pay, whatever its arguments" in " ".join(shown.split())
     assert (code, revoked[0], effects) == (0, 0, [2])
     assert grant["expires_ns"] - grant["granted_ns"] == HOUR
     assert f"{grant['id']}  in force, until " in listed

@@ -16,12 +16,14 @@ from toolbus.approvals.display import question_pages
 from toolbus.approvals.grants import granting_session, revoke_grant
 from toolbus.approvals.records import digest_of, read_question
 from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
+from toolbus.errors import FreezeError
 from toolbus.inspect.question_lookup import (
     find_grant,
     find_question,
     is_answered,
     taker_is_gone,
 )
+from toolbus.messages.immutable import check_text
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen
@@ -66,8 +68,7 @@ def approve(output: Output, asked: ApprovalTarget) -> int:
 
 def deny(output: Output, asked: ApprovalTarget) -> int:
     """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
-    if len(asked.reason) > LONGEST_WORDS:
-        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
+    _check_reason(asked.reason)
     with person_terminal():
         question = _open_question(asked)
     return _answer(output, asked, question, is_yes=False)
@@ -117,6 +118,16 @@ def person_name() -> str:
         return f"user {os.getuid()}"
 
 
+def _check_reason(reason: str) -> None:
+    """Raise `UsageError` for a reason that cannot be kept."""
+    if len(reason) > LONGEST_WORDS:
+        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
+    try:
+        check_text(reason, "the reason")
+    except FreezeError as error:
+        raise UsageError(f"the reason cannot be kept: {error.reason}") from error
+
+
 def _open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
@@ -137,7 +148,7 @@ def _is_agreed(terminal: PersonTerminal, question: Question, grant: GrantSpan | 
     if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
         size = f"{columns} columns and {rows} rows"
         raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
-    pages = question_pages(question, columns, rows)
+    pages = question_pages(question, columns, rows, _consequence(question, grant))
     for number, page in enumerate(pages, 1):
         terminal.write("".join([f"{row.text}\n" for row in page]))
         if number == len(pages):
@@ -145,21 +156,19 @@ def _is_agreed(terminal: PersonTerminal, question: Question, grant: GrantSpan | 
         word = terminal.ask("Enter shows the next page, q ends: ")
         if word is None or word.strip():
             return False
-    for row in _grant_rows(question, grant):
-        terminal.write(f"{row}\n")
     return (terminal.ask("approve? [y, n] ") or "n").strip().lower() in _YES
 
 
-def _grant_rows(question: Question, grant: GrantSpan | None) -> list[str]:
+def _consequence(question: Question, grant: GrantSpan | None) -> str:
     """Return what more a yes with *grant* allows."""
     if grant is None:
-        return []
+        return ""
     how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
-    session = brief(granting_session(question))
-    return [
-        f"A yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments,",
-        f"in session {session}, {how_long}, about which this guard asks by this rule.",
-    ]
+    return (
+        f"a yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments, "
+        f"in session {brief(granting_session(question))}, {how_long}, about which the same guard "
+        "asks by the same rule"
+    )
 
 
 def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool) -> int:
