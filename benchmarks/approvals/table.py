@@ -16,6 +16,7 @@ SYSTEMS = {
     "langgraph": "langgraph",
     "langchain": "langchain",
     "langchain_per_call": "langchain, per call",
+    "toolbus": "toolbus",
 }
 """The files of `systems/`, and their names in the table."""
 

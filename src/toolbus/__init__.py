@@ -1,9 +1,9 @@
 """An immutable-message event bus for AI agents.
 
 To understand it in an hour, read, from the records up to what people write:
-`events/kinds`, `events/catalogue`, `events/values` - what happens, and what passes there;
+`events/kinds`, `events/catalogue` - what happens, and what passes there;
 `events/verdicts` - what handlers may say;
-`messages/records`, `messages/calls`, `messages/parts` - what passes, and never changes;
+`messages/records`, `messages/calls` - what passes, and never changes;
 `bus/dispatch/contexts`, `bus/dispatch/loop`, `bus/dispatch/results` - one dispatch, step by step;
 `bus/bus`, `bus/subscribing` - the verbs, and how somebody comes to hear;
 `components/adapters`, `components/components` - what is installed on an agent as one.

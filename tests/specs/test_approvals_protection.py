@@ -188,3 +188,99 @@ def test_what_was_typed_before_is_no_answer(place, tmp_path):
         assert person.end()[0] == 1
 
     assert not (tmp_path / ".gemini").exists()
+
+
+SHELL = """
+import asyncio, ctypes, fcntl, os, sys, termios
+from toolbus import EventBus, ToolRunner
+from toolbus.workspace.shell_tool import ShellTool
+
+async def say():
+    bus, tool = EventBus(), ShellTool()
+    async with tool.installed(bus):
+        runner = ToolRunner(bus, tool.host.tools)
+        for line in sys.argv[1:]:
+            print((await runner.call("shell", {"command": line})).response.text)
+
+# Root may type anywhere, unless it may not be what an administrator is (CAP_SYS_ADMIN).
+ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) if sys.platform == "linux" else None
+asyncio.run(say())
+print("typed:", int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.byteorder))
+"""
+
+
+def test_a_model_s_shell_is_no_person(place, tmp_path):
+    _, env = place
+    trust = shlex.join(TRUST)
+    on_terminal = shlex.join([sys.executable, "-c", NEW_TERMINAL, *TRUST])
+    without = "exec env -u TOOLBUS_JUDGED"
+    lines = [
+        *(trust, f"{without} {trust}", f"{without} setsid -w {trust}", on_terminal),
+        *(f"{without} {on_terminal}", f"{without} setsid -w {on_terminal}"),
+    ]
+
+    shown = below_new_terminal([sys.executable, "-c", SHELL, *lines], env)
+
+    refusals = [line for line in shown.splitlines() if "only a person does this" in line]
+    by_variable, by_shell = "the variable TOOLBUS_JUDGED", "'a shell that a model uses'"
+    reasons = [by_variable, by_shell, by_shell, by_variable, by_shell, by_shell]
+    assert len(refusals) == len(reasons)
+    assert all(reason in line for reason, line in zip(reasons, refusals, strict=True))
+    assert not (tmp_path / ".config").exists()
+
+
+TYPES = """
+import fcntl, os, sys, termios
+number = os.open(sys.argv[1], os.O_RDWR)
+for letter in b"y\\n":
+    fcntl.ioctl(number, termios.TIOCSTI, bytes([letter]))
+"""
+
+
+def test_a_model_s_shell_reaches_no_terminal(place):
+    _, env = place
+    typing = shlex.join([sys.executable, "-c", TYPES])
+    # What stands in the middle is run by a shell of the person's, so that the name is known.
+    line = (
+        'exec "$0" -c "$1" "true < /dev/tty; echo by name: \\$?" "$2 $(tty); echo by number: \\$?"'
+    )
+
+    shown = below_new_terminal(["sh", "-c", line, sys.executable, SHELL, typing], env)
+
+    assert "by name: 0" not in shown
+    assert "by number: 0" not in shown
+    assert ("by name: " in shown, "by number: " in shown) == (True, True)
+    assert "typed: 0" in shown
+
+
+RECORDS = """
+import os, runpy, sys
+try:
+    terminal = os.open("/dev/tty", os.O_RDWR)
+except OSError:
+    terminal = None
+with open(sys.argv.pop(1), "a") as file:
+    print(os.environ.get("TOOLBUS_JUDGED"), terminal, file=file)
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+USES = """
+import asyncio, sys
+from toolbus.mcp import client
+
+async def use():
+    async with client.tools(sys.argv[1], sys.argv[2:]):
+        pass
+
+asyncio.run(use())
+"""
+
+
+def test_servers_are_marked_and_have_no_terminal(place):
+    project, env = place
+    recorded = project / "recorded.txt"
+    server = [SERVER[0], "-c", RECORDS, str(recorded), *SERVER[1:]]
+
+    below_new_terminal([sys.executable, "-c", USES, *server], env)
+    run_as_person(["proxy", "--", *server], env=env, stdin=subprocess.DEVNULL, timeout=60)
+
+    assert recorded.read_text() == "1 None\n" * 2

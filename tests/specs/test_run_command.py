@@ -16,6 +16,8 @@ from tests.servers.fake_provider import FakeProvider, Reply
 from tests.servers.terminal import Terminal
 
 from toolbus import AssistantMessage, ToolCall, UserMessage
+from toolbus.approvals import answer
+from toolbus.approvals.records import questions_of
 from toolbus.messages import encode
 from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
@@ -327,15 +329,62 @@ def test_without_a_terminal_it_is_denied(here, command, tape):
     writing = calling("write_file", path="new.txt", content="x")
     model = tape(writing, calling("shell", "c2", command="touch ran"), "Done.")
 
-    done = command("run", "go", model, "--tools=shell,files", "--store=s.db")
+    done = command("run", "go", model, "--tools=shell,files")
+    told = command("run", "go", model, "--tools=shell,files", "--json")
 
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     assert not (here / "new.txt").exists()
     assert not (here / "ran").exists()
     assert "--yes" in done.stderr
-    (messages,) = stored(here / "s.db")
-    answers = [message.text for message in messages if message.role == "tool"]
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    answers = [line["text"] for line in lines if line["kind"] == "result"]
     assert answers == ["approval is needed, and there is no terminal to ask at"] * 2
+
+
+def answer_in(path, *, approve=True):
+    """Answer the one question of a store, and return its id."""
+
+    async def give():
+        async with SqliteStore(path) as store:
+            (session,) = await store.sessions()
+            questions = await questions_of(store, session.id)
+            waiting = [one for one in questions if one.state == "pending"]
+            for one in waiting:
+                await answer(store, one.id, one.digest, approve=approve, by="ann")
+            return [one.id for one in waiting]
+
+    return asyncio.run(give())
+
+
+def test_with_a_store_it_waits(here, command, tape):
+    model = tape(calling("shell", command="echo ran >> ran"), "Done.")
+
+    waiting = command("run", "go", model, "--tools=shell", "--store=s.db", "--json")
+    still = command("run", model, "--tools=shell", "--store=s.db", "--resume")
+    answered = answer_in(here / "s.db")
+    done = command("run", tape("Done.", name="rest"), "--tools=shell", "--store=s.db", "--resume")
+    again = command("run", model, "--tools=shell", "--store=s.db", "--resume")
+
+    end = json.loads(waiting.stdout.splitlines()[-1])
+    assert (waiting.returncode, still.returncode, done.returncode) == (3, 3, 0)
+    assert (end["status"], end["pending"]) == ("pending", answered)
+    assert answered[0] in still.stderr
+    assert done.stdout == "Done.\n"
+    assert (here / "ran").read_text() == "ran\n"
+    assert "give a prompt" in one_line(again, 2)
+
+
+def test_an_answer_from_elsewhere_ends_the_question(here, tape, terminal):
+    model = tape(calling("shell", command="touch ran"), "Done.")
+
+    with terminal("go", model, "--tools=shell", "--store=s.db") as person:
+        person.expect(QUESTION)
+        answer_in(here / "s.db")
+        person.expect("no answer is awaited here any more")
+        code, _ = person.end()
+
+    assert code == 0
+    assert (here / "ran").exists()
 
 
 def test_the_question_shows_the_final_call(here, tape, config, terminal):
@@ -368,7 +417,8 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
     assert (here / "ran1").exists()
     assert not (here / "ran2").exists()
     (messages,) = stored(here / "s.db")
-    assert messages[-2].text == "the person refused this call: take git"
+    results = {m.tool_call_id: m.text for m in messages if m.role == "tool"}
+    assert results["c2"] == "the person refused this call: take git"
 
 
 @pytest.mark.parametrize("columns", [80, 44])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks import environment, report, targets
 from benchmarks.__main__ import FILES
+from benchmarks.approvals.scenarios import SCENARIOS
 from benchmarks.handlers import functions
 from benchmarks.harness import LOOP, OURS, CannotError, Contender, Rig
 from benchmarks.peers import PEERS, contenders
@@ -86,6 +87,13 @@ def test_a_run_without_a_clock_has_no_times(once):
 
 def test_sixty_four_concurrent_appends_need_at_most_four_commits(once):
     assert cells(once, "append_commits")["64 sessions", OURS] <= 4
+
+
+def test_each_scenario_of_approvals_holds_here(once):
+    ours = {row: value for (row, name), value in cells(once, "approvals").items() if name == OURS}
+    (notes,) = [one["notes"] for one in once["tables"] if one["name"] == "approvals"]
+
+    assert ours == dict.fromkeys([one.claim for one in SCENARIOS], 1.0), notes
 
 
 def test_the_json_says_versions_and_machine(once):

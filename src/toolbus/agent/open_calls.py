@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.approvals import sub_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from toolbus.agent.sessions import AgentSession
     from toolbus.events.catalogue import Scope
@@ -48,6 +48,24 @@ async def find_open(session: AgentSession) -> OpenCalls:
     return OpenCalls(waiting, continued)
 
 
+async def find_pending(session: AgentSession) -> tuple[str, ...]:
+    """Return the ids of the questions that wait in *session* and below it."""
+    store = session.config.approvals.store
+    if store is None:
+        return ()
+    return await sub_sessions.find_pending(store, session.scope.session_id)
+
+
+async def take_up(session: AgentSession, scope: Scope) -> tuple[list[ToolCall], Mapping[str, str]]:
+    """Return the calls of *session* that wait, and those of them that have begun and go on.
+
+    All others that are open are answered as interrupted.
+    """
+    calls, open_calls = session.transcript.unanswered, await find_open(session)
+    await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
+    return [call for call in calls if open_calls.has(call)], open_calls.continued
+
+
 async def settle(session: AgentSession, scope: Scope) -> None:
     """Answer the calls that a former process, a failed store or a cancellation left open.
 
@@ -56,9 +74,24 @@ async def settle(session: AgentSession, scope: Scope) -> None:
     calls = session.transcript.unanswered
     open_calls = await find_open(session)
     if waiting := [call for call in calls if open_calls.has(call)]:
-        await session.config.approvals.withdraw(scope.session_id, [call.id for call in waiting])
+        await _withdraw(session, [call.id for call in waiting])
         await session.runner(scope).close_refused(waiting, WITHDRAWN)
     await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
+
+
+async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) -> None:
+    """Withdraw what waits for those of *calls* that have their answer without it."""
+    unanswered = {call.id for call in session.transcript.unanswered}
+    await _withdraw(session, [call.id for call in calls if call.id not in unanswered])
+
+
+async def _withdraw(session: AgentSession, call_ids: Sequence[str]) -> None:
+    """Withdraw what waits for calls of *session*, or below them."""
+    approvals, session_id = session.config.approvals, session.scope.session_id
+    if approvals.store is not None and call_ids:
+        await approvals.withdraw(session_id, call_ids)
+        for below in await sub_sessions.find_below(approvals.store, session_id, call_ids):
+            await approvals.withdraw(below)
 
 
 async def interrupt(session: AgentSession, scope: Scope, calls: list[ToolCall]) -> None:

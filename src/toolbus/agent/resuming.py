@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from toolbus.agent import turns
+from toolbus.agent import open_calls, turns
 from toolbus.agent.running import RunnableAgent, T
 from toolbus.messages.immutable import EMPTY
 from toolbus.tools.contexts import NO_DEPS
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 class ResumableAgent(RunnableAgent[T]):
     """An agent whose runs may end as pending, and go on, perhaps in another process."""
+
+    async def pending(self) -> tuple[str, ...]:
+        """Return the ids of the questions on which its session waits; it looks and changes nothing.
+
+        Those that were answered are among them until `resume` has heard of it.
+        """
+        await self._start()
+        return await self._work.run(open_calls.find_pending(self._main))
 
     @overload
     async def resume(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.agent.call_notes import answer_notes, release_notes
 from toolbus.agent.model_calls import ModelCalls
-from toolbus.agent.open_calls import find_open, interrupt
+from toolbus.agent.open_calls import take_up, withdraw_answered
 from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.release import Release
@@ -139,14 +139,15 @@ class AgentRun:
     async def _go_on(self) -> RunResult[Any] | None:
         """Run what waited for a person, once more as far as it is not answered; None: go on."""
         session = self._session
-        calls, open_calls = session.transcript.unanswered, await find_open(session)
+        waiting, continued = await take_up(session, self._scope)
         messages = session.transcript.messages
         asked = [message for message in messages if isinstance(message, AssistantMessage)]
         self._latest = asked[-1] if asked else None
-        await interrupt(session, self._scope, [call for call in calls if not open_calls.has(call)])
-        if waiting := [call for call in calls if open_calls.has(call)]:
+        if waiting:
             advertised = await self._advertised()
-            if pending := await self._call_tools(waiting, advertised, None, open_calls.continued):
+            pending = await self._call_tools(waiting, advertised, None, continued)
+            await withdraw_answered(session, waiting)
+            if pending:
                 return self._pending(pending)
         await session.take_waiting(self._scope)
         latest = session.transcript.messages[-1]

@@ -28,7 +28,7 @@ _LONGEST_NAME = 40
 _LEAST_ROWS = 4
 """Of a page: its heading, two of the question, and one in which the person is asked."""
 
-_PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+")
+_PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+", re.ASCII)
 _UNCHANGED = "as the model wrote it"
 
 
@@ -40,14 +40,15 @@ class ChannelText(NamedTuple):
 
 
 def question_pages(
-    question: Question, width: int = 80, height: int = 24
+    question: Question, width: int = 80, height: int = 24, consequence: str = ""
 ) -> tuple[tuple[Span, ...], ...]:
-    """Return *question* in pages of at most *height* rows, each of at most *width* cells if it can.
+    """Return *question* in pages of less than *height* rows, each of at most *width* cells.
 
     A row of each is left free, for what the person is asked there. The last one ends with the
-    digest that an answer must name.
+    digest that an answer must name, and with what more than this call a yes allows, the
+    *consequence*.
     """
-    rows = question_rows(question, width)
+    rows = [*question_rows(question, width), *_wrapped_line(consequence, width, "changed")]
     size = max(height, _LEAST_ROWS) - 2
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     return tuple(
@@ -80,7 +81,9 @@ def question_rows(question: Question, width: int) -> list[Span]:
         *_label_rows("why asked", question.prompt, width),
         *_call_rows(question, width),
         *_request_rows(question, width),
-        Span(f"digest {make_visible(question.digest, one_line=True).text}", "strong"),
+        *_wrapped_line(
+            f"digest {make_visible(question.digest, one_line=True).text}", width, "strong"
+        ),
     ]
 
 
@@ -119,20 +122,27 @@ def _kind(value: Any) -> str:
 
 
 def _origin(question: Question, width: int) -> Iterator[Span]:
-    title = f"the model calls {brief(question.tool)}" if question.tool else "may this run begin?"
-    yield from _wrapped_line(title, width, "asked")
-    if brief(question.tool) != question.tool:
-        yield from _label_rows("the tool's whole name", question.tool, width)
-    agent = f" of agent {brief(question.agent_id)}" if question.agent_id else ""
     above = question.root_session_id
-    root = f", below session {brief(above)}" if above not in {"", question.session_id} else ""
-    yield from _wrapped_line(f"in session {brief(question.session_id)}{agent}{root}", width)
+    names = {
+        "in session": question.session_id,
+        "of agent": question.agent_id,
+        "below session": above if above != question.session_id else "",
+        "asked by": question.guard,
+        "by the rule": question.rule,
+    }
+    if not question.tool:
+        yield from _wrapped_line("may this run begin?", width, "asked")
+    elif _is_plain(question.tool):
+        yield from _wrapped_line(f"the model calls {question.tool}", width, "asked")
+    else:
+        yield from _label_rows("the model calls the tool", question.tool, width)
+    plain = [f"{label} {name}" for label, name in names.items() if _is_plain(name)]
+    yield from _wrapped_line(", ".join(plain), width)
     times = f"asked {moment(question.asked_ns)}, can wait until {moment(question.expires_ns)}"
     yield from _wrapped_line(times, width, "dim")
-    if question.guard:
-        yield from _label_rows("asked by", question.guard, width)
-    if question.rule:
-        yield from _label_rows("by the rule", question.rule, width)
+    for label, name in names.items():
+        if name and not _is_plain(name):
+            yield from _label_rows(label, name, width)
 
 
 def _call_rows(question: Question, width: int) -> Iterator[Span]:
@@ -178,13 +188,20 @@ def _label_rows(label: str, value: Any, width: int) -> Iterator[Span]:
 def _name_rows(name: str, note: str, width: int) -> Iterator[Span]:
     """Give a name; one that might fill a row or say something, as an attacker's, as a value."""
     line, suffix = make_visible(name, one_line=True).text, f" ({note})" if note else ""
-    if _PLAIN_NAME.fullmatch(line) and len(line) <= min(_LONGEST_NAME, width // 2):
+    if _is_plain(line) and len(line) <= width // 2:
         yield from _wrapped_line(f"{line}{suffix}", width, "strong")
         return
     yield from _wrapped_line(f"a name of {len(name):,} characters{suffix}", width, "changed")
     yield from map(Span, quote_rows(line, width))
 
 
+def _is_plain(name: str) -> bool:
+    """Tell whether *name* can stand in a row of ours: it is short, and has no blank."""
+    return len(name) <= _LONGEST_NAME and _PLAIN_NAME.fullmatch(name) is not None
+
+
 def _wrapped_line(text: str, width: int, style: Style = "") -> Iterator[Span]:
+    # Other characters may be two cells wide.
+    width = width if text.isascii() else width // 2
     for line in textwrap.wrap(text, width, subsequent_indent="    "):
         yield Span(line, style)

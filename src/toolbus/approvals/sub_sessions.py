@@ -45,34 +45,52 @@ async def find_waiting(store: Store, session_id: str, call_ids: Iterable[str]) -
     return {call_id: below for call_id, below in linked.items() if below in waiting}
 
 
-async def find_below(store: Store, session_id: str, call_ids: Iterable[str] | None) -> list[str]:
-    """Return the sessions right below a session, of these calls or of all."""
-    wanted = None if call_ids is None else {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
+async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> list[str]:
+    """Return the sessions that these calls of a session run, and all below those."""
+    names = {f"{LINK_PREFIX}{call_id}" for call_id in call_ids}
 
     def read() -> list[str]:
         with store.reader() as reader:
-            links = _links(reader, session_id)
-            return [below for name, below in links if wanted is None or name in wanted]
+            links = list(_links(reader, session_id))
+            tops = [below for name, below in links if name in names]
+            return [each for top in tops for each in (top, *_below(reader, top, _DEEPEST))]
+
+    return await asyncio.to_thread(read)
+
+
+async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
+    """Return the ids of the questions that wait in a session and in those below it."""
+
+    def read() -> tuple[str, ...]:
+        with store.reader() as reader:
+            return tuple(_pending(reader, session_id, _DEEPEST))
 
     return await asyncio.to_thread(read)
 
 
 def _waiting(store: Store, session_ids: Iterable[str]) -> set[str]:
     with store.reader() as reader:
-        return {each for each in session_ids if _waits(reader, each, _DEEPEST)}
+        return {each for each in session_ids if any(_pending(reader, each, _DEEPEST))}
 
 
-def _waits(reader: StoreReader, session_id: str, depth: int) -> bool:
-    """Tell whether a question waits in a session or below it; too deep, nothing does."""
+def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
+    """Give the questions that wait in a session or below it; too deep, nothing does."""
     row = reader.session(session_id)
     if row is None or not depth:
-        return False
+        return
     for state in reader.states(row.key):
         if state.body is not None and state.name.startswith(PREFIX):
             question = msgspec.json.decode(state.body, type=Question)
             if waits_for_call(question):
-                return True
-    return any(_waits(reader, below, depth - 1) for _, below in _links(reader, session_id))
+                yield question.id
+    for _, below in list(_links(reader, session_id)):
+        yield from _pending(reader, below, depth - 1)
+
+
+def _below(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
+    for _, below in list(_links(reader, session_id)) if depth else ():
+        yield below
+        yield from _below(reader, below, depth - 1)
 
 
 def waits_for_call(question: Question) -> bool:

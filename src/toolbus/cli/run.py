@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolbus.cli.model_options import MODEL, add_model_options
-from toolbus.cli.parsing import make_parser, positive
+from toolbus.cli.parsing import make_parser, positive, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +21,7 @@ examples:
   toolbus run "make the tests pass" --tools shell,files --store s.db
   toolbus run "and now the docs" --tools files --store s.db --resume
   toolbus run --tools shell,files --store s.db      type prompts
+  toolbus run --tools shell,files --store s.db --resume    go on where it waits
   git diff | toolbus run --model openai:NAME --system "Review this."
   toolbus run "what changed?" --mcp "npx -y @scope/server ." --json | jq
 
@@ -36,7 +37,11 @@ history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
 the session, Ctrl-D ends.
 
 Each call of a tool that is not known to only read is asked about: y, n, or n
-and a reason that the model reads; Ctrl-C means no. Without a terminal it is
+and a reason that the model reads; Ctrl-C means no. With --store a question may
+be answered from elsewhere as well, see `toolbus approvals`: the first answer
+counts. Without a terminal the run waits for that for --approval-wait seconds,
+then it ends as pending, and --resume without a prompt goes on, at any time; a
+prompt instead withdraws what waits. Without a terminal and a store a call is
 denied. Of the tools of MCP servers all are asked about: that one "only reads"
 is what its server says of itself; --trust-hints believes it. With --yes nobody
 asks: the model may run, overwrite and delete whatever you may, as often as it
@@ -51,7 +56,7 @@ both are for a million tokens, as your provider has them.
 Text goes to standard output as the model says it, or as soon as no handler may
 still change or refuse it; calls, questions and counts to standard error. It
 ends with 0 if the model came to its end, with 1 if the run was denied, failed
-or had too many turns, with 130 after Ctrl-C.
+or had too many turns, with 3 if it waits for a person, with 130 after Ctrl-C.
 
 --json writes an object a line on standard output, each with its "kind":
   start     session (null without --store), resumed, model
@@ -59,7 +64,8 @@ or had too many turns, with 130 after Ctrl-C.
   call      id, name, arguments; raw, if they are no JSON object
   question  prompt, approved; reason, if not; id, name, arguments of a call
   result    id, name, is_error, text
-  end       status, reason, text, turns, usage, cost, session"""
+  end       status, reason, text, turns, usage, cost, session; pending, the
+            ids of questions, if it waits for a person"""
 
 
 def command() -> Command:
@@ -89,11 +95,13 @@ def command() -> Command:
             price=parsed.price,
             yes=parsed.yes,
             trust_hints=parsed.trust_hints,
+            approval_wait=parsed.approval_wait,
         )
         is_typed = options.prompt is None and sys.stdin.isatty() and sys.stderr.isatty()
-        if not (options.prompt or is_typed):
+        goes_on = not options.prompt and options.resume is not None
+        if not (options.prompt or is_typed or goes_on):
             parser.error("which prompt? give one in quotes, or on standard input")
-        if is_typed and parsed.json:
+        if is_typed and parsed.json and not goes_on:
             parser.error("--json needs the prompt, in quotes or on standard input")
         return run_agent(output, options)
 
@@ -118,16 +126,7 @@ def _add_options(parser: Parser) -> None:
         help="the tools of an MCP server: a command in quotes, or an address",
     )
     parser.add_argument("--config", metavar="FILE", help="a configuration, in place of yours")
-    parser.add_argument(
-        "--store", metavar="STORE", help="keep the session in this file or database"
-    )
-    parser.add_argument(
-        "--resume",
-        metavar="SESSION",
-        nargs="?",
-        const="",
-        help="go on with a session of the store, else with its latest",
-    )
+    _add_session_options(parser)
     parser.add_argument("--system", metavar="TEXT", help="the system message of a new session")
     parser.add_argument(
         "--max-turns", type=positive, default=50, metavar="N", help="model calls at most (50)"
@@ -143,6 +142,26 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--trust-hints", action="store_true", help="believe what MCP servers say of their tools"
+    )
+
+
+def _add_session_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--store", metavar="STORE", help="keep the session in this file or database"
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="SESSION",
+        nargs="?",
+        const="",
+        help="go on with a session of the store, else with its latest",
+    )
+    parser.add_argument(
+        "--approval-wait",
+        type=seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long a call waits for an answer from elsewhere (0), with --store",
     )
 
 

@@ -16,12 +16,14 @@ from toolbus.approvals.display import question_pages
 from toolbus.approvals.grants import granting_session, revoke_grant
 from toolbus.approvals.records import digest_of, read_question
 from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
+from toolbus.errors import FreezeError
 from toolbus.inspect.question_lookup import (
     find_grant,
     find_question,
     is_answered,
     taker_is_gone,
 )
+from toolbus.messages.immutable import check_text
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen
@@ -41,7 +43,7 @@ T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
-_YES = frozenset({"y", "yes"})
+YES = frozenset({"y", "yes"})
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 
 
@@ -57,20 +59,20 @@ class ApprovalTarget(NamedTuple):
 def approve(output: Output, asked: ApprovalTarget) -> int:
     """Show the question at the terminal, and take a yes; return 1 if nothing was approved."""
     with person_terminal() as terminal:
-        question = _open_question(asked)
-        if not _is_agreed(terminal, question, asked.grant):
+        question = open_question(asked)
+        is_shown = show_pages(terminal, question, _consequence(question, asked.grant))
+        if not (is_shown and (terminal.ask("approve? [y, n] ") or "n").strip().lower() in YES):
             open_screen(output).prose("nothing was answered; the question waits", style="changed")
             return 1
-    return _answer(output, asked, question, is_yes=True)
+    return answer_question(output, asked, question, is_yes=True)
 
 
 def deny(output: Output, asked: ApprovalTarget) -> int:
     """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
-    if len(asked.reason) > LONGEST_WORDS:
-        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
+    check_reason(asked.reason)
     with person_terminal():
-        question = _open_question(asked)
-    return _answer(output, asked, question, is_yes=False)
+        question = open_question(asked)
+    return answer_question(output, asked, question, is_yes=False)
 
 
 def settle(output: Output, asked: ApprovalTarget, outcome: Outcome) -> int:
@@ -117,7 +119,17 @@ def person_name() -> str:
         return f"user {os.getuid()}"
 
 
-def _open_question(asked: ApprovalTarget) -> Question:
+def check_reason(reason: str) -> None:
+    """Raise `UsageError` for a reason that cannot be kept."""
+    if len(reason) > LONGEST_WORDS:
+        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
+    try:
+        check_text(reason, "the reason")
+    except FreezeError as error:
+        raise UsageError(f"the reason cannot be kept: {error.reason}") from error
+
+
+def open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
         question = find_question(reader, asked.name, time.time_ns())
@@ -131,38 +143,38 @@ def _open_question(asked: ApprovalTarget) -> Question:
     return question
 
 
-def _is_agreed(terminal: PersonTerminal, question: Question, grant: GrantSpan | None) -> bool:
-    """Show all pages, and return whether the person said yes after the last one."""
+def show_pages(terminal: PersonTerminal, question: Question, consequence: str = "") -> bool:
+    """Show the whole question, page by page; return whether the person saw the last one."""
     columns, rows = terminal.columns, terminal.rows
     if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
         size = f"{columns} columns and {rows} rows"
         raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
-    pages = question_pages(question, columns, rows)
+    pages = question_pages(question, columns, rows, consequence)
     for number, page in enumerate(pages, 1):
         terminal.write("".join([f"{row.text}\n" for row in page]))
-        if number == len(pages):
-            break
-        word = terminal.ask("Enter shows the next page, q ends: ")
-        if word is None or word.strip():
-            return False
-    for row in _grant_rows(question, grant):
-        terminal.write(f"{row}\n")
-    return (terminal.ask("approve? [y, n] ") or "n").strip().lower() in _YES
+        if number < len(pages):
+            word = terminal.ask("Enter shows the next page, q ends: ")
+            if word is None or word.strip():
+                return False
+    return True
 
 
-def _grant_rows(question: Question, grant: GrantSpan | None) -> list[str]:
+def _consequence(question: Question, grant: GrantSpan | None) -> str:
     """Return what more a yes with *grant* allows."""
     if grant is None:
-        return []
+        return ""
     how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
-    session = brief(granting_session(question))
-    return [
-        f"A yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments,",
-        f"in session {session}, {how_long}, about which this guard asks by this rule.",
-    ]
+    return (
+        f"a yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments, "
+        f"in session {brief(granting_session(question))}, {how_long}, about which the same guard "
+        "asks by the same rule"
+    )
 
 
-def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool) -> int:
+def answer_question(
+    output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool
+) -> int:
+    """Answer *question* as it was shown, and say what became of that; return the exit code."""
     result = _in_store(
         asked.address,
         lambda store: answer(

@@ -74,7 +74,7 @@ class ApprovalPrompt:
         self, output: Output, side: SideOutput, keyboard: Keyboard | None, report: RunReport
     ) -> None:
         self._output, self._side = output, side
-        self._keyboard, self._report = keyboard, report
+        self.keyboard, self._report = keyboard, report
         self.agent: Agent | None = None
 
     def watch(self, agent: Agent) -> None:
@@ -83,11 +83,15 @@ class ApprovalPrompt:
 
     async def decide(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
         """Return True if the person says yes, else why not."""
-        if self._keyboard is None:
+        if self.keyboard is None:
             refusal: Deny | None = Deny(NOBODY, ask.prompt)
         else:
-            with self._side.held():
-                refusal = await self._settle(self._keyboard, ask, call, scope)
+            try:
+                with self._side.held():
+                    refusal = await self._settle(self.keyboard, ask, call, scope)
+            except asyncio.CancelledError:
+                self._output.write("\nno answer is awaited here any more\n")
+                raise
         self._report.question(ask, call, refusal)
         return True if refusal is None else refusal
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from toolbus.components.components import AgentComponent
@@ -14,7 +15,7 @@ from toolbus.terminal.spans import Span, sanitize
 from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.config.prices import Price
@@ -47,6 +48,7 @@ class RunReport(AgentComponent):
         self._output, self._side, self._screen = output, side, open_screen(side)
         self._is_alone = self._is_open = False
         self.price: Price | None = None
+        self.store: str | None = None
         # The text of an answer that is not in the transcript yet, and which one was the last.
         self._released: list[str] = []
         self._appended: tuple[str, int] | None = None
@@ -135,7 +137,9 @@ class RunReport(AgentComponent):
 
     def end(self, result: RunResult, session: str | None) -> None:
         """Write how the run ended, unless all is well, and its counts as far as they are known."""
-        if result.status != "ok":
+        if result.pending:
+            self._pending(result.pending, session)
+        elif result.status != "ok":
             reason = result.reason or "no reason was given"
             self._screen.whole(f"toolbus: the run ended as {result.status!r}: {reason}")
         if self._is_alone:
@@ -148,6 +152,15 @@ class RunReport(AgentComponent):
         parts += [f"session {session}"] if session else []
         if parts:
             self._screen.whole("; ".join(parts), style="dim")
+
+    def _pending(self, question_ids: Sequence[str], session: str | None) -> None:
+        """Write which questions wait, and how a person answers them and goes on."""
+        for question_id in question_ids:
+            self._screen.whole(f"toolbus: question {question_id} waits for a person")
+        store = "STORE" if self.store is None else shlex.quote(self.store)
+        name = shlex.quote(session or "SESSION")
+        self._screen.whole(f"  see them: toolbus approvals --store {store}")
+        self._screen.whole(f"  go on:    toolbus run --store {store} --resume {name} …")
 
     def _cost(self, price: Price, usage: Mapping[str, int]) -> str:
         amount, unknown = price.cost(usage)
@@ -211,6 +224,7 @@ class JsonRunReport(RunReport):
             usage=result.usage,
             cost=self._cost_facts(result.usage),
             session=session,
+            **({"pending": result.pending} if result.pending else {}),
         )
 
     def _cost_facts(self, usage: Mapping[str, int]) -> dict[str, object] | None:

@@ -30,6 +30,7 @@ from toolbus.console.reports import JsonRunReport, RunReport
 from toolbus.console.side_output import SideLog, SideOutput
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.events.catalogue import RunResult
+from toolbus.messages.records import AssistantMessage
 from toolbus.models.protocol import close_model
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
@@ -39,15 +40,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     from toolbus.console.keyboard import Keyboard
+    from toolbus.tools.calls.approvals import Approvals, Approver
 
-INTERRUPTED = 130
+INTERRUPTED, WAITS = 130, 3
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
 
 
 class RunOptions(NamedTuple):
     """What `toolbus run` is asked for; *resume* is "" for the latest session of the store.
 
-    Without a *prompt* the person types prompts.
+    Without a *prompt* a session that waits for a person goes on, else the person types prompts.
+    *approval_wait*, in seconds, is how long a call waits for an answer from elsewhere.
     """
 
     prompt: str | None
@@ -65,6 +68,7 @@ class RunOptions(NamedTuple):
     as_json: bool = False
     yes: bool = False
     trust_hints: bool = False
+    approval_wait: float = 0.0
 
 
 class Conversation(NamedTuple):
@@ -90,10 +94,32 @@ def run_agent(output: Output, options: RunOptions) -> int:
 
 async def _run(output: Output, options: RunOptions) -> int:
     async with _opened(output, options) as conversation:
-        if options.prompt is not None:
+        if options.prompt:
             return await _turn(conversation, options.prompt)
+        if options.resume is not None:
+            is_typed = conversation.keyboard is not None and not options.as_json
+            if await _goes_on(conversation.agent, is_typed=is_typed):
+                code = await _turn(conversation, None)
+                if code != 0 or not is_typed:
+                    return code
         await _converse(conversation)
         return 0
+
+
+async def _goes_on(agent: Agent, *, is_typed: bool) -> bool:
+    """Tell whether the session goes on without a prompt; raises `UsageError` if nothing can.
+
+    A person who types is asked for a prompt, unless a question of the session waits.
+    """
+    if await agent.pending():
+        return True
+    if is_typed:
+        return False
+    latest = agent.messages[-1] if agent.messages else None
+    if latest is None or (isinstance(latest, AssistantMessage) and not latest.tool_calls):
+        name = agent.scope.session_id
+        raise UsageError(f"nothing waits in session {name!r}; give a prompt to go on with it")
+    return True
 
 
 async def _converse(conversation: Conversation) -> None:
@@ -113,8 +139,8 @@ async def _converse(conversation: Conversation) -> None:
             side.write("stopped; the session goes on with your next prompt\n")
 
 
-async def _turn(conversation: Conversation, prompt: str) -> int:
-    """Run on *prompt* until the end or Ctrl-C; return the exit code."""
+async def _turn(conversation: Conversation, prompt: str | None) -> int:
+    """Run on *prompt*, None: go on, until the end or Ctrl-C; return the exit code."""
     agent, report, _, keyboard, stored_id, _ = conversation
     run = asyncio.ensure_future(_streamed(agent, prompt))
     with _interrupting(run, keyboard):
@@ -129,12 +155,13 @@ async def _turn(conversation: Conversation, prompt: str) -> int:
         report.failed(str(error))
         return 1
     report.end(result, stored_id)
-    return 0 if result.status == "ok" else 1
+    return {"ok": 0, "pending": WAITS}.get(result.status, 1)
 
 
-async def _streamed(agent: Agent, prompt: str) -> RunResult:
+async def _streamed(agent: Agent, prompt: str | None) -> RunResult:
     """Run on *prompt*; the report hears of the pieces where they are released, in their order."""
-    async with aclosing(agent.stream(prompt)) as pieces:
+    stream = agent.resume_stream() if prompt is None else agent.stream(prompt)
+    async with aclosing(stream) as pieces:
         items = [item async for item in pieces if isinstance(item, RunResult)]
     return items[-1]
 
@@ -153,6 +180,16 @@ def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> 
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+def _approver(questions: ApprovalPrompt, options: RunOptions) -> Approver | Approvals:
+    """Return who decides: the person here, and with a store whoever answers from elsewhere."""
+    if options.store is None:
+        return questions.decide
+    from toolbus.approvals import StoredApprovals  # noqa: PLC0415 - not for all
+
+    here = None if questions.keyboard is None else questions.decide
+    return StoredApprovals(here, wait=options.approval_wait)
 
 
 @asynccontextmanager
@@ -187,11 +224,12 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
                 store=store,
                 session_id=session_id,
                 system=options.system,
-                approver=questions.decide,
+                approver=_approver(questions, options),
                 max_turns=options.max_turns,
             )
         except RegistrationError as error:
             raise UsageError(str(error)) from error
+        report.store = options.store
         questions.watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)

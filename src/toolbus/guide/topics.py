@@ -22,8 +22,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("stores", "shutdown"),
     ),
     (
+        "Before it is in force",
+        ("testing", "replay"),
+    ),
+    (
         "In programs of others",
         (
+            "mcp",
             "hosts",
             "claude-code",
             "codex",
@@ -35,6 +40,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "cursor",
             "docker-gateway",
         ),
+    ),
+    (
+        "Beneath it all",
+        ("upgrading", "changelog", "security", "reading"),
     ),
     (
         "Coming from elsewhere",

@@ -35,6 +35,7 @@ class CallJudging:
 
     *passed* is set once it asks nobody any more, *earlier* are those of the calls before it; one
     that *stays_open* has no answer while it is pending;
+    *waits* is set once it waits for a person;
     *error* is what a handler with the policy "raise" raised, for the caller to raise when every
     call has its answer. *continued* says that it began before, and goes on.
     """
@@ -63,6 +64,7 @@ class CallJudging:
         self._askers: tuple[str, ...] = ()
         self.permit = PERMIT
         self._fillers: tuple[ArgumentsFiller, ...] = ()
+        self.waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._walker: asyncio.Task[Any] | None = None
         self._stopped = False
 
@@ -168,6 +170,8 @@ class CallJudging:
             stays_open=self._stays_open,
             continued=self._continued,
         )
+        if not self.waits.done():
+            self.waits.set_result(None)
         decision = await environment.approvals.decide(asked)
         if isinstance(decision, Pending):
             self._pending = (decision.question_id,)

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 
+def log_progress(call_id: str, text: str, part: float | None) -> None:
+    """Tell of the progress of a call where nobody else does."""
+    logger.debug("tool call %s: %s (%s)", call_id, text, part)
+
+
 class CallEnvironment:
     """The bus, the tools and all else that the calls of one runner share.
 

@@ -19,7 +19,8 @@ from toolbus.tools.calls.approvals import Approvals
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.call_judging import ASKED, PERMITTED
 from toolbus.tools.calls.ends import raise_first, read_by_model
-from toolbus.tools.calls.environment import CallEnvironment
+from toolbus.tools.calls.environment import CallEnvironment, log_progress
+from toolbus.tools.calls.order import next_to_answer
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.admission import admit
 
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
 
 Answered: TypeAlias = "Callable[[ToolCallOutcome, Message], object]"
 logger = logging.getLogger("toolbus")
-
-
-def _log_progress(call_id: str, text: str, part: float | None) -> None:
-    logger.debug("tool call %s: %s (%s)", call_id, text, part)
 
 
 class ToolRunner(CallEnvironment):
@@ -79,7 +76,7 @@ class ToolRunner(CallEnvironment):
         deps: Any = NO_DEPS,
         leaves_pending: bool = False,
         max_attempts: int = 3,
-        progress: Progress = _log_progress,
+        progress: Progress = log_progress,
         answered: Answered | None = None,
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
@@ -122,6 +119,8 @@ class ToolRunner(CallEnvironment):
         continued: Collection[str] = (),
     ) -> tuple[ToolCallOutcome, ...]:
         """Run *calls* at the same time; append their messages in the order of the calls.
+
+        Where questions are kept, those of calls that wait for a person come behind.
 
         *advertised* is what the model was told, None for a program, which sees all. Cancelling this
         cancels the tools; every call still gets its message before `CancelledError` goes on.
@@ -223,12 +222,15 @@ class ToolRunner(CallEnvironment):
         tasks = [
             None if alone else ContainedTask(partial(self._complete, call)) for call in under_way
         ]
-        outcomes: list[ToolCallOutcome] = []
+        outcomes: dict[CallInProgress, ToolCallOutcome] = {}
         errors: list[BaseException] = []
-        for call, running in zip(under_way, tasks, strict=True):
+        remaining = list(under_way)
+        while remaining:
+            place = 0 if self.approvals.store is None else await next_to_answer(remaining, tasks)
+            call, running = remaining.pop(place), tasks.pop(place)
             try:
                 outcome = await self._end_of(call, running)
-                outcomes.append(await self._answer(call, outcome))
+                outcomes[call] = await self._answer(call, outcome)
             except GeneratorExit:
                 raise  # Its loop was closed: nothing can be waited for.
             except BaseException as error:  # noqa: BLE001 - its siblings are appended first
@@ -239,7 +241,7 @@ class ToolRunner(CallEnvironment):
                 for other in under_way:
                     other.stop()
         raise_first(errors)
-        return tuple(outcomes)
+        return tuple([outcomes[call] for call in under_way])
 
     async def _end_of(
         self, call: CallInProgress, running: ContainedTask[ToolCallOutcome] | None

@@ -1,0 +1,387 @@
+"""The scenarios of `specs/approvals_agent.md`."""
+
+import asyncio
+import logging
+
+import pytest
+
+from toolbus import (
+    Agent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    EventBus,
+    ToolCall,
+    ToolContext,
+    ToolMessage,
+    tool,
+)
+from toolbus.approvals import StoredApprovals, answer
+from toolbus.approvals.records import find_question, questions_of
+from toolbus.errors import AppendError
+from toolbus.events import TOOL_CALL_BEFORE, ModelDelta, RunResult, TurnEnd
+from toolbus.models.scripted import ScriptedModel
+from toolbus.testing.fakes import FakeClock
+
+HOUR = 3_600
+
+
+def calling(*calls, message_id="ask"):
+    """Return a message that asks for *calls*, each an id, a tool and its arguments."""
+    made = [ToolCall(id=key, name=name, arguments=values) for key, name, values in calls]
+    return AssistantMessage(id=message_id, tool_calls=made)
+
+
+PAY = calling(("c1", "pay", {"amount": 1}), ("c2", "look", {}))
+TWICE = calling(("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2}))
+
+
+class House:
+    """Agents on one store: `pay` is asked about, `look` is not; both note that they ran."""
+
+    def __init__(self, store):
+        self.store, self.effects, self.clock = store, [], FakeClock(1_000_000_000)
+        self.models = []
+
+    def tools(self):
+        @tool
+        async def pay(amount: int) -> str:
+            self.effects.append(f"pay {amount}")
+            return f"paid {amount}"
+
+        @tool
+        async def look() -> str:
+            self.effects.append("look")
+            return "seen"
+
+        return [pay, look]
+
+    def agent(self, *answers, session="s", asks=("pay",), wait=0.0, bus=None, **options):
+        """Return an agent as another process would make it."""
+        self.models.append(ScriptedModel(answers))
+        bus = bus or self.bus(asks)
+        approvals = StoredApprovals(wait=wait, clock=self.clock)
+        options = {"tools": self.tools(), "store": self.store, "approver": approvals} | options
+        return Agent(self.models[-1], bus=bus, session_id=session, **options)
+
+    def bus(self, asks=("pay",)):
+        bus = EventBus()
+        bus.guard(
+            TOOL_CALL_BEFORE,
+            lambda ctx: Ask("pay it?") if ctx.value.name in asks else None,
+            name="till",
+        )
+        return bus
+
+    async def answer(self, question_id, *, approve=True, reason=""):
+        question = await find_question(self.store, question_id)
+        return await answer(
+            self.store,
+            question_id,
+            question.digest,
+            approve=approve,
+            by="ann",
+            reason=reason,
+            clock=self.clock,
+        )
+
+    async def states(self, session="s"):
+        return [question.state for question in await questions_of(self.store, session)]
+
+    def read(self, number=-1):
+        """Return what the latest model read of calls, by their ids; one result for each."""
+        request = self.models[number].requests[-1]
+        messages = [message for message in request.messages if message.role == "tool"]
+        results = {message.tool_call_id: message.text for message in messages}
+        assert len(results) == len(messages)
+        return results
+
+
+@pytest.fixture
+def house(store):
+    return House(store)
+
+
+async def test_a_run_ends_as_pending(house):
+    async with house.agent(PAY) as agent:
+        result = await agent.run("go")
+        pending = await agent.pending()
+
+    (question,) = await questions_of(house.store, "s")
+    assert (result.status, result.pending, pending) == ("pending", (question.id,), (question.id,))
+    assert question.id in result.reason
+    assert result.message.id == "ask"
+    assert [message.role for message in result.messages] == ["user", "assistant", "tool"]
+    assert result.messages[-1].tool_call_id == "c2"
+    assert house.effects == ["look"]
+    assert len(house.models[0].requests) == 1
+
+
+async def test_approved_an_hour_later_in_another_process(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    house.clock.advance(HOUR)
+    await house.answer(*waiting.pending)
+
+    async with house.agent("Done.") as agent:
+        result = await agent.resume()
+
+    assert (result.status, result.text, result.turns) == ("ok", "Done.", 1)
+    assert house.effects == ["look", "pay 1"]
+    assert house.read() == {"c1": "paid 1", "c2": "seen"}
+    assert await house.states() == ["done"]
+
+
+async def test_a_denial_is_a_result(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending, approve=False, reason="not before Monday")
+
+    async with house.agent("Then on Monday.") as agent:
+        result = await agent.resume()
+
+    assert (result.status, house.effects) == ("ok", ["look"])
+    assert house.read()["c1"] == "not before Monday"
+    assert await house.states() == ["denied"]
+
+
+async def test_a_refused_sibling_leaves_the_approved_alone(house):
+    async with house.agent(TWICE) as agent:
+        waiting = await agent.run("go")
+    await house.answer(waiting.pending[0], approve=False)
+    await house.answer(waiting.pending[1])
+
+    async with house.agent("Done.") as agent:
+        await agent.resume()
+
+    assert house.effects == ["pay 2"]
+    assert house.read()["c2"] == "paid 2"
+    assert "refused" in house.read()["c1"]
+
+
+async def test_what_is_not_answered_waits_on(house):
+    async with house.agent(TWICE) as agent:
+        first = await agent.run("go")
+    await house.answer(first.pending[1])
+
+    async with house.agent() as agent:
+        second = await agent.resume()
+    effects = list(house.effects)
+    await house.answer(*second.pending)
+    async with house.agent("Done.") as agent:
+        third = await agent.resume()
+
+    assert (second.status, second.pending) == ("pending", first.pending[:1])
+    assert effects == ["pay 2"]
+    assert (third.status, house.effects) == ("ok", ["pay 2", "pay 1"])
+    assert house.read() == {"c1": "paid 1", "c2": "paid 2"}
+
+
+async def test_a_run_waits_as_long_as_told(house):
+    async with house.agent(PAY, "Done.", wait=HOUR) as agent:
+        run = asyncio.create_task(agent.run("go"))
+        while not (questions := await questions_of(house.store, "s")):
+            await asyncio.sleep(0)
+        await house.answer(questions[0].id)
+        result = await run
+
+    assert (result.status, house.effects) == ("ok", ["look", "pay 1"])
+
+
+async def test_ended_siblings_are_kept_while_one_waits(house):
+    async with house.agent(PAY, "Done.", wait=HOUR) as agent:
+        run = asyncio.create_task(agent.run("go"))
+        while "tool" not in [message.role for message in await house.store.read("s")]:
+            await asyncio.sleep(0)
+        while not (states := await house.states()):
+            await asyncio.sleep(0)
+        await house.answer((await questions_of(house.store, "s"))[0].id)
+        await run
+
+    assert states == ["pending"]
+    assert [message.role for message in await house.store.read("s")][-3:] == [
+        "tool",
+        "tool",
+        "assistant",
+    ]
+
+
+async def test_a_run_resumed_twice_runs_nothing_twice(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending)
+    async with house.agent("Done.") as agent:
+        first = await agent.resume()
+
+    async with house.agent() as agent:
+        second = await agent.resume()
+
+    assert (second.status, second.text, second.turns) == ("ok", first.text, 0)
+    assert house.effects == ["look", "pay 1"]
+    assert house.models[-1].requests == []
+
+
+async def test_what_is_said_withdraws_what_waits(house):
+    async with house.agent(PAY, "Well.") as agent:
+        waiting = await agent.run("go")
+        result = await agent.run("never mind")
+    late = await house.answer(*waiting.pending)
+
+    assert (result.status, late.status, house.effects) == ("ok", "too_late", ["look"])
+    assert "withdrawn" in house.read()["c1"]
+    assert await house.states() == ["withdrawn"]
+
+
+async def test_enqueued_messages_withdraw_nothing(house, caplog):
+    with caplog.at_level(logging.WARNING, "toolbus"):
+        async with house.agent(PAY) as agent:
+            waiting = await agent.run("go")
+            agent.enqueue("hurry")
+    await house.answer(*waiting.pending)
+    async with house.agent("Done.") as agent:
+        result = await agent.resume()
+
+    assert (result.status, house.effects) == ("ok", ["look", "pay 1"])
+    assert "1 enqueued messages are lost" in caplog.text
+
+
+async def test_nothing_to_resume_is_said(house):
+    async with house.agent(system="be brief") as agent:
+        with pytest.raises(AppendError, match=r"agent\.run\(prompt\)"):
+            await agent.resume()
+
+
+async def test_a_resumed_run_is_streamed(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending)
+
+    async with house.agent("Done.") as agent:
+        pieces = [piece async for piece in agent.resume_stream()]
+
+    kinds = [type(piece) for piece in pieces]
+    assert kinds == [ToolMessage, TurnEnd, ModelDelta, TurnEnd, RunResult]
+    assert pieces[1].message.id == "ask"
+    assert [message.tool_call_id for message in pieces[1].tool_messages] == ["c1"]
+
+
+async def test_a_guard_that_came_later_denies(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending)
+
+    async with house.agent("Well.") as agent:
+        agent.guard(TOOL_CALL_BEFORE, lambda _ctx: Deny("the till is shut"))
+        await agent.resume()
+
+    assert house.effects == ["look"]
+    assert house.read()["c1"] == "the till is shut"
+    assert await house.states() == ["withdrawn"]
+
+
+async def test_changed_arguments_are_another_question(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending)
+
+    async with house.agent() as agent:
+        agent.on(TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"amount": 100}))
+        result = await agent.resume()
+
+    assert (result.status, house.effects) == ("pending", ["look"])
+    assert result.pending != waiting.pending
+    questions = {question.id: question for question in await questions_of(house.store, "s")}
+    assert questions[result.pending[0]].arguments == {"amount": 100}
+    assert questions[waiting.pending[0]].state == "withdrawn"
+
+
+async def test_call_ids_of_two_sessions_stay_apart(house):
+    results = []
+    for session in ("s", "t"):
+        async with house.agent(PAY, session=session) as agent:
+            results.append(await agent.run("go"))
+    await house.answer(*results[1].pending)
+    house.effects.clear()
+
+    ends = []
+    for session in ("s", "t"):
+        async with house.agent("Done.", session=session) as agent:
+            ends.append((await agent.resume()).status)
+
+    assert (ends, house.effects) == (["pending", "ok"], ["pay 1"])
+
+
+async def test_a_nested_call_is_not_left_open(house):
+    @tool
+    async def outer(context: ToolContext) -> str:
+        return (await context.call("pay", {"amount": 3})).text
+
+    asking = calling(("c1", "outer", {}))
+    async with house.agent(asking, "Well.", tools=[outer, *house.tools()]) as agent:
+        result = await agent.run("go")
+
+    assert (result.status, house.effects) == ("ok", [])
+    assert "a person must approve this call" in house.read()["c1"]
+    assert await house.states() == ["withdrawn"]
+
+
+DELEGATE = calling(("down", "worker", {"prompt": "pay it"}), message_id="delegate")
+LOOK = calling(("w1", "look", {}), message_id="look")
+WORK = calling(("w2", "pay", {"amount": 5}), message_id="work")
+
+
+def family(house, above, below, **options):
+    """Return an agent with a sub-agent `worker`, which was given no store."""
+    bus = house.bus(options.pop("asks", ("pay",)))
+    house.models.append(ScriptedModel(below))
+    worker = Agent(house.models[-1], tools=house.tools(), bus=bus, agent_id="worker")
+    return house.agent(*above, bus=bus, tools=[worker.as_tool("worker")], **options)
+
+
+async def test_a_question_below_makes_the_parent_wait(house):
+    async with family(house, [DELEGATE], [LOOK, WORK]) as agent:
+        waiting = await agent.run("go")
+        pending = await agent.pending()
+    question = await find_question(house.store, waiting.pending[0])
+    roles = [message.role for message in await house.store.read("s")]
+    await house.answer(question.id)
+
+    async with family(house, ["All done."], ["Paid it."]) as agent:
+        result = await agent.resume()
+
+    assert (waiting.status, pending, roles) == ("pending", (question.id,), ["user", "assistant"])
+    assert question.session_id.startswith("s/down/")
+    assert (result.status, result.text) == ("ok", "All done.")
+    assert house.effects == ["look", "pay 5"]
+    assert house.read() == {"down": "Paid it."}
+    assert house.read(-2) == {"w1": "seen", "w2": "paid 5"}
+    assert await house.states(question.session_id) == ["done"]
+
+
+async def test_an_approved_sub_agent_waits_below(house):
+    async with family(house, [DELEGATE], [], asks=("pay", "worker")) as agent:
+        first = await agent.run("go")
+    await house.answer(*first.pending)
+    async with family(house, [], [LOOK, WORK], asks=("pay", "worker")) as agent:
+        second = await agent.resume()
+    states = await house.states()
+    below = await find_question(house.store, second.pending[0])
+    await house.answer(below.id)
+
+    async with family(house, ["All done."], ["Paid it."], asks=("pay", "worker")) as agent:
+        third = await agent.resume()
+
+    assert (first.status, second.status, third.status) == ("pending", "pending", "ok")
+    assert states == ["taken"]
+    assert house.effects == ["look", "pay 5"]
+    assert await house.states() == await house.states(below.session_id) == ["done"]
+
+
+async def test_what_is_said_withdraws_below(house):
+    async with family(house, [DELEGATE, "Well."], [WORK]) as agent:
+        waiting = await agent.run("go")
+        result = await agent.run("never mind")
+    late = await house.answer(*waiting.pending)
+
+    assert (result.status, late.status, house.effects) == ("ok", "too_late", [])
+    assert "withdrawn" in house.read()["down"]
