@@ -43,7 +43,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Beneath it all",
-        ("upgrading", "security", "reading"),
+        ("upgrading", "changelog", "security", "reading"),
     ),
     (
         "Coming from elsewhere",
