@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from toolbus.approvals.channels import Notifier
+    from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
 
@@ -104,6 +105,18 @@ class StoredApprovals(Approvals):
             return self
         bound = copy(self)
         bound._store = store  # noqa: SLF001 - a copy of its own
+        return bound
+
+    def asking(
+        self, asker: QuestionAsker | None, *, name: str = "approver", wait: float | None = None
+    ) -> Self:
+        """Return these for one caller: *asker* is asked, in the place of an approver.
+
+        It gets the question as it is kept; its answer is one by *name*. *wait*, seconds, is for
+        this caller; None: as for others.
+        """
+        bound = copy(self)
+        bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
         return bound
 
     async def repair(

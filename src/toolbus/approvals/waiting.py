@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,16 +15,19 @@ from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
+from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import ContainedTask, forget, shield_until_done
 from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
-    from toolbus.tasks.loops import LoopLock
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
+
+    QuestionAsker: TypeAlias = Callable[[Question], Awaitable[bool | Deny | None]]
+    """Puts a question to a person here and now; None: nobody has answered."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two looks into the store."""
@@ -53,16 +56,35 @@ class Waiters:
 class AnswerWait:
     """Waits *seconds*, of the monotonic clock, for the answer to the questions of one caller.
 
-    An *approver* is asked as well, and waited for, in the turn that *lock* gives it; *clock*, in
-    nanoseconds since the epoch, decides what has expired.
+    An *approver*, or an *asker*, is asked as well, and waited for, in the turn that *lock* gives
+    it; its answer is one by *name*. *clock*, in nanoseconds since the epoch, decides what has
+    expired.
     """
 
     def __init__(
-        self, approver: Approver | None, lock: LoopLock, seconds: float, clock: Callable[[], int]
+        self,
+        approver: Approver | None,
+        lock: LoopLock,
+        seconds: float,
+        clock: Callable[[], int],
+        *,
+        asker: QuestionAsker | None = None,
+        name: str = "approver",
     ) -> None:
         self._approver, self._lock = approver, lock
         self._seconds, self._clock = seconds, clock
         self._waiters = Waiters()
+        self._asker, self._name = asker, name
+
+    def asking(self, asker: QuestionAsker | None, name: str, seconds: float | None) -> AnswerWait:
+        """Return one that asks *asker*, by that *name*, in the place of an approver.
+
+        It waits *seconds*, None: as many as this one. Both know of each other's waiting calls.
+        """
+        seconds = self._seconds if seconds is None else seconds
+        made = AnswerWait(None, LoopLock(), seconds, self._clock, asker=asker, name=name)
+        made._waiters = self._waiters
+        return made
 
     async def until_answered(
         self, store: Store, question: Question, asked: ApprovalRequest
@@ -75,8 +97,8 @@ class AnswerWait:
         self._waiters.enter(question.id)
         cancelled = None
         try:
-            if self._approver is not None:
-                asking = ContainedTask(partial(self._ask, self._approver, store, question, asked))
+            if (ask := self._way_to_ask(question, asked)) is not None:
+                asking = ContainedTask(partial(self._ask, ask, store, question, asked))
             return await self._watch(store, question, asking)
         except asyncio.CancelledError as error:
             cancelled = error
@@ -128,8 +150,15 @@ class AnswerWait:
             question = await self.granted(store, await _current(store, question))
         return question
 
+    def _way_to_ask(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
+        if self._asker is not None:
+            return partial(self._asker, question)
+        if self._approver is not None:
+            return partial(self._approver, asked.ask, asked.call, asked.scope)
+        return None
+
     async def _ask(
-        self, approver: Approver, store: Store, question: Question, asked: ApprovalRequest
+        self, ask: Callable[[], Any], store: Store, question: Question, asked: ApprovalRequest
     ) -> None:
         """Put *question* to the approver, in its turn, and write the answer into it."""
         for passed in asked.earlier:
@@ -137,10 +166,11 @@ class AnswerWait:
         async with self._lock.here():
             if (await _current(store, question)).state != "pending":
                 return
-            ask = partial(approver, asked.ask, asked.call, asked.scope)
             ending = await execute("the approver", ask, is_async=is_async(ask), seconds=None)
         if ending.error is not None:
             logger.error("the approver failed; the question waits", exc_info=ending.error)
+            return
+        if ending.value is None and self._asker is not None:
             return
         is_reasoned = isinstance(ending.value, Deny)
         await answer(
@@ -148,8 +178,8 @@ class AnswerWait:
             question.id,
             question.digest,
             approve=ending.value is True,
-            by="approver",
-            channel="approver",
+            by=self._name,
+            channel=self._name,
             reason=ending.value.reason[:LONGEST_WORDS] if is_reasoned else "",
             session_id=question.session_id,
             clock=self._clock,

@@ -18,7 +18,9 @@ from toolbus.settings.hints import hint
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
+    from toolbus.approvals import StoredApprovals
     from toolbus.config.documents import Document
+    from toolbus.store.protocol import Store
 
 APPROVALS = "approvals"
 _KINDS: dict[str, Any] = {"wait": float, "expires_after": float, "host_asks": bool}
@@ -32,6 +34,13 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
     wait: float | None = None
     expires_after: float | None = None
     host_asks: bool | None = None
+
+    def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
+        """Return what keeps questions in *store* for *host*, which waits *wait* seconds."""
+        from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - not for all
+
+        expires_after = DAY if self.expires_after is None else self.expires_after
+        return StoredApprovals(store=store, host=host, wait=wait, expires_after=expires_after)
 
 
 def read_approvals(document: Document, before: ApprovalSettings) -> ApprovalSettings:

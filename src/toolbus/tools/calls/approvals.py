@@ -191,9 +191,16 @@ class Approvals:
 async def decide_run(
     approvals: Approvals, bus: EventBus, context: EventContext[RunStart]
 ) -> Pending | Deny | None:
-    """Return why the run that *context* asks about does not begin; None: it does."""
+    """Return why the run that *context* asks about does not begin; None: it does.
+
+    That it begins is all that the yes was for, so it is done.
+    """
     ask = context.asked or Ask()
     text, guards = context.value.text, context.askers
     request = ApprovalRequest(ask, None, context.scope, bus, guards=guards, text=text)
     decision = await approvals.decide(request)
-    return await decision.take() if isinstance(decision, Permit) else decision
+    if not isinstance(decision, Permit):
+        return decision
+    refusal = await decision.take()
+    await decision.end()
+    return refusal
