@@ -15,7 +15,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes", "redaction"),
+        ("policy", "policy-recipes", "approvals", "redaction"),
     ),
     (
         "Sessions that last",
