@@ -266,7 +266,7 @@ def test_wrong_words_are_explained(path, approvals):
     assert "no hook has asked yet" in refused()
     assert "such as 90s, 30m or 1h, not '1y'" in refused("approve", "1a", "--for", "1y")
     assert "--ran --never-ran is required" in refused("settle", "1a")
-    assert "leave out the rest" in refused("--watch", "grants")
+    assert "leave out the rest" in refused("--watch", "grants", "--store", path)
 
 
 def test_a_yes_lets_the_call_run(path, terminal):
@@ -346,6 +346,34 @@ def test_a_reason_reaches_the_model(path, terminal):
     assert (code, outcome.status, effects) == (0, "denied", [])
     assert outcome.response.text == "not on Sundays"
     assert f"question {name!r} is denied" in told
+
+
+@pytest.mark.full
+def test_a_person_reviews_what_comes(path, terminal):
+    keep(path, question("2a"), question("1a", asked_ns=NOW - 1))
+
+    with terminal("review", "--watch", "--store", path) as person:
+        person.expect("question 1a, page 1 of 1")
+        person.expect("approve 1a? ")
+        person.type("y\n")
+        person.expect("question '1a' is approved")
+        person.expect("approve 2a? ")
+        person.type("\n")
+        keep(path, question("3a"))
+        person.expect("approve 3a? ")
+        person.type("no use the copy\n")
+        person.expect("question '3a' is denied")
+        person.type("\x03")
+        code, rest = person.end()
+
+    states = {name: (each.state, each.reason) for name, each in kept(path).items()}
+    assert states == {
+        "1a": ("approved", ""),
+        "2a": ("pending", ""),
+        "3a": ("denied", "use the copy"),
+    }
+    assert code == 130
+    assert "approve 2a" not in rest
 
 
 @pytest.mark.full

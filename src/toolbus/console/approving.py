@@ -43,7 +43,7 @@ T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
-_YES = frozenset({"y", "yes"})
+YES = frozenset({"y", "yes"})
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 
 
@@ -59,19 +59,20 @@ class ApprovalTarget(NamedTuple):
 def approve(output: Output, asked: ApprovalTarget) -> int:
     """Show the question at the terminal, and take a yes; return 1 if nothing was approved."""
     with person_terminal() as terminal:
-        question = _open_question(asked)
-        if not _is_agreed(terminal, question, asked.grant):
+        question = open_question(asked)
+        is_shown = show_pages(terminal, question, _consequence(question, asked.grant))
+        if not (is_shown and (terminal.ask("approve? [y, n] ") or "n").strip().lower() in YES):
             open_screen(output).prose("nothing was answered; the question waits", style="changed")
             return 1
-    return _answer(output, asked, question, is_yes=True)
+    return answer_question(output, asked, question, is_yes=True)
 
 
 def deny(output: Output, asked: ApprovalTarget) -> int:
     """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
-    _check_reason(asked.reason)
+    check_reason(asked.reason)
     with person_terminal():
-        question = _open_question(asked)
-    return _answer(output, asked, question, is_yes=False)
+        question = open_question(asked)
+    return answer_question(output, asked, question, is_yes=False)
 
 
 def settle(output: Output, asked: ApprovalTarget, outcome: Outcome) -> int:
@@ -118,7 +119,7 @@ def person_name() -> str:
         return f"user {os.getuid()}"
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
     """Raise `UsageError` for a reason that cannot be kept."""
     if len(reason) > LONGEST_WORDS:
         raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
@@ -128,7 +129,7 @@ def _check_reason(reason: str) -> None:
         raise UsageError(f"the reason cannot be kept: {error.reason}") from error
 
 
-def _open_question(asked: ApprovalTarget) -> Question:
+def open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
         question = find_question(reader, asked.name, time.time_ns())
@@ -142,21 +143,20 @@ def _open_question(asked: ApprovalTarget) -> Question:
     return question
 
 
-def _is_agreed(terminal: PersonTerminal, question: Question, grant: GrantSpan | None) -> bool:
-    """Show all pages, and return whether the person said yes after the last one."""
+def show_pages(terminal: PersonTerminal, question: Question, consequence: str = "") -> bool:
+    """Show the whole question, page by page; return whether the person saw the last one."""
     columns, rows = terminal.columns, terminal.rows
     if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
         size = f"{columns} columns and {rows} rows"
         raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
-    pages = question_pages(question, columns, rows, _consequence(question, grant))
+    pages = question_pages(question, columns, rows, consequence)
     for number, page in enumerate(pages, 1):
         terminal.write("".join([f"{row.text}\n" for row in page]))
-        if number == len(pages):
-            break
-        word = terminal.ask("Enter shows the next page, q ends: ")
-        if word is None or word.strip():
-            return False
-    return (terminal.ask("approve? [y, n] ") or "n").strip().lower() in _YES
+        if number < len(pages):
+            word = terminal.ask("Enter shows the next page, q ends: ")
+            if word is None or word.strip():
+                return False
+    return True
 
 
 def _consequence(question: Question, grant: GrantSpan | None) -> str:
@@ -171,7 +171,10 @@ def _consequence(question: Question, grant: GrantSpan | None) -> str:
     )
 
 
-def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool) -> int:
+def answer_question(
+    output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool
+) -> int:
+    """Answer *question* as it was shown, and say what became of that; return the exit code."""
     result = _in_store(
         asked.address,
         lambda store: answer(
