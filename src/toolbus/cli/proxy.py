@@ -118,12 +118,6 @@ def _add_arguments(parser: Parser) -> None:
         "--store", metavar="STORE", help="keep sessions and ledgers in this file or database"
     )
     parser.add_argument(
-        "--approval-wait",
-        type=pause,
-        metavar="S",
-        help="seconds a call waits for a person, with --store (50); then it is told to come again",
-    )
-    parser.add_argument(
         "--log",
         nargs="?",
         const="-",
@@ -148,7 +142,17 @@ def _add_arguments(parser: Parser) -> None:
         default=[],
         help="for a server at an address; may be given several times",
     )
+    _add_approvals(parser)
     _add_http(parser)
+
+
+def _add_approvals(parser: Parser) -> None:
+    parser.add_argument(
+        "--approval-wait",
+        type=pause,
+        metavar="S",
+        help="seconds a call waits for a person, with --store (50); then it is told to come again",
+    )
 
 
 def _add_http(parser: Parser) -> None:
