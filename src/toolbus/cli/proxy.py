@@ -151,7 +151,7 @@ def _add_approvals(parser: Parser) -> None:
         "--approval-wait",
         type=pause,
         metavar="S",
-        help="seconds a call waits for a person, with --store (50); then it is told to come again",
+        help="seconds that a call waits for a person, if there is a --store (50)",
     )
 
 
