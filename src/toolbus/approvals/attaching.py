@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.approvals.permits import refusal_of
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import (
     Pointer,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 VALUE_GONE = Deny("a value that was hidden in the store is gone; call again")
-MAY_HAVE_RUN = Deny("the call may have run already, and is not run again")
 
 
 class Asking(NamedTuple):
@@ -83,10 +83,12 @@ async def _known(
     """Return what is to be made of the *question* that was asked; None: it is asked anew."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
         goes_on = asking.continued and question.state == "taken" and binding.fits(question)
-        return Attached(question, is_new=False) if goes_on else MAY_HAVE_RUN
+        return Attached(question, is_new=False) if goes_on else refusal_of(question, binding)
     if question.state not in {"pending", "approved"}:
-        is_news = question.state in {"denied", "expired"} and not question.delivered
-        return Attached(question, is_new=False) if is_news and binding.fits(question) else None
+        # Of a call that is still open nobody has heard: who was about to say it was killed.
+        is_news = binding.stays_open or not question.delivered
+        is_no = question.state in {"denied", "expired"} and binding.fits(question)
+        return Attached(question, is_new=False) if is_no and is_news else None
     if not binding.fits(question):
         await take_step(store, question, "withdraw")
         return None

@@ -32,21 +32,27 @@ if TYPE_CHECKING:
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two looks into the store."""
 
+_SHARE = 0.005
+"""Seconds that each call which waits adds to the pauses of all: the store is asked as often."""
+
 logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """How many calls of this process wait for each question."""
+    """How many calls of this process wait for each question, and in *total*."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
+        self.total = 0
 
     def enter(self, question_id: str) -> None:
         """Count one more."""
+        self.total += 1
         self._counts[question_id] = self._counts.get(question_id, 0) + 1
 
     def leave(self, question_id: str) -> bool:
         """Count one less; tell whether that was the only one."""
+        self.total -= 1
         count = self._counts.pop(question_id) - 1
         if count:
             self._counts[question_id] = count
@@ -135,12 +141,13 @@ class AnswerWait:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
         while question.state == "pending":
+            seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:
                 await take_step(store, question, "expire")
             elif asking is not None and not asking.task.done():
-                await asyncio.wait({asking.task}, timeout=pause)
+                await asyncio.wait({asking.task}, timeout=seconds)
             elif (remaining := deadline - loop.time()) > 0:
-                await asyncio.sleep(min(pause, remaining))
+                await asyncio.sleep(min(seconds, remaining))
             else:
                 break
             if asking is not None and asking.task.done():
