@@ -125,7 +125,8 @@ def _origin(question: Question, width: int) -> Iterator[Span]:
     above = question.root_session_id
     names = {
         "in session": question.session_id,
-        "of agent": question.agent_id,
+        "of": question.host if question.host != "agent" else "",
+        "by agent": question.agent_id,
         "below session": above if above != question.session_id else "",
         "asked by": question.guard,
         "by the rule": question.rule,

@@ -67,7 +67,7 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.watch and (parsed.action not in {None, "list", "review"} or parsed.all):
             parser.error("--watch lists or reviews what is open and comes; leave out the rest")
-        address = parsed.store or _default_store()
+        address = _default_store() if parsed.store is None else parsed.store
         match parsed.action:
             case "approve" | "deny" | "settle" | "revoke":
                 return _do(parsed, address, output)

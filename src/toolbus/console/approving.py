@@ -44,6 +44,8 @@ Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
 YES = frozenset({"y", "yes"})
+_NEXT_OF_AGENT = "the call runs once its agent waits for it, or goes on: `toolbus run --resume`"
+_NEXT = "the call runs once it comes again"
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 
 
@@ -193,6 +195,8 @@ def answer_question(
     is_accepted = result.status == "accepted"
     screen.whole(result.text, style="good" if is_accepted else "bad")
     screen.whole(f"digest {question.digest}", style="dim")
+    if is_accepted and is_yes:
+        screen.prose(_NEXT_OF_AGENT if question.host == "agent" else _NEXT)
     if result.grant is not None:
         screen.whole(f"grant {result.grant.id}: `toolbus approvals revoke` takes it back")
     return 0 if is_accepted else 1
@@ -202,7 +206,8 @@ async def _settle(store: Store, shown: Question, outcome: Outcome) -> Question |
     question = await read_question(store, shown.session_id, shown.id)
     if question is None:
         return None
-    if question.state == "taken" and shown.state == "unknown" and taker_is_gone(question):
+    is_lost = shown.state != "done" and taker_is_gone(question)
+    if question.state == "taken" and is_lost:
         question = await take_step(store, question, "lose")
     if question is None:
         return None

@@ -12,6 +12,7 @@ of ASCII, as a fullwidth slash.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category, decomposition, east_asian_width, name, normalize
@@ -27,6 +28,9 @@ _MOST_MARKS = 3
 
 _NAMED = 3
 """How many of the characters that look like others are named."""
+
+_NAMELESS = "WITHOUT A NAME"
+"""What stands for the name of a letter that Python has none of, as of Tangut."""
 
 _BLANK = (
     *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
@@ -79,7 +83,7 @@ def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
         ]
     )
     chars = dict.fromkeys([text[index] for index in sorted(alike - hidden)])
-    named = [f"{_escape(char)} is {name(char)}" for char in [*chars][:_NAMED]]
+    named = [f"{_escape(char)} is {name(char, _NAMELESS)}" for char in [*chars][:_NAMED]]
     rest = [f"and {len(chars) - _NAMED:,} more like these"] if len(chars) > _NAMED else []
     return VisibleText(shown, (ESCAPED, *named, *rest))
 
@@ -122,8 +126,12 @@ def _alike_places(text: str) -> set[int]:
     """Return the indexes of what looks like something else, and of marks out of place."""
     if text.isascii():
         return set()
-    places = {index for index, char in enumerate(text) if _is_like_ascii(char)}
-    for is_word, group in groupby(enumerate(text), lambda item: _is_of_word(item[1])):
+    # Told once for each character: there are few of them, and the text may be long.
+    alphabet = set(text)
+    alike = {char for char in alphabet if _is_like_ascii(char)}
+    in_words = {char: _is_of_word(char) for char in alphabet}
+    places = {index for index, char in enumerate(text) if char in alike} if alike else set()
+    for is_word, group in groupby(enumerate(text), lambda item: in_words[item[1]]):
         chars = list(group)
         if is_word and not all(char.isascii() for _, char in chars):
             places.update(_foreign_letters(chars))
@@ -157,9 +165,10 @@ def _foreign_letters(word: list[tuple[int, str]]) -> list[int]:
     return [index for index, script in scripts.items() if script not in {main, ""}]
 
 
+@lru_cache(4_096)
 def _script(char: str) -> str:
     """Return the first word of the name of a letter, "" for a sign that any script has."""
-    script = "LATIN" if char.isascii() else name(char, "").partition(" ")[0]
+    script = "LATIN" if char.isascii() else name(char, _NAMELESS).partition(" ")[0]
     return "EAST ASIAN" if script in _EAST_ASIAN else "" if script in _SIGNS else script
 
 

@@ -83,6 +83,7 @@ def test_what_people_write_stands_as_it_is(text):
         ("/\u0338", r"/\u0338"),
         ("n\u0336o", r"n\u0336o"),
         ("x\u0301\u0301\u0301\u0301", "x\u0301\u0301\u0301\\u0301"),
+        ("a\U00017000b", r"a\U00017000b"),
         ("a\u202eb", r"a\u202eb"),
         ("a\u200bb\\", r"a\u200bb\\"),
         ("\u3164", r"\u3164"),
