@@ -124,8 +124,11 @@ def test_what_handlers_changed_is_shown():
 
 def test_what_is_not_stored_is_said():
     rows = shown(question(arguments={"key": "[REDACTED]"}, hidden=True))
+    filled = shown(question(arguments={"key": "[key-1]"}, filled=("$.key",))).splitlines()
 
     assert "values in it were hidden before it was stored: only who asks has them" in rows
+    start = filled.index("the tool gets other values, which are not shown, at")
+    assert filled[start + 1] == "$.key"
 
 
 def test_pages_hold_the_whole_question():
