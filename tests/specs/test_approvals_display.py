@@ -46,6 +46,8 @@ def test_a_foreign_letter_is_named():
     assert r"│ open p\u0430ypal.com\uff0fx; сервер файл.txt 漢字かな Ελλάς" in rows
     words = " ".join(rows.split())
     assert r"\u0430 is CYRILLIC SMALL LETTER A; \uff0f is FULLWIDTH SOLIDUS" in words
+    address = "https://\u0430\u0440\u0440\u04cf\u0435.com"
+    assert r"│ https://\u0430\u0440\u0440\u04cf\u0435.com" in shown(question(prompt=address))
 
 
 def test_values_of_different_kinds_look_different():
