@@ -4,17 +4,31 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 
 import pytest
 from msgspec.structs import replace
 
-from toolbus import Ask, Deny, EventBus, Scope, ToolCall, ToolRunner, Toolset, tool
+from toolbus import (
+    Agent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    EventBus,
+    Scope,
+    ToolCall,
+    ToolRunner,
+    Toolset,
+    tool,
+)
 from toolbus.approvals import StoredApprovals, answer, revoke_grant
 from toolbus.approvals.records import digest_of, find_question, questions_of
 from toolbus.approvals.steps import take_step
 from toolbus.errors import FreezeError, RegistrationError, StoreError
 from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
+from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.testing.fakes import FakeClock
 
 HOUR = 3_600
@@ -473,8 +487,84 @@ async def test_a_hidden_value_is_gone_elsewhere(place):
     (outcome,) = await there.runner(leaves_pending=True).call_all([call])
 
     assert outcome.status == "denied"
-    assert outcome.response.text == "a value that was hidden in the store is gone; call again"
+    assert outcome.response.text == "a value that the store does not hold is gone; call again"
     assert (there.effects, await there.states()) == ([], ["withdrawn"])
+
+
+class Vault:
+    """An agent that reads a key and then uses what it has read; a guard asks about that."""
+
+    def __init__(self, store):
+        self.key = "ghp_" + hashlib.sha256(b"of the till").hexdigest()[:36]
+        self.store, self.got = store, []
+
+    def agent(self, *answers):
+        """Return the agent as a new process makes it."""
+
+        def give() -> str:
+            """Give the key."""
+            return f"the key is {self.key}"
+
+        def use(key: str) -> str:
+            """Use a key."""
+            self.got.append(key)
+            return "used"
+
+        agent = Agent(
+            ScriptedModel(answers),
+            tools=[give, use],
+            components=[RedactSecrets(vault=[{"tool": "use", "arguments": ["key"]}])],
+            approver=StoredApprovals(),
+            store=self.store,
+            session_id="s",
+        )
+        agent.guard(
+            TOOL_CALL_BEFORE, lambda ctx: Ask("use it?") if ctx.value.name == "use" else None
+        )
+        return agent
+
+    def quote(self, request):
+        """Answer as a model that passes on what it has read."""
+        placeholder = re.search(r"\[[a-z-]+-\d+-[a-z2-7]{6}\]", request.messages[-1].text)[0]
+        call = ToolCall(id="c-2", name="use", arguments={"key": placeholder})
+        return AssistantMessage(id="m-2", tool_calls=(call,))
+
+    async def ask(self):
+        """Run an agent until its question waits, answer that with a yes, return the agent."""
+        give = AssistantMessage(id="m-1", tool_calls=(ToolCall(id="c-1", name="give"),))
+        agent = self.agent(give, self.quote, "done")
+        result = await agent.run("go")
+        question = await find_question(self.store, *result.pending)
+        await answer(self.store, question.id, question.digest, approve=True, by="ann")
+        return agent
+
+
+async def test_a_secret_is_put_back_after_the_yes(store):
+    vault = Vault(store)
+
+    async with await vault.ask() as agent:
+        result = await agent.resume()
+
+    (question,) = await questions_of(store, "s")
+    assert (result.text, vault.got, question.state) == ("done", [vault.key], "done")
+    assert question.arguments["key"].startswith("[")
+    kept = state_bodies(store) + repr(await store.read("s")).encode()
+    assert vault.key.encode() not in kept
+
+
+async def test_a_secret_that_is_gone_is_told(place):
+    vault = Vault(place.open())
+    await (await vault.ask()).aclose()
+    vault.store = place.open()
+
+    async with vault.agent("done") as agent:
+        result = await agent.resume()
+
+    (question,) = await questions_of(vault.store, "s")
+    read = result.messages[0].tool_response
+    assert (vault.got, result.text, read.is_error) == ([], "done", True)
+    assert "gone" in read.text
+    assert (question.state, question.taken_ns) == ("withdrawn", 0)
 
 
 async def test_what_cannot_be_stored_is_denied(store):

@@ -202,13 +202,16 @@ def gone_process():
 def test_a_killed_process_is_told_at_once(path, approvals):
     gone = gone_process()
     taken = [question(name, state="taken", taken_by=gone) for name in ("1a", "2a")]
-    keep(path, *taken, messages=[ToolMessage(tool_call_id="call-2a", tool_name="pay")])
+    answers = [ToolMessage(tool_call_id=f"call-{name}", tool_name="pay") for name in ("2a", "3a")]
+    hook = question("3a", state="taken", taken_by=gone, host="codex")
+    keep(path, *taken, hook, messages=answers)
 
     listed = approvals("--all", "--store", path).stdout
 
     assert dict(row.split()[:2] for row in listed.splitlines()[1:]) == {
         "1a": "unknown",
         "2a": "done",
+        "3a": "taken",
     }
     assert {each.state for each in kept(path).values()} == {"taken"}
 
@@ -484,17 +487,19 @@ def test_an_unknown_end_is_settled(path, terminal):
         question("2a", state="taken", taken_by=gone),
         question("3a", state="taken", taken_by=f"{this_process()}/x"),
         question("4a"),
+        question("5a", state="taken", taken_by=gone, host="codex"),
     )
     codes = []
 
     words = (["1a", "--ran"], ["2a", "--never-ran"], ["1a", "--never-ran"], ["3a", "--ran"])
-    for each in (*words, ["4a", "--ran"]):
+    for each in (*words, ["4a", "--ran"], ["5a", "--ran"]):
         with terminal("settle", *each, "--store", path) as person:
             codes.append(person.end()[0])
 
     after = kept(path)
-    assert codes == [0, 0, 1, 1, 1]
-    assert [each.state for each in after.values()] == ["done", "withdrawn", "taken", "pending"]
+    states = ["done", "withdrawn", "taken", "pending", "done"]
+    assert codes == [0, 0, 1, 1, 1, 0]
+    assert [each.state for each in after.values()] == states
     assert after["1a"].settled_by
     assert after["2a"].settled_by
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
-VALUE_GONE = Deny("a value that was hidden in the store is gone; call again")
+VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 
 
 class Asking(NamedTuple):
@@ -92,10 +92,11 @@ async def _known(
     if not binding.fits(question):
         await take_step(store, question, "withdraw")
         return None
-    if question.hidden and pointer.live != binding.live:
+    is_lost = question.hidden and pointer.live != binding.live
+    if is_lost or not set(question.filled) <= set(binding.filled):
         await take_step(store, question, "withdraw")
         return VALUE_GONE
-    if question.hidden is not binding.hidden:
+    if (question.hidden, question.filled) != (binding.hidden, binding.filled):
         await take_step(store, question, "withdraw")
         return None
     return Attached(question, is_new=False)
@@ -117,6 +118,7 @@ def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Quest
         requested_tool="" if requested is None else requested.name,
         requested_arguments=None if requested is None else requested.arguments,
         hidden=binding.hidden,
+        filled=binding.filled,
         agent_id=scope.agent_id,
         root_session_id=scope.root_session_id,
         host=asking.host,

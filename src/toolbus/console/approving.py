@@ -206,7 +206,8 @@ async def _settle(store: Store, shown: Question, outcome: Outcome) -> Question |
     question = await read_question(store, shown.session_id, shown.id)
     if question is None:
         return None
-    if question.state == "taken" and shown.state == "unknown" and taker_is_gone(question):
+    is_lost = shown.state != "done" and taker_is_gone(question)
+    if question.state == "taken" and is_lost:
         question = await take_step(store, question, "lose")
     if question is None:
         return None

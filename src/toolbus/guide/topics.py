@@ -11,11 +11,11 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "models", "handlers", "adapters", "failures"),
+        ("first-agent", "models", "handlers", "adapters", "components", "failures"),
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes", "redaction"),
+        ("policy", "policy-recipes", "approvals", "redaction"),
     ),
     (
         "Sessions that last",
