@@ -347,15 +347,15 @@ sys.exit(main())
 
 
 @pytest.mark.full
-async def test_kills_leave_no_second_run(till):
-    killed = []
+async def test_kills_leave_no_second_run(till, command):
+    killed, runs = [], {}
     for steps in range(40):
         before = len(till.effects())
         known = len(await till.questions()) if steps else 0
         options = ("--approval-wait", "0")
-        command = till.command(*options)
-        command[1:3] = ["-c", KILLED]
-        async with wired(command, cwd=till.here, env=till.environment) as wire:
+        words = till.command(*options)
+        words[1:3] = ["-c", KILLED]
+        async with wired(words, cwd=till.here, env=till.environment) as wire:
             await wire.ask(0, "initialize", {"capabilities": {}})
             await pay(wire, 1)
             question = await till.asked(known + 1)
@@ -371,8 +371,14 @@ async def test_kills_leave_no_second_run(till):
         assert waits["isError"]
         assert ran <= 1
         assert state in {"taken", "done"} if ran else state in {"approved", "taken"}
+        runs[question.id] = ran
         if not killed[-1]:
             break
 
+    done = command("approvals", "--all", "--json", "--store", "calls.db")
+    listed = {each["id"]: each["state"] for each in map(json.loads, done.stdout.splitlines())}
+    known = {(listed[question_id], ran) for question_id, ran in runs.items()}
     assert killed == [True] * steps + [False]
     assert steps > 3
+    assert known >= {("approved", 0), ("unknown", 0), ("done", 1)}
+    assert known <= {("approved", 0), ("unknown", 0), ("unknown", 1), ("done", 1)}

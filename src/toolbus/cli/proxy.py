@@ -39,10 +39,10 @@ No redirect is followed, so they reach the origin of the address and no other.
 A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
 HTTP log in to it by themselves, through the proxy.
 
-What a guard asks is put to the person in front of a client that shows forms. With
---store it is a question as well, which `toolbus approvals` answers: a call waits
-for that, below the minute that most clients wait, and then names its question;
-the same call again is run by the yes. A yes counts for one call.
+What a guard asks is put to the person in front of a client that shows forms.
+With --store it is a question as well, for `toolbus approvals`: a call waits for
+the answer, less than the minute that most clients wait, and then names its
+question; the same call again is run by a yes. That counts for one call.
 
 The handlers of a --config that changes are in force for new sessions of clients
 over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.

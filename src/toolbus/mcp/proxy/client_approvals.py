@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.approvals import answer
 from toolbus.approvals.records import read_question
-from toolbus.approvals.steps import take_step
+from toolbus.approvals.stored import StoredApprovals
 from toolbus.events.catalogue import Deny
 from toolbus.mcp.proxy.forms import question_form
 from toolbus.mcp.proxy.round_trips import (
@@ -24,14 +24,15 @@ from toolbus.mcp.proxy.round_trips import (
     input_required,
 )
 from toolbus.mcp.proxy.waiting_progress import telling_progress
+from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.approvals import Approvals, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
-    from toolbus.approvals import StoredApprovals
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.mcp.proxy.calls import CallRequest
+    from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Permit
 
 
@@ -41,12 +42,11 @@ _CLIENT = "client"
 class ClientApprovals:
     """Decides about the calls of all clients of a proxy; *stored* keeps what guards ask.
 
-    Unless it *outlives* the process, nobody but a person in front of the client can answer.
+    Without it nobody can answer but a person in front of a client that shows forms by itself.
     """
 
-    def __init__(self, stored: StoredApprovals, *, outlives: bool) -> None:
-        self.stored, self.outlives = stored, outlives
-        self.states = RequestStates()
+    def __init__(self, stored: StoredApprovals | None) -> None:
+        self.stored, self.states = stored, RequestStates()
         self._key = secrets.token_bytes(32)
 
     def session_of(self, identity: Iterable[tuple[str, str]]) -> str:
@@ -76,14 +76,15 @@ class CallApprovals(Approvals):
         super().__init__()
         self._clients, self._request, self._session_id = clients, request, session_id
         self._elicit, self._client_left = elicit, client_left
-        self._asks_back = asks_back(request.params)
+        self._stored = clients.stored
+        self._asks_back = self._stored is not None and asks_back(request.params)
 
     async def take_verdict(self) -> None:
         """Put into the question what the client brought as its answer, if it repeats the call.
 
         Raises `ForeignStateError`.
         """
-        request, store = self._request, self._clients.stored.store
+        request, store = self._request, self._store
         if STATE not in request.params or store is None:
             return
         repeated = self._clients.states.read(request.params, self._session_id)
@@ -103,30 +104,30 @@ class CallApprovals(Approvals):
 
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return what is decided; meanwhile the client hears that the call waits."""
-        request, clients = self._request, self._clients
-        if not (clients.outlives or self._elicit or self._asks_back):
+        if self._stored is not None:
+            stored = self._stored.asking(
+                self._elicit, name=_CLIENT, wait=0.0 if self._asks_back else None
+            )
+        elif self._elicit is not None:
+            # What is asked here and now is kept for as long as that takes.
+            stored = StoredApprovals(store=MemoryStore()).asking(self._elicit, name=_CLIENT)
+        else:
             return await super().decide(asked)
-        wait = None if clients.outlives and not self._asks_back else 0.0
-        stored = clients.stored.asking(self._elicit, name=_CLIENT, wait=wait)
+        request = self._request
         asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id))
         async with telling_progress(request.params, request.directions.to_client):
             decision = await _unless(self._client_left, stored.decide(asked))
-        if isinstance(decision, Pending) and not (clients.outlives or self._asks_back):
-            await self._withdraw(decision.question_id)
+        if isinstance(decision, Pending) and self._stored is None:
             return Deny("approval is needed, and the client could not ask", asked.ask.prompt)
         return decision
 
-    async def _withdraw(self, question_id: str) -> None:
-        """Withdraw a question that nobody can answer."""
-        store = self._clients.stored.store
-        assert store is not None  # noqa: S101 - a proxy has one, if only in memory
-        question = await read_question(store, self._session_id, question_id)
-        if question is not None:
-            await take_step(store, question, "withdraw")
+    @property
+    def _store(self) -> Store | None:
+        return None if self._stored is None else self._stored.store
 
     async def result_of(self, pending: Sequence[str]) -> dict[str, Any] | None:
         """Return the result by which the client puts a *pending* question itself, or None."""
-        store, params = self._clients.stored.store, self._request.params
+        store, params = self._store, self._request.params
         if not (self._asks_back and pending) or store is None:
             return None
         question = await read_question(store, self._session_id, pending[0])

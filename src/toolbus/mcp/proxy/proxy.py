@@ -82,8 +82,8 @@ class Proxy(Participant):
         if self._client_approvals is None:
             from toolbus.mcp.proxy.client_approvals import ClientApprovals  # noqa: PLC0415 - not before a server starts
 
-            stored = self._make_approvals(store=self.store or self._states.memory)
-            self._client_approvals = ClientApprovals(stored, outlives=self.store is not None)
+            stored = None if self.store is None else self._make_approvals(store=self.store)
+            self._client_approvals = ClientApprovals(stored)
         return self._client_approvals
 
     def succeed(self, former: Proxy) -> None:
