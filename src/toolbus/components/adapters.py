@@ -57,8 +57,6 @@ class ToolAdapter:
     ...     tools = "read_*"
     ...     def adapt_response(self, response, call):
     ...         return response.map_text(lambda text: text[:100])
-    >>> Shorten().should_adapt("read_file")
-    True
     """
 
     name: str = "ToolAdapter"

@@ -24,8 +24,7 @@ class Deny(Struct, frozen=True):
 
     To make one never fails: a reason that is no text, an exception say, becomes the detail.
 
-    >>> refusal = Deny("only inside the project", detail="/etc is in the list of folders")
-    >>> refusal.reason
+    >>> Deny("only inside the project", detail="/etc is in the list of folders").reason
     'only inside the project'
     """
 
@@ -47,8 +46,7 @@ class Ask(Struct, frozen=True):
     an approval that waits does not outlive them. As with `Deny`, to
     make one never fails.
 
-    >>> ask = Ask("Pay 500?")
-    >>> ask.prompt
+    >>> Ask("Pay 500?").prompt
     'Pay 500?'
     """
 

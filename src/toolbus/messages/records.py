@@ -152,8 +152,7 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
     *usage* counts tokens: those of `toolbus.formats.usage`, and others in the provider's terms. Of
     *reasoning* that was changed, what was changed is not sent back (see `ReasoningPart`).
 
-    >>> call = ToolCall(name="greet", arguments={"name": "Jane"})
-    >>> AssistantMessage(content="One moment.", tool_calls=(call,)).text
+    >>> AssistantMessage(content="One moment.", tool_calls=(ToolCall(name="greet"),)).text
     'One moment.'
     """
 
@@ -200,8 +199,6 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
 
 class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool"):
     """The answer to one tool call.
-
-    Its text, which the model reads, is that of its response, if it has one.
 
     >>> response = ToolResponse("hello Jane")
     >>> ToolMessage(tool_call_id="c1", tool_name="greet", tool_response=response).text
