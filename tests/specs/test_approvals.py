@@ -773,6 +773,109 @@ async def test_a_killed_process_leaves_what_is_known(place):
     assert later.effects == [2]
 
 
+class Killed(BaseException):
+    """What a process does not survive."""
+
+
+class Fate:
+    """A process that ends at its step *number*, and does nothing more."""
+
+    def __init__(self, store, number):
+        self._store, self._remaining = store, number
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def step(self):
+        self._remaining -= 1
+        if self._remaining <= 0:
+            raise Killed
+
+    async def read_state(self, *args):
+        return await self._store.read_state(*args)
+
+    async def swap_state(self, *args):
+        self.step()
+        result = await self._store.swap_state(*args)
+        self.step()
+        return result
+
+
+class Life(Program):
+    """A program whose call, effect and message may each be the last thing that it does."""
+
+    def __init__(self, store, effects, messages, fate=None):
+        super().__init__(fate or store, effects=effects)
+        self.person, self.messages, self.fate = Program(store), messages, fate
+        self.asking()
+
+        @tool
+        def pay(amount: int) -> str:
+            """Pay."""
+            self.step()
+            effects.append(amount)
+            self.step()
+            return "paid"
+
+        self.toolset = Toolset([pay])
+
+    def step(self):
+        if self.fate is not None:
+            self.fate.step()
+
+    async def append(self, message, scope, spec):
+        self.step()
+        self.messages.append(message.tool_call_id)
+        self.step()
+        return message
+
+    async def live(self):
+        """Make the call, answer its question, and make it again; return how it ended."""
+        runner = self.runner(leaves_pending=True, append=self.append)
+        call = ToolCall(id="1", name="pay", arguments={"amount": 1})
+        (outcome,) = await runner.call_all([call])
+        while outcome.status == "pending":
+            await self.person.answer(outcome)
+            (outcome,) = await runner.call_all([call])
+        return outcome.status
+
+
+async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
+    store, number, ended = slow_place.open(), 0, Killed
+    seen = set()
+
+    while ended is Killed:
+        number += 1
+        await store.forget_states("s")
+        effects, messages = [], []
+        try:
+            ended = await Life(store, effects, messages, Fate(store, number)).live()
+        except Killed:
+            ended = Killed
+        later = Life(store, effects, messages)
+        open_calls = [] if messages else ["1"]
+        waiting = await later.approvals.repair("s", open_calls, messages.__contains__)
+        known = await later.states()
+        before = len(effects)
+        if open_calls and (waiting or not known):
+            assert before == 0
+            assert await later.live() == "ok"
+        elif open_calls:
+            assert known == ["unknown"]
+            assert await later.live() == "denied"
+        else:
+            assert known == ["done"]
+        seen.add((*known, before))
+        assert len(effects) <= 1
+        assert len(effects) == 1 or await later.states() == ["unknown"]
+
+    assert ended == "ok"
+    assert seen == {
+        *[(0,), ("pending", 0), ("approved", 0)],
+        *[("unknown", 0), ("unknown", 1), ("done", 1)],
+    }
+
+
 async def test_a_pointer_to_nothing_is_mended(place):
     first = Program(place.open()).asking()
     killed = FailingStore(first.store, 3, is_done=False)

@@ -217,15 +217,17 @@ def test_a_killed_process_is_told_at_once(path, approvals):
 
 
 def test_a_damaged_question_is_told(path, approvals):
-    keep(path, question("1a"), question("2a"))
+    keep(path, question("1a"), question("2a"), question("3a"))
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE states SET body = 'x' WHERE name = 'question:1a'")
+        file.execute("UPDATE states SET name = 'question:9a' WHERE name = 'question:3a'")
 
     listed = approvals("--store", path)
     shown = approvals("show", "1a", "--store", path)
 
     assert [row.split()[0] for row in listed.stdout.splitlines()[1:]] == ["2a"]
     assert "state 'question:1a' of session 's' is damaged" in listed.stderr
+    assert "state 'question:9a' of session 's' says that it is '3a'" in listed.stderr
     assert listed.returncode == 1
     assert (shown.returncode, "is damaged" in shown.stderr) == (2, True)
 

@@ -156,6 +156,10 @@ def _call_rows(question: Question, width: int) -> Iterator[Span]:
     if question.hidden:
         text = "values in it were hidden before it was stored: only who asks has them"
         yield from _wrapped_line(text, width, "changed")
+    if question.filled:
+        yield from _wrapped_line("the tool gets other values, which are not shown, at", width)
+        for path in question.filled:
+            yield from _name_rows(path, "", width)
 
 
 def _request_rows(question: Question, width: int) -> Iterator[Span]:

@@ -50,14 +50,14 @@ def read_questions(
     In the order of their ids, a few in memory at a time.
     """
     for session, row in reader.states_like(PREFIX + prefix):
-        question = _decoded(decode_question, session, row)
+        question = _decoded(decode_question, PREFIX, session, row)
         yield question if isinstance(question, Damaged) else _known(reader, question, now_ns)
 
 
 def read_grants(reader: StoreReader, prefix: str = "") -> Iterator[Grant | Damaged]:
     """Give the grants of all sessions whose ids begin with *prefix*, in the order of ids."""
     for session, row in reader.states_like(GRANT_PREFIX + prefix):
-        yield _decoded(_decode_grant, session, row)
+        yield _decoded(_decode_grant, GRANT_PREFIX, session, row)
 
 
 def find_question(reader: StoreReader, name: str, now_ns: int) -> Question:
@@ -100,13 +100,18 @@ def _known(reader: StoreReader, question: Question, now_ns: int) -> Question:
     return as_known(question, now_ns, taker_is_gone=True)
 
 
-def _decoded(decode: Callable[[bytes], T], session: str, row: StateRow) -> T | Damaged:
+def _decoded(decode: Callable[[bytes], T], prefix: str, session: str, row: StateRow) -> T | Damaged:
     if row.body is None:
         return Damaged(row.problem_in(session))
     try:
-        return decode(row.body)
+        record = decode(row.body)
     except DecodeError as error:
         return Damaged(row._replace(damage=f"cannot be read: {error}").problem_in(session))
+    # What a person is shown must be what their answer is about.
+    if row.name != prefix + record.id or session != record.session_id:
+        place = f"{record.id!r} of session {record.session_id!r}"
+        return Damaged(row._replace(damage=f"says that it is {place}").problem_in(session))
+    return record
 
 
 def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) -> T:
