@@ -75,7 +75,7 @@ def command() -> Command:
     parser.add_argument("--watch", action="store_true", help="go on with what comes")
     actions = parser.add_subparsers(
         dest="action",
-        metavar="list|show|approve|deny|review|settle|grants|revoke|serve",
+        metavar="ACTION",
         parser_class=Parser,
     )
     _add_actions(actions)
