@@ -85,7 +85,10 @@ async def _known(
         goes_on = asking.continued and question.state == "taken" and binding.fits(question)
         return Attached(question, is_new=False) if goes_on else MAY_HAVE_RUN
     if question.state not in {"pending", "approved"}:
-        is_news = question.state in {"denied", "expired"} and not question.delivered
+        # A call that stays open is answered once: who was killed in between was not told yet.
+        is_news = question.state in {"denied", "expired"} and (
+            binding.stays_open or not question.delivered
+        )
         return Attached(question, is_new=False) if is_news and binding.fits(question) else None
     if not binding.fits(question):
         await take_step(store, question, "withdraw")
