@@ -210,7 +210,10 @@ def expired(steps: Steps) -> str:
 
 
 def edited_meets_guards(steps: Steps) -> str:
-    """Approve a call of `write` as one of `drop`, which a guard denies."""
+    """Make an approved call of `write` one of `drop`, which a guard denies.
+
+    The answer does that, or a hook after the yes, where answers edit nothing and hooks can.
+    """
     seen = []
     for hook_first in (True, False):
         with _setup(denied="drop", hook_first=hook_first) as setup:

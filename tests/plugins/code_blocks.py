@@ -240,7 +240,7 @@ class PageRun:
         if tables.keys() & {"component", "server", "price"}:
             load(path)
         elif "rule" in tables:
-            code, printed = self._run_line(f"toolbus policy check {path.name}")
+            code, printed = self.run_line(f"toolbus policy check {path.name}")
             assert code == 0, f"{block}: {printed}"
             self._try_calls(block, path)
 
@@ -254,13 +254,14 @@ class PageRun:
         outputs = re.split(r"^\$ .+\n(?:> .+\n)*", block.text, flags=re.MULTILINE)[1:]
         commands = read_commands(block)
         for index, line in enumerate(commands):
-            code, printed = self._run_line(line)
+            code, printed = self.run_line(line)
             ends = int(block.notes.get("exit code", 0)) if index == len(commands) - 1 else 0
             assert code == ends, f"{block}: {line} ended with {code}\n{printed}"
             if block.kind == "console":
                 assert_printed(block, outputs[index], printed)
 
-    def _run_line(self, line: str) -> tuple[int, str]:
+    def run_line(self, line: str) -> tuple[int, str]:
+        """Run a *line* of a shell; return how it ended and what it printed."""
         words = split_words(line)
         if words[0] == "toolbus" and words[1] not in {"proxy", "hook"} and not shell_words(line):
             stream = io.StringIO()

@@ -32,14 +32,29 @@ class StorePlace:
             await store.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.full)])
-def place(request, tmp_path):
-    """Give an empty store of each kind, which several may open."""
+def _place(request, tmp_path):
     kind = request.param
     address = tmp_path / "store.db" if kind == "sqlite" else None
     place = StorePlace(kind, request.getfixturevalue("database") if kind == "postgres" else address)
     yield place
     asyncio.run(place.close())
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+def place(request, tmp_path):
+    """Give an empty store of each kind, which several may open."""
+    yield from _place(request, tmp_path)
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        *[pytest.param(kind, marks=pytest.mark.full) for kind in ("sqlite", "postgres")],
+    ]
+)
+def slow_place(request, tmp_path):
+    """Give what `place` gives, to a test that takes long where a store writes to a disk."""
+    yield from _place(request, tmp_path)
 
 
 @pytest.fixture

@@ -1,42 +1,86 @@
 """The scenarios of `specs/approvals.md`."""
 
 import asyncio
+import hashlib
+import json
+import logging
+import re
 
-from toolbus import Ask, EventBus, Scope, ToolCall, ToolRunner, Toolset, tool
-from toolbus.approvals import StoredApprovals, answer
+import pytest
+from msgspec.structs import replace
+
+from toolbus import (
+    Agent,
+    Ask,
+    AssistantMessage,
+    Deny,
+    EventBus,
+    Scope,
+    ToolCall,
+    ToolRunner,
+    Toolset,
+    tool,
+)
+from toolbus.approvals import StoredApprovals, answer, revoke_grant
 from toolbus.approvals.records import digest_of, find_question, questions_of
-from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.approvals.steps import take_step
+from toolbus.errors import FreezeError, RegistrationError, StoreError
+from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
+from toolbus.policy import Policy
+from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.testing.fakes import FakeClock
 
 HOUR = 3_600
+MOST_OPERATIONS = 40
+SECRET = "hunter" + "2-of-the-till"
 
 
 class Program:
     """A program with a tool `pay` that notes its effects; a guard asks about each call of it."""
 
-    def __init__(self, store, *, session="s", effects=None, clock=None, **options):
+    def __init__(self, store, *, session="s", effects=None, clock=None, root="", **options):
         self.effects = [] if effects is None else effects
         self.clock = clock or FakeClock(1_000_000_000)
-        self.store, self.session = store, session
+        self.store = store
+        self.scope = Scope(agent_id="main", session_id=session, root_session_id=root)
         self.bus = EventBus()
-        self.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("pay it?"), name="till")
-        self.approvals = StoredApprovals(store=store, clock=self.clock, **options)
+        self.approvals = StoredApprovals(
+            options.pop("approver", None), store=store, clock=self.clock, **options
+        )
 
         @tool
-        def pay(amount: int) -> str:
+        def pay(amount: int | str) -> str:
             """Pay."""
             self.effects.append(amount)
             return f"paid {amount}"
 
-        self.toolset = Toolset([pay])
+        @tool
+        def wipe() -> str:
+            """Wipe."""
+            self.effects.append("wiped")
+            return "wiped"
+
+        self.toolset = Toolset([pay, wipe])
+
+    def asking(self):
+        """Return it with a guard that asks about each call."""
+        self.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("pay it?"), name="till")
+        return self
 
     def runner(self, **options):
-        scope = Scope(agent_id="main", session_id=self.session)
-        return ToolRunner(self.bus, self.toolset, scope, approver=self.approvals, **options)
+        return ToolRunner(self.bus, self.toolset, self.scope, approver=self.approvals, **options)
 
     async def pay(self, amount=1):
         self.clock.advance(0.001)  # So that questions have an order.
         return await self.runner().call("pay", {"amount": amount})
+
+    async def pay_all(self, *amounts):
+        """Make a call of each of *amounts*, which is its id as well; it stays open."""
+        calls = [
+            ToolCall(id=str(amount), name="pay", arguments={"amount": amount}) for amount in amounts
+        ]
+        return await self.runner(leaves_pending=True).call_all(calls)
 
     async def answer(self, outcome_or_id, *, approve=True, by="ann", **options):
         """Answer as somebody who was shown the question."""
@@ -48,7 +92,10 @@ class Program:
         )
 
     async def questions(self):
-        return await questions_of(self.store, self.session)
+        return await questions_of(self.store, self.scope.session_id)
+
+    async def states(self):
+        return [question.state for question in await self.questions()]
 
     async def asked(self, count=1):
         """Return the questions of the session once there are *count*."""
@@ -57,8 +104,59 @@ class Program:
         return questions
 
 
+class FailingStore:
+    """A store of which one operation with states fails: it was done before that, or was not."""
+
+    def __init__(self, store, number, *, is_done):
+        self._store, self._remaining, self._is_done = store, number, is_done
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def read_state(self, *args):
+        return await self._do(self._store.read_state, *args)
+
+    async def swap_state(self, *args):
+        return await self._do(self._store.swap_state, *args)
+
+    async def _do(self, operation, *args):
+        self._remaining -= 1
+        if self._remaining == 0 and not self._is_done:
+            raise StoreError("here", "it fails")
+        result = await operation(*args)
+        if self._remaining == 0:
+            raise StoreError("here", "it fails")
+        return result
+
+    @property
+    def has_failed(self):
+        return self._remaining <= 0
+
+
+class HidesSecrets:
+    """A handler that keeps the secret out of the store."""
+
+    def __init__(self, bus):
+        bus.on(MESSAGE_PERSIST_BEFORE, self.hide)
+
+    def hide(self, ctx):
+        message = ctx.value
+        calls = [
+            replace(call, arguments=json.loads(json.dumps(call.arguments).replace(SECRET, "[1]")))
+            for call in message.tool_calls
+        ]
+        content = message.content.replace(SECRET, "[1]")
+        return replace(message, tool_calls=tuple(calls), content=content)
+
+
+def state_bodies(store):
+    """Return all that the store keeps beside messages, as one text."""
+    with store.reader() as reader:
+        return b"\n".join(row.name.encode() + b"=" + row.body for _, row in reader.states_like(""))
+
+
 async def test_a_call_that_nobody_answers_is_pending(store):
-    program = Program(store)
+    program = Program(store).asking()
 
     outcome = await program.pay()
 
@@ -75,7 +173,7 @@ async def test_a_call_that_nobody_answers_is_pending(store):
 
 
 async def test_an_approver_sees_what_runs(store):
-    program = Program(store)
+    program = Program(store).asking()
     double = lambda ctx: ToolCall(  # noqa: E731 - shorter
         id=ctx.value.id, name="pay", arguments={"amount": ctx.value.arguments["amount"] * 2}
     )
@@ -92,7 +190,7 @@ async def test_an_approver_sees_what_runs(store):
 
 
 async def test_a_yes_counts_once(store):
-    program = Program(store)
+    program = Program(store).asking()
     await program.answer(await program.pay())
 
     first, second = await program.pay(), await program.pay()
@@ -102,7 +200,7 @@ async def test_a_yes_counts_once(store):
 
 
 async def test_a_no_is_told_once(store):
-    program = Program(store)
+    program = Program(store).asking()
     await program.answer(await program.pay(), approve=False, reason="not before Monday")
 
     first, second = await program.pay(), await program.pay()
@@ -114,7 +212,7 @@ async def test_a_no_is_told_once(store):
 
 
 async def test_changed_arguments_need_a_new_question(store):
-    program = Program(store)
+    program = Program(store).asking()
     await program.answer(await program.pay(1))
 
     changed = await program.pay(2)
@@ -128,7 +226,7 @@ async def test_changed_arguments_need_a_new_question(store):
 
 
 async def test_a_waiting_call_goes_on_by_itself(place):
-    program, other = Program(place.open(), wait=60), Program(place.open())
+    program, other = Program(place.open(), wait=60).asking(), Program(place.open())
 
     call = asyncio.create_task(program.pay())
     (question,) = await other.asked()
@@ -142,11 +240,11 @@ async def test_a_waiting_call_goes_on_by_itself(place):
 
 async def test_approved_an_hour_later_in_another_process(place):
     clock, effects = FakeClock(10**18), []
-    asked = await Program(place.open(), clock=clock, effects=effects).pay()
+    asked = await Program(place.open(), clock=clock, effects=effects).asking().pay()
     clock.advance(HOUR)
     await Program(place.open(), clock=clock).answer(asked)
     clock.advance(HOUR)
-    later = Program(place.open(), clock=clock, effects=effects)
+    later = Program(place.open(), clock=clock, effects=effects).asking()
 
     outcome = await later.pay()
 
@@ -160,7 +258,7 @@ async def test_approved_an_hour_later_in_another_process(place):
 
 
 async def test_of_two_answers_exactly_one_counts(place):
-    here, there = Program(place.open()), Program(place.open())
+    here, there = Program(place.open()).asking(), Program(place.open())
 
     for amount in range(10):
         asked = await here.pay(amount)
@@ -177,7 +275,7 @@ async def test_of_two_answers_exactly_one_counts(place):
 
 
 async def test_an_answer_to_something_else_counts_nothing(store):
-    program = Program(store)
+    program = Program(store).asking()
     asked = await program.pay()
     (before,) = await program.questions()
     name, digest = before.id, before.digest
@@ -204,7 +302,7 @@ async def test_an_answer_to_something_else_counts_nothing(store):
 
 
 async def test_a_late_answer_counts_nothing(store):
-    program = Program(store, expires_after=HOUR)
+    program = Program(store, expires_after=HOUR).asking()
     asked = await program.pay()
     program.clock.advance(HOUR)
 
@@ -214,3 +312,635 @@ async def test_a_late_answer_counts_nothing(store):
     assert (late.status, late.question.state) == ("too_late", "expired")
     assert (first.status, first.response.text) == ("denied", "approval was not given in time")
     assert (second.status, program.effects) == ("pending", [])
+
+
+async def test_an_answer_is_checked(store):
+    program = Program(store).asking()
+    asked = await program.pay()
+
+    wrong = [
+        ({"by": " "}, "the name of who answers"),
+        ({"by": "a" * 4_001}, "at most 4000 letters"),
+        ({"reason": "\ud800", "approve": False}, "lone surrogate"),
+        ({"channel": 3}, "expected text"),
+        ({"grant": 0}, "'session' or a positive number of seconds"),
+        ({"grant": float("inf")}, "'session' or a positive number of seconds"),
+        ({"grant": "ever"}, "'session' or a positive number of seconds"),
+        ({"grant": "session", "approve": False}, "a no makes no grant"),
+    ]
+    for options, reason in wrong:
+        with pytest.raises(FreezeError, match=reason):
+            await program.answer(asked, **options)
+
+    assert await program.states() == ["pending"]
+
+
+async def test_a_run_restored_twice_runs_once(place):
+    effects = []
+    here = Program(place.open(), effects=effects).asking()
+    there = Program(place.open(), effects=effects).asking()
+
+    for amount in range(10):
+        (asked,) = await here.pay_all(amount)
+        await here.answer(asked)
+        outcomes = await asyncio.gather(here.pay_all(amount), there.pay_all(amount))
+
+        (ran,) = [outcome for (outcome,) in outcomes if outcome.status == "ok"]
+        (other,) = [outcome for (outcome,) in outcomes if outcome.status == "denied"]
+        assert ran.response.text == f"paid {amount}"
+        assert other.response.text == "the call may have run already, and is not run again"
+    assert effects == list(range(10))
+    assert set(await here.states()) == {"done"}
+
+
+async def test_it_expires_while_it_is_taken(store):
+    program = Program(store, expires_after=HOUR).asking()
+    await program.answer(await program.pay())
+    program.clock.advance(HOUR)
+
+    first, second = await program.pay(), await program.pay()
+
+    assert (first.status, first.response.text) == ("denied", "approval was not given in time")
+    assert (second.status, program.effects) == ("pending", [])
+    assert await program.states() == ["expired", "pending"]
+
+
+async def test_an_edited_call_meets_other_guards(store):
+    program = Program(store).asking()
+    await program.answer(await program.pay())
+    wipe = ToolCall(id="w", name="wipe")
+    edit = program.bus.on(TOOL_CALL_BEFORE, lambda ctx: replace(wipe, id=ctx.value.id))
+    program.bus.guard(
+        TOOL_CALL_BEFORE, lambda ctx: Deny("never") if ctx.value.name == "wipe" else None
+    )
+
+    edited = await program.pay()
+    unused = await program.states()
+    edit.cancel()
+    plain = await program.pay()
+
+    assert (edited.status, edited.response.text, unused) == ("denied", "never", ["approved"])
+    assert (plain.status, program.effects) == ("ok", [1])
+
+
+async def test_changed_rules_need_a_new_question(place):
+    def program(**rule):
+        made = Program(place.open(), effects=effects, clock=clock)
+        policy = Policy(rule=[{"name": "till", "verdict": "ask", "tools": ["pay"]} | rule])
+        return made, policy
+
+    effects, clock, outcomes = [], FakeClock(10**18), []
+    variants = [{}, {"reason": "it is Sunday"}, {"tools": ["pay"]}]
+    for variant in variants:
+        made, policy = program(**variant)
+        async with policy.installed(made.bus):
+            outcomes.append(await made.pay())
+        if len(outcomes) == 1:
+            await made.answer(outcomes[0])
+
+    assert [outcome.status for outcome in outcomes] == ["pending", "pending", "ok"]
+    assert effects == [1]
+    first, second = await made.questions()
+    assert (first.rule, second.rule) == ("rule 'till'", "rule 'till'")
+    assert first.rules != second.rules
+
+
+async def test_a_call_that_fails_before_it_gives_back(store):
+    program = Program(store).asking()
+    await program.answer(await program.pay([]))
+
+    outcome = await program.pay([])
+
+    assert (outcome.status, program.effects) == ("invalid_arguments", [])
+    (question,) = await program.questions()
+    assert (question.state, question.taken_ns) == ("withdrawn", 0)
+
+
+async def test_a_cancelled_call_withdraws_its_question(store):
+    program = Program(store, wait=60).asking()
+    call = asyncio.create_task(program.pay())
+    (question,) = await program.asked()
+
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    late = await program.answer(question.id)
+
+    assert await program.states() == ["withdrawn"]
+    assert (late.status, program.effects) == ("too_late", [])
+
+
+async def test_one_refused_call_leaves_the_others(store):
+    program = Program(store, wait=60).asking()
+    calls = asyncio.create_task(program.pay_all(1, 2, 3))
+    for question in await program.asked(3):
+        approve = question.arguments["amount"] != 2
+        await program.answer(question.id, approve=approve, reason="" if approve else "not this")
+
+    outcomes = await calls
+
+    texts = [(outcome.status, outcome.response.text) for outcome in outcomes]
+    assert texts == [("ok", "paid 1"), ("denied", "not this"), ("ok", "paid 3")]
+    assert sorted(program.effects) == [1, 3]
+
+
+async def test_the_same_ids_in_two_sessions(store):
+    effects = []
+    here, there = [
+        Program(store, session=session, effects=effects).asking() for session in ("a", "b")
+    ]
+    (asked,) = await here.pay_all(1)
+    await there.pay_all(1)
+    await here.answer(asked)
+
+    (waits,), (ran,) = await there.pay_all(1), await here.pay_all(1)
+
+    assert (waits.status, ran.status, effects) == ("pending", "ok", [1])
+    assert (await here.states(), await there.states()) == (["done"], ["pending"])
+
+
+async def test_a_hidden_value_is_shown_nowhere(store):
+    program = Program(store)
+    HidesSecrets(program.bus)
+    program.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask(f"pay {SECRET}?"))
+    await program.answer(await program.pay(SECRET))
+
+    (question,) = await program.questions()
+    outcome = await program.pay(SECRET)
+
+    assert (question.hidden, question.arguments) == (True, {"amount": "[1]"})
+    assert question.prompt == "pay [1]?"
+    assert (outcome.status, program.effects) == ("ok", [SECRET])
+    kept = state_bodies(store)
+    assert SECRET.encode() not in kept
+    plain = [digest_of("pay", {"amount": SECRET}), hashlib.sha256(SECRET.encode()).hexdigest()]
+    assert not [digest for digest in plain if digest.encode() in kept]
+
+
+async def test_a_hidden_value_is_gone_elsewhere(place):
+    here, there = [Program(place.open()).asking() for _ in range(2)]
+    HidesSecrets(here.bus)
+    (asked,) = await here.pay_all(SECRET)
+    await here.answer(asked)
+    call = ToolCall(id=SECRET, name="pay", arguments={"amount": "[1]"})
+
+    (outcome,) = await there.runner(leaves_pending=True).call_all([call])
+
+    assert outcome.status == "denied"
+    assert outcome.response.text == "a value that the store does not hold is gone; call again"
+    assert (there.effects, await there.states()) == ([], ["withdrawn"])
+
+
+class Vault:
+    """An agent that reads a key and then uses what it has read; a guard asks about that."""
+
+    def __init__(self, store):
+        self.key = "ghp_" + hashlib.sha256(b"of the till").hexdigest()[:36]
+        self.store, self.got = store, []
+
+    def agent(self, *answers):
+        """Return the agent as a new process makes it."""
+
+        def give() -> str:
+            """Give the key."""
+            return f"the key is {self.key}"
+
+        def use(key: str) -> str:
+            """Use a key."""
+            self.got.append(key)
+            return "used"
+
+        agent = Agent(
+            ScriptedModel(answers),
+            tools=[give, use],
+            components=[RedactSecrets(vault=[{"tool": "use", "arguments": ["key"]}])],
+            approver=StoredApprovals(),
+            store=self.store,
+            session_id="s",
+        )
+        agent.guard(
+            TOOL_CALL_BEFORE, lambda ctx: Ask("use it?") if ctx.value.name == "use" else None
+        )
+        return agent
+
+    def quote(self, request):
+        """Answer as a model that passes on what it has read."""
+        placeholder = re.search(r"\[[a-z-]+-\d+-[a-z2-7]{6}\]", request.messages[-1].text)[0]
+        call = ToolCall(id="c-2", name="use", arguments={"key": placeholder})
+        return AssistantMessage(id="m-2", tool_calls=(call,))
+
+    async def ask(self):
+        """Run an agent until its question waits, answer that with a yes, return the agent."""
+        give = AssistantMessage(id="m-1", tool_calls=(ToolCall(id="c-1", name="give"),))
+        agent = self.agent(give, self.quote, "done")
+        result = await agent.run("go")
+        question = await find_question(self.store, *result.pending)
+        await answer(self.store, question.id, question.digest, approve=True, by="ann")
+        return agent
+
+
+async def test_a_secret_is_put_back_after_the_yes(store):
+    vault = Vault(store)
+
+    async with await vault.ask() as agent:
+        result = await agent.resume()
+
+    (question,) = await questions_of(store, "s")
+    assert (result.text, vault.got, question.state) == ("done", [vault.key], "done")
+    assert question.arguments["key"].startswith("[")
+    kept = state_bodies(store) + repr(await store.read("s")).encode()
+    assert vault.key.encode() not in kept
+
+
+async def test_a_secret_that_is_gone_is_told(place):
+    vault = Vault(place.open())
+    await (await vault.ask()).aclose()
+    vault.store = place.open()
+
+    async with vault.agent("done") as agent:
+        result = await agent.resume()
+
+    (question,) = await questions_of(vault.store, "s")
+    read = result.messages[0].tool_response
+    assert (vault.got, result.text, read.is_error) == ([], "done", True)
+    assert "gone" in read.text
+    assert (question.state, question.taken_ns) == ("withdrawn", 0)
+
+
+async def test_what_cannot_be_stored_is_denied(store):
+    def failing(ctx):
+        raise ValueError(SECRET)
+
+    outcomes = []
+    for handler in (lambda ctx: Deny("not this"), failing, None):
+        program = Program(store).asking()
+        if handler is not None:
+            program.bus.on(MESSAGE_PERSIST_BEFORE, handler, on_error="closed")
+        outcomes.append(await program.pay("a" * 2_000_000))
+
+    assert {outcome.status for outcome in outcomes} == {"denied"}
+    texts = [outcome.response.text for outcome in outcomes]
+    assert [text.rpartition("it ")[2] for text in texts] == [
+        "cannot be stored for that",
+        "cannot be stored for that",
+        "is too large to be read: 1,000,000 bytes",
+    ]
+    assert await program.questions() == ()
+
+
+async def test_a_grant_approves_what_follows(store):
+    program = Program(store).asking()
+    below = Program(store, session="s/1", root="s", effects=program.effects).asking()
+    other = Program(store, session="other").asking()
+    granted = await program.answer(await program.pay(1), grant="session", channel="here")
+
+    outcomes = [await each.pay(2) for each in (program, below, other)]
+
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok", "pending"]
+    assert program.effects == [2, 2]
+    questions = [*await program.questions(), *await below.questions()]
+    by_grant = [question for question in questions if question.grant]
+    assert [(question.state, question.grant) for question in by_grant] == [
+        ("done", granted.grant.id),
+        ("done", granted.grant.id),
+    ]
+    assert {(each.answered_by, each.answered_from) for each in by_grant} == {("ann", "here")}
+
+
+async def test_a_grant_ends(store):
+    clock, by_time = FakeClock(10**18), []
+    timed = Program(store, session="timed", clock=clock).asking()
+    await timed.answer(await timed.pay(0), grant=HOUR)
+    for _ in range(3):
+        by_time.append((await timed.pay()).status)
+        clock.advance(HOUR / 2)
+
+    lasting = Program(store, session="lasting").asking()
+    granted = (await lasting.answer(await lasting.pay(0), grant="session")).grant
+
+    runner = lasting.runner()
+    judged = await runner.judge(ToolCall(id="j", name="pay", arguments={"amount": 1}))
+    revoked = await revoke_grant(store, "lasting", granted.id, by="bob", clock=lasting.clock)
+    refusal = await judged.permit.take()
+    again = await revoke_grant(store, "lasting", granted.id, by="eve", clock=lasting.clock)
+
+    assert by_time == ["ok", "ok", "pending"]
+    assert refusal.reason == "the grant that approved it has ended; call again to ask anew"
+    assert (revoked.revoked_by, again, (await lasting.pay()).status) == ("bob", revoked, "pending")
+    assert lasting.effects == []
+
+
+async def test_a_grant_never_lifts_a_denial(store):
+    program = Program(store).asking()
+    await program.answer(await program.pay(0), grant="session")
+
+    def limits(ctx):
+        amount = ctx.value.arguments["amount"]
+        return Deny("too much") if amount > 100 else Ask("so much?") if amount > 10 else None
+
+    program.bus.guard(TOOL_CALL_BEFORE, limits, name="limits")
+
+    statuses = [(await program.pay(amount)).status for amount in (1, 1_000, 50)]
+
+    assert statuses == ["ok", "denied", "pending"]
+    assert program.effects == [1]
+
+
+class Channel:
+    """A channel that remembers what it was told, after *turns* of the loop."""
+
+    def __init__(self, turns=0, error=None):
+        self.questions, self._turns, self._error = [], turns, error
+
+    async def notify(self, question):
+        for _ in range(self._turns):
+            await asyncio.sleep(0)
+        self.questions.append(question)
+        if self._error is not None:
+            raise self._error
+
+
+async def test_channels_are_told_once(store, caplog):
+    channels = [Channel(), Channel(turns=50), Channel(error=ValueError("no network"))]
+    program = Program(store, notify=channels).asking()
+
+    await program.pay()
+    told = [len(channel.questions) for channel in channels]
+    await program.pay()
+
+    (question,) = await program.questions()
+    assert told == [1, 1, 1]
+    assert [channel.questions for channel in channels] == [[question]] * 3
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert f"question {question.id} could not be told" in caplog.text
+
+
+async def test_an_approver_is_one_channel(store, caplog):
+    answers = {1: True, 2: Deny("not this"), 3: ValueError("no terminal"), 4: "yes"}
+    seen = []
+
+    async def approver(ask, call, scope):
+        seen.append((ask.prompt, call.arguments["amount"], scope.session_id))
+        value = answers[call.arguments["amount"]]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    program = Program(store, approver=approver).asking()
+    with caplog.at_level(logging.CRITICAL, "toolbus"):
+        outcomes = [await program.pay(amount) for amount in answers]
+
+    assert [outcome.status for outcome in outcomes] == ["ok", "denied", "pending", "denied"]
+    assert [outcome.response.text for outcome in outcomes[1::2]] == [
+        "not this",
+        "approval was refused",
+    ]
+    assert seen == [("pay it?", amount, "s") for amount in answers]
+    assert await program.states() == ["done", "denied", "pending", "denied"]
+    assert {each.answered_by for each in await program.questions()} == {"approver", ""}
+
+
+async def test_an_answer_from_elsewhere_comes_first(place):
+    asked, cancelled = asyncio.Event(), []
+
+    async def approver(ask, call, scope):
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(call.name)
+            raise
+
+    program, other = Program(place.open(), approver=approver).asking(), Program(place.open())
+    call = asyncio.create_task(program.pay())
+    await asked.wait()
+
+    (question,) = await other.questions()
+    await other.answer(question.id, approve=False, by="bob", reason="no")
+    outcome = await call
+    late = await other.answer(question.id, by="approver")
+
+    assert (outcome.status, outcome.response.text) == ("denied", "no")
+    assert (cancelled, late.status, program.effects) == (["pay"], "already_answered", [])
+
+
+async def test_a_store_that_fails_tells_no_lies(slow_place, caplog):
+    store = slow_place.open()
+    caplog.set_level(logging.CRITICAL, "toolbus")
+    failures = 0
+
+    for number in range(1, MOST_OPERATIONS):
+        for is_done in (False, True):
+            failing = FailingStore(store, number, is_done=is_done)
+            program = Program(failing, session=f"s-{number}-{is_done}").asking()
+            person, yes = Program(store, session=program.scope.session_id), 0
+            for _ in range(5):
+                outcome = await program.pay()
+                if outcome.status == "ok":
+                    break
+                if outcome.status == "pending":
+                    yes += (await person.answer(outcome)).status == "accepted"
+
+            states, effects = await person.states(), len(program.effects)
+            failures += failing.has_failed
+            assert outcome.status == "ok"
+            assert 1 <= effects <= yes
+            # What was taken, and is not done, may have run.
+            assert states.count("done") <= effects
+            assert effects <= states.count("done") + states.count("taken")
+
+    # The walk above was long enough to reach every operation.
+    assert failures < 2 * (MOST_OPERATIONS - 1)
+
+
+async def test_a_killed_process_leaves_what_is_known(place):
+    killed = Program(place.open()).asking()
+    outcomes = await killed.pay_all(1, 2, 3, 4)
+    for outcome in outcomes[1:]:
+        await killed.answer(outcome)
+    for question in (await killed.questions())[:]:
+        if question.call_id in {"3", "4"}:
+            await take_step(killed.store, question, "take", taken_by="killed", taken_ns=1)
+
+    later = Program(place.open()).asking()
+    waiting = await later.approvals.repair("s", ["1", "2", "3"], lambda call_id: call_id == "4")
+    again = await later.pay_all(1, 2, 3)
+
+    states = {question.call_id: question.state for question in await later.questions()}
+    assert set(waiting) == {"1", "2"}
+    assert states == {"1": "pending", "2": "done", "3": "unknown", "4": "done"}
+    assert [outcome.status for outcome in again] == ["pending", "ok", "denied"]
+    assert later.effects == [2]
+
+
+class Killed(BaseException):
+    """What a process does not survive."""
+
+
+class Fate:
+    """A process that ends at its step *number*, and does nothing more."""
+
+    def __init__(self, store, number):
+        self._store, self._remaining = store, number
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def step(self):
+        self._remaining -= 1
+        if self._remaining <= 0:
+            raise Killed
+
+    async def read_state(self, *args):
+        return await self._store.read_state(*args)
+
+    async def swap_state(self, *args):
+        self.step()
+        result = await self._store.swap_state(*args)
+        self.step()
+        return result
+
+
+class Life(Program):
+    """A program whose call, effect and message may each be the last thing that it does."""
+
+    def __init__(self, store, effects, messages, fate=None):
+        super().__init__(fate or store, effects=effects)
+        self.person, self.messages, self.fate = Program(store), messages, fate
+        self.asking()
+
+        @tool
+        def pay(amount: int) -> str:
+            """Pay."""
+            self.step()
+            effects.append(amount)
+            self.step()
+            return "paid"
+
+        self.toolset = Toolset([pay])
+
+    def step(self):
+        if self.fate is not None:
+            self.fate.step()
+
+    async def append(self, message, scope, spec):
+        self.step()
+        self.messages.append(message.tool_call_id)
+        self.step()
+        return message
+
+    async def live(self):
+        """Make the call, answer its question, and make it again; return how it ended."""
+        runner = self.runner(leaves_pending=True, append=self.append)
+        call = ToolCall(id="1", name="pay", arguments={"amount": 1})
+        (outcome,) = await runner.call_all([call])
+        while outcome.status == "pending":
+            await self.person.answer(outcome)
+            (outcome,) = await runner.call_all([call])
+        return outcome.status
+
+
+async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
+    store, number, ended = slow_place.open(), 0, Killed
+    seen = set()
+
+    while ended is Killed:
+        number += 1
+        await store.forget_states("s")
+        effects, messages = [], []
+        try:
+            ended = await Life(store, effects, messages, Fate(store, number)).live()
+        except Killed:
+            ended = Killed
+        later = Life(store, effects, messages)
+        open_calls = [] if messages else ["1"]
+        waiting = await later.approvals.repair("s", open_calls, messages.__contains__)
+        known = await later.states()
+        before = len(effects)
+        if open_calls and (waiting or not known):
+            assert before == 0
+            assert await later.live() == "ok"
+        elif open_calls:
+            assert known == ["unknown"]
+            assert await later.live() == "denied"
+        else:
+            assert known == ["done"]
+        seen.add((*known, before))
+        assert len(effects) <= 1
+        assert len(effects) == 1 or await later.states() == ["unknown"]
+
+    assert ended == "ok"
+    assert seen == {
+        *[(0,), ("pending", 0), ("approved", 0)],
+        *[("unknown", 0), ("unknown", 1), ("done", 1)],
+    }
+
+
+async def test_a_pointer_to_nothing_is_mended(place):
+    first = Program(place.open()).asking()
+    killed = FailingStore(first.store, 3, is_done=False)
+    broken = Program(killed).asking()
+    denied = await broken.pay()
+    pointed = [
+        json.loads(row.partition(b"=")[2])["id"]
+        for row in state_bodies(first.store).splitlines()
+        if row.startswith(b"asked:")
+    ]
+
+    second = Program(place.open()).asking()
+    outcomes = await asyncio.gather(first.pay(), second.pay())
+
+    assert denied.status == "denied"
+    assert [outcome.pending for outcome in outcomes] == [tuple(pointed)] * 2
+    assert await first.states() == ["pending"]
+
+
+@pytest.mark.full
+async def test_many_questions_are_not_mixed(place):
+    count = 150
+    programs = [Program(place.open(), session=session, wait=300).asking() for session in ("a", "b")]
+    person = Program(place.open())
+    calls = [asyncio.create_task(program.pay_all(*range(count))) for program in programs]
+
+    answered = {}
+    while len(answered) < 2 * count:
+        questions = [each for program in programs for each in await program.questions()]
+        fresh = {each.id: each for each in questions if each.id not in answered}
+        results = await asyncio.gather(
+            *[
+                person.answer(name, approve=each.arguments["amount"] % 3 != 0)
+                for name, each in fresh.items()
+            ]
+        )
+        answered |= {result.question_id: result.status for result in results}
+
+    assert set(answered.values()) == {"accepted"}
+    expected = ["denied" if amount % 3 == 0 else "ok" for amount in range(count)]
+    for program, outcomes in zip(programs, await asyncio.gather(*calls), strict=True):
+        assert [outcome.status for outcome in outcomes] == expected
+        assert sorted(program.effects) == [amount for amount in range(count) if amount % 3]
+        assert [outcome.requested.id for outcome in outcomes] == [*map(str, range(count))]
+
+
+async def test_wrong_arguments_are_refused(store):
+    class NoChannel:
+        pass
+
+    wrong = [
+        ({"wait": -1}, "wait: expected seconds to wait, not -1"),
+        ({"wait": float("inf")}, "wait: expected seconds to wait, not inf"),
+        ({"wait": True}, "wait: expected seconds to wait, not True"),
+        ({"expires_after": 0}, "expires_after: expected a number of seconds from 0 to 315360000"),
+        ({"notify": [NoChannel()]}, "it has no method `async def notify"),
+        ({"notify": [Channel]}, "it has no method `async def notify"),
+        ({"key": b"short"}, "key: expected at least 32 bytes"),
+    ]
+    for options, reason in wrong:
+        with pytest.raises(RegistrationError, match=reason):
+            StoredApprovals(store=store, **options)
+
+    nowhere, nobody = Program(None).asking(), Program(store, session="").asking()
+    with pytest.raises(RegistrationError, match=r"use `StoredApprovals\(store=...\)`"):
+        await nowhere.pay()
+    with pytest.raises(RegistrationError, match=r"use `scope=Scope\(session_id=...\)`"):
+        await nobody.pay()

@@ -202,27 +202,32 @@ def gone_process():
 def test_a_killed_process_is_told_at_once(path, approvals):
     gone = gone_process()
     taken = [question(name, state="taken", taken_by=gone) for name in ("1a", "2a")]
-    keep(path, *taken, messages=[ToolMessage(tool_call_id="call-2a", tool_name="pay")])
+    answers = [ToolMessage(tool_call_id=f"call-{name}", tool_name="pay") for name in ("2a", "3a")]
+    hook = question("3a", state="taken", taken_by=gone, host="codex")
+    keep(path, *taken, hook, messages=answers)
 
     listed = approvals("--all", "--store", path).stdout
 
     assert dict(row.split()[:2] for row in listed.splitlines()[1:]) == {
         "1a": "unknown",
         "2a": "done",
+        "3a": "taken",
     }
     assert {each.state for each in kept(path).values()} == {"taken"}
 
 
 def test_a_damaged_question_is_told(path, approvals):
-    keep(path, question("1a"), question("2a"))
+    keep(path, question("1a"), question("2a"), question("3a"))
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE states SET body = 'x' WHERE name = 'question:1a'")
+        file.execute("UPDATE states SET name = 'question:9a' WHERE name = 'question:3a'")
 
     listed = approvals("--store", path)
     shown = approvals("show", "1a", "--store", path)
 
     assert [row.split()[0] for row in listed.stdout.splitlines()[1:]] == ["2a"]
     assert "state 'question:1a' of session 's' is damaged" in listed.stderr
+    assert "state 'question:9a' of session 's' says that it is '3a'" in listed.stderr
     assert listed.returncode == 1
     assert (shown.returncode, "is damaged" in shown.stderr) == (2, True)
 
@@ -266,7 +271,7 @@ def test_wrong_words_are_explained(path, approvals):
     assert "no hook has asked yet" in refused()
     assert "such as 90s, 30m or 1h, not '1y'" in refused("approve", "1a", "--for", "1y")
     assert "--ran --never-ran is required" in refused("settle", "1a")
-    assert "leave out the rest" in refused("--watch", "grants")
+    assert "leave out the rest" in refused("--watch", "grants", "--store", path)
 
 
 def test_a_yes_lets_the_call_run(path, terminal):
@@ -346,6 +351,34 @@ def test_a_reason_reaches_the_model(path, terminal):
     assert (code, outcome.status, effects) == (0, "denied", [])
     assert outcome.response.text == "not on Sundays"
     assert f"question {name!r} is denied" in told
+
+
+@pytest.mark.full
+def test_a_person_reviews_what_comes(path, terminal):
+    keep(path, question("2a"), question("1a", asked_ns=NOW - 1))
+
+    with terminal("review", "--watch", "--store", path) as person:
+        person.expect("question 1a, page 1 of 1")
+        person.expect("approve 1a? ")
+        person.type("y\n")
+        person.expect("question '1a' is approved")
+        person.expect("approve 2a? ")
+        person.type("\n")
+        keep(path, question("3a"))
+        person.expect("approve 3a? ")
+        person.type("no use the copy\n")
+        person.expect("question '3a' is denied")
+        person.type("\x03")
+        code, rest = person.end()
+
+    states = {name: (each.state, each.reason) for name, each in kept(path).items()}
+    assert states == {
+        "1a": ("approved", ""),
+        "2a": ("pending", ""),
+        "3a": ("denied", "use the copy"),
+    }
+    assert code == 130
+    assert "approve 2a" not in rest
 
 
 @pytest.mark.full
@@ -456,17 +489,19 @@ def test_an_unknown_end_is_settled(path, terminal):
         question("2a", state="taken", taken_by=gone),
         question("3a", state="taken", taken_by=f"{this_process()}/x"),
         question("4a"),
+        question("5a", state="taken", taken_by=gone, host="codex"),
     )
     codes = []
 
     words = (["1a", "--ran"], ["2a", "--never-ran"], ["1a", "--never-ran"], ["3a", "--ran"])
-    for each in (*words, ["4a", "--ran"]):
+    for each in (*words, ["4a", "--ran"], ["5a", "--ran"]):
         with terminal("settle", *each, "--store", path) as person:
             codes.append(person.end()[0])
 
     after = kept(path)
-    assert codes == [0, 0, 1, 1, 1]
-    assert [each.state for each in after.values()] == ["done", "withdrawn", "taken", "pending"]
+    states = ["done", "withdrawn", "taken", "pending", "done"]
+    assert codes == [0, 0, 1, 1, 1, 0]
+    assert [each.state for each in after.values()] == states
     assert after["1a"].settled_by
     assert after["2a"].settled_by
 

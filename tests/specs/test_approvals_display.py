@@ -46,6 +46,8 @@ def test_a_foreign_letter_is_named():
     assert r"│ open p\u0430ypal.com\uff0fx; сервер файл.txt 漢字かな Ελλάς" in rows
     words = " ".join(rows.split())
     assert r"\u0430 is CYRILLIC SMALL LETTER A; \uff0f is FULLWIDTH SOLIDUS" in words
+    address = "https://\u0430\u0440\u0440\u04cf\u0435.com"
+    assert r"│ https://\u0430\u0440\u0440\u04cf\u0435.com" in shown(question(prompt=address))
 
 
 def test_values_of_different_kinds_look_different():
@@ -124,8 +126,11 @@ def test_what_handlers_changed_is_shown():
 
 def test_what_is_not_stored_is_said():
     rows = shown(question(arguments={"key": "[REDACTED]"}, hidden=True))
+    filled = shown(question(arguments={"key": "[key-1]"}, filled=("$.key",))).splitlines()
 
     assert "values in it were hidden before it was stored: only who asks has them" in rows
+    start = filled.index("the tool gets other values, which are not shown, at")
+    assert filled[start + 1] == "$.key"
 
 
 def test_pages_hold_the_whole_question():

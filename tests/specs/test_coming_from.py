@@ -9,6 +9,8 @@ import pytest
 
 from code_blocks import read_code_blocks
 from concepts import count_concepts, find_concepts
+from host_programs import ClaudeCode
+from host_runs import HostFolders, run_host
 from peer_programs import (
     AGENTS,
     GUIDE,
@@ -76,6 +78,37 @@ async def test_our_handlers_do_it_in_a_proxy(tmp_path):
     words = ["-m", "toolbus", "proxy", "--with", str(handlers), "--", sys.executable, str(server)]
 
     await assert_proxy_refuses_and_hides(sys.executable, *words)
+
+
+@pytest.mark.full
+def test_permission_rules_judge_as_the_page_says(tmp_path):
+    text = GUIDE.joinpath(f"{RULES}.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| (`.+`) \| (.+) \| (.+) \|$", text.partition("| command |")[2], re.MULTILINE
+    )
+    table = [(command, *row[1:]) for row in rows for command in re.findall("`(.+?)`", row[0])]
+    blocks = {block.file or block.kind: block for block in read_code_blocks(RULES, text)}
+    calls = {
+        row.get("command"): row["verdict"]
+        for row in tomllib.loads(blocks["calls.toml"].text)["call"]
+    }
+    host, folders = ClaudeCode(), HostFolders(tmp_path)
+    folders.write("project/.claude/settings.json", blocks["json"].text)
+    folders.write("project/.env", "KEY=1")
+
+    run = run_host(host, folders, [[host.shell(command)] for command, *_ in table])
+
+    results = [run.model.result(turn) for turn in range(len(table))]
+    assert len(table) >= 7
+    assert [theirs == "denied" for _, theirs, _ in table] == [
+        "has been denied" in result for result in results
+    ]
+    assert ["prints the file" in theirs for _, theirs, _ in table] == [
+        result.startswith("KEY=1") and "cat" in command
+        for result, (command, *_) in zip(results, table, strict=True)
+    ]
+    for command, _, ours in table:
+        assert calls[command] == {"denied": "deny", "asked": "ask"}[re.match(r"\w+", ours)[0]]
 
 
 def test_concepts_are_counted_as_they_stand():

@@ -387,7 +387,7 @@ def test_deliveries_differ_by_host(patient):
     assert gemini["redact-secrets"]["delivered"] == ["replace_result", "replace_failure"]
     assert gemini["policy"]["undelivered"] == ["ask"]
     assert "put the proxy in front of MCP servers" in text
-    assert "denied, with a handle for `toolbus explain`" in text
+    assert "the question waits for `toolbus approvals`" in text
 
     patient.install("--filter-shell", "claude-code")
     _, data = patient.examine("claude-code")

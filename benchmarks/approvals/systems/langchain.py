@@ -26,16 +26,19 @@ class System(langgraph.System):
     def graph(self, setup: Setup, saver: Any, nested: str = "") -> Any:
         """Return the agent; its hook and guard are listed before the middleware or after it."""
         asks = HumanInTheLoopMiddleware({"write": True}, interrupt_mode=self.mode)
-        listed: list[Any] = [Hook(setup), asks] if setup.hook_first else [asks, Hook(setup)]
-        if self.mode == "batched" and setup.hook_first and setup.rewrite:
-            # This mode asks after the model, where the middleware that is listed last runs first.
-            listed = [asks, Earlier(setup)]
         return create_agent(
             langgraph.Scripted(setup=setup, nested=nested),
             [*langgraph.plain_tools(setup), _writing(setup), self._delegating(setup)],
-            middleware=listed,
+            middleware=self.listed(setup, asks),
             checkpointer=saver,
         )
+
+    def listed(self, setup: Setup, asks: Any) -> list[Any]:
+        """Return the middleware in its order: what is listed first wraps the others."""
+        if setup.hook_first and setup.rewrite:
+            # This mode asks after the model, where the middleware that is listed last runs first.
+            return [asks, Earlier(setup)]
+        return [Hook(setup), asks] if setup.hook_first else [asks, Hook(setup)]
 
     def asked(self, state: Any) -> tuple[Question, ...]:
         """Return the actions of the interrupt; it names no ids of calls, but keeps their order."""

@@ -77,7 +77,7 @@ class System:
     def decisions(self, answers: dict[str, Answer]) -> dict[str, Any]:
         """Return what each interrupt is resumed with, by its id."""
         if any(one.tool for one in answers.values()):
-            raise CannotError("what an answer means is the application's code in its tool")
+            raise CannotError("what an answer means, and a guard, are the application's code")
         return {key: {"yes": one.yes, "reason": one.reason} for key, one in answers.items()}
 
     def asked(self, state: Any) -> tuple[Question, ...]:

@@ -83,7 +83,7 @@ async def _resume(setup: Setup, answers: dict[str, Answer]) -> Outcome:
     items = {_question(one).handle: one for one in waiting}
     for handle, answer in answers.items():
         if answer.tool:
-            raise CannotError("an answer approves or rejects; it edits nothing")
+            raise CannotError("neither an answer nor a hook edits a call")
         item = items.get(handle) or ToolApprovalItem(agent, _raw(handle))
         if answer.yes:
             state.approve(item)

@@ -118,7 +118,7 @@ def make_agent(setup: Setup, capabilities: tuple[Any, ...] = (), step: Any = Non
 def decision(answer: Answer) -> Any:
     """Return an answer in its words."""
     if answer.tool:
-        raise CannotError("an approval may override the arguments, not the tool")
+        raise CannotError("an approval or a hook may change the arguments, not the tool")
     if not answer.yes:
         return ToolDenied(answer.reason)
     return ToolApproved(override_args={"text": answer.text}) if answer.text else ToolApproved()
@@ -126,8 +126,8 @@ def decision(answer: Answer) -> Any:
 
 def _hooks(setup: Setup) -> list[Hooks[Any]]:
     """Return the hooks that may change or skip a call: at its validation, or before it executes."""
-    # https://ai.pydantic.dev/api/capabilities/: what `after_tool_validate` returns is what a
-    # deferred call carries; `before_tool_execute` returns the arguments to execute.
+    # https://ai.pydantic.dev/hooks/. Tried by hand as well: `after_tool_validate`, an approval that
+    # the tool raises, and an `ApprovalRequiredToolset`; the request has the model's arguments.
     hooks: Hooks[Any] = Hooks()
     place = hooks.on.before_tool_validate if setup.hook_first else hooks.on.before_tool_execute
 

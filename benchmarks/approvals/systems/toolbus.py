@@ -1,7 +1,8 @@
 """toolbus: `StoredApprovals` on an SQLite store, and `agent.resume`.
 
 An answer is given to a question by its id and the digest of what was shown; then the agent goes on
-from the store, whoever answered, with handlers as they are now.
+from the store, whoever answered, with handlers as they are now. An answer edits nothing: a
+handler does.
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from toolbus.approvals.steps import AnswerResult as AnswerResult
     from toolbus.approvals.steps import answer as answer
     from toolbus.approvals.stored import StoredApprovals as StoredApprovals
+    from toolbus.approvals.webhook import Webhook as Webhook
+    from toolbus.approvals.webhook_answers import receive_answer as receive_answer
+    from toolbus.approvals.webhook_signing import WebhookSecret as WebhookSecret
+    from toolbus.approvals.webhook_signing import read_secret as read_secret
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -21,7 +25,11 @@ __getattr__, __dir__ = lazily(
         "Notifier": "channels",
         "Question": "questions",
         "StoredApprovals": "stored",
+        "Webhook": "webhook",
+        "WebhookSecret": "webhook_signing",
         "answer": "steps",
+        "read_secret": "webhook_signing",
+        "receive_answer": "webhook_answers",
         "revoke_grant": "grants",
     },
 )

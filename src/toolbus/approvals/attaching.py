@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.approvals.permits import refusal_of
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import (
     Pointer,
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
-VALUE_GONE = Deny("a value that was hidden in the store is gone; call again")
-MAY_HAVE_RUN = Deny("the call may have run already, and is not run again")
+VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 
 
 class Asking(NamedTuple):
@@ -83,20 +83,20 @@ async def _known(
     """Return what is to be made of the *question* that was asked; None: it is asked anew."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
         goes_on = asking.continued and question.state == "taken" and binding.fits(question)
-        return Attached(question, is_new=False) if goes_on else MAY_HAVE_RUN
+        return Attached(question, is_new=False) if goes_on else refusal_of(question, binding)
     if question.state not in {"pending", "approved"}:
-        # A call that stays open is answered once: who was killed in between was not told yet.
-        is_news = question.state in {"denied", "expired"} and (
-            binding.stays_open or not question.delivered
-        )
-        return Attached(question, is_new=False) if is_news and binding.fits(question) else None
+        # Of a call that is still open nobody has heard: who was about to say it was killed.
+        is_news = binding.stays_open or not question.delivered
+        is_no = question.state in {"denied", "expired"} and binding.fits(question)
+        return Attached(question, is_new=False) if is_no and is_news else None
     if not binding.fits(question):
         await take_step(store, question, "withdraw")
         return None
-    if question.hidden and pointer.live != binding.live:
+    is_lost = question.hidden and pointer.live != binding.live
+    if is_lost or not set(question.filled) <= set(binding.filled):
         await take_step(store, question, "withdraw")
         return VALUE_GONE
-    if question.hidden is not binding.hidden:
+    if (question.hidden, question.filled) != (binding.hidden, binding.filled):
         await take_step(store, question, "withdraw")
         return None
     return Attached(question, is_new=False)
@@ -118,6 +118,7 @@ def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Quest
         requested_tool="" if requested is None else requested.name,
         requested_arguments=None if requested is None else requested.arguments,
         hidden=binding.hidden,
+        filled=binding.filled,
         agent_id=scope.agent_id,
         root_session_id=scope.root_session_id,
         host=asking.host,

@@ -32,7 +32,8 @@ class BoundCall(NamedTuple):
     """A call as a person is asked about it.
 
     *key* names what attaches to the same question. *live* is the keyed digest of the call as it
-    would run; *hidden* says that the stored *arguments* are not those. *requested* is the call as
+    would run; *hidden* says that the stored *arguments* are not those, and *filled* at which JSON
+    paths the tool gets others in the end. *requested* is the call as
     the model wrote it, as it may be stored, None if it is no other.
     """
 
@@ -50,6 +51,7 @@ class BoundCall(NamedTuple):
     hidden: bool
     stays_open: bool
     requested: ToolCall | None = None
+    filled: tuple[str, ...] = ()
 
     def fits(self, question: Question) -> bool:
         """Tell whether *question* asks about this very call, as far as it is stored."""
@@ -100,6 +102,8 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
         hidden=hidden,
         stays_open=asked.stays_open,
         requested=requested[0] if requested else None,
+        # The names in a path may be what is hidden.
+        filled=() if hidden else asked.filled,
     )
 
 

@@ -125,7 +125,8 @@ def _origin(question: Question, width: int) -> Iterator[Span]:
     above = question.root_session_id
     names = {
         "in session": question.session_id,
-        "of agent": question.agent_id,
+        "of": question.host if question.host != "agent" else "",
+        "by agent": question.agent_id,
         "below session": above if above != question.session_id else "",
         "asked by": question.guard,
         "by the rule": question.rule,
@@ -155,6 +156,10 @@ def _call_rows(question: Question, width: int) -> Iterator[Span]:
     if question.hidden:
         text = "values in it were hidden before it was stored: only who asks has them"
         yield from _wrapped_line(text, width, "changed")
+    if question.filled:
+        yield from _wrapped_line("the tool gets other values, which are not shown, at", width)
+        for path in question.filled:
+            yield from _name_rows(path, "", width)
 
 
 def _request_rows(question: Question, width: int) -> Iterator[Span]:

@@ -29,14 +29,16 @@ NEVER_RAN = "toolbus: it was taken, and the call ended before its tool ran"
 _AGAIN = "call again to ask anew"
 
 
-def refusal_of(question: Question | None) -> Deny:
-    """Return what a caller is told whose question is not, or no more, a yes."""
+def refusal_of(question: Question | None, binding: BoundCall) -> Deny:
+    """Return what the caller of *binding* is told, whose question is not, or no more, a yes."""
     if question is None or question.state == "withdrawn":
         return Deny(f"the question was withdrawn; {_AGAIN}")
     if question.state == "denied":
         return Deny(question.reason or "approval was refused", question.prompt)
     if question.state == "expired":
         return Deny(EXPIRED, question.prompt)
+    if binding.stays_open:
+        return Deny("the call may have run already, and is not run again")
     return Deny(f"its approval was used up by the same call; {_AGAIN}")
 
 
@@ -79,7 +81,7 @@ class StoredPermit(Permit):
     async def _take(self) -> Deny | None:
         question = await self._current()
         if question is None or question.state != "approved":
-            return refusal_of(question)
+            return refusal_of(question, self._binding)
         now = self._clock()
         if now >= question.expires_ns:
             expired = await take_step(self._store, question, "expire")
@@ -92,10 +94,11 @@ class StoredPermit(Permit):
             await take_step(self._store, question, "withdraw")
             return Deny(f"the grant that approved it has ended; {_AGAIN}")
         self._may_be_taken = True
-        fields = {"taken_by": self._taken_by, "taken_ns": now}
+        # By that call it is known later whether it was answered.
+        fields = {"taken_by": self._taken_by, "taken_ns": now, "call_id": self._binding.call_id}
         if await take_step(self._store, question, "take", **fields) is not None:
             return None
-        return refusal_of(await self._current())
+        return refusal_of(await self._current(), self._binding)
 
     async def _is_granted(self, question: Question, now_ns: int) -> bool:
         session_id = question.root_session_id or question.session_id

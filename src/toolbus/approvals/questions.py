@@ -65,7 +65,9 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     *tool* and *arguments* are the call as it would run, with placeholders where redaction put
     them; *tool* is empty for a run, whose prompt is the argument `prompt`. *hidden* says that the
     stored arguments are not all that the tool would get and cannot be filled in again: only the
-    process that asked can run it. *requested* is the call as the model wrote it, if that differs.
+    process that asked can run it. *filled* are the JSON paths at which the tool gets values that
+    nobody is shown, such as secrets in place of their names. *requested* is the call as the model
+    wrote it, if that differs.
     *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force.
     *delivered* says that the caller has heard of the refusal.
     """
@@ -83,6 +85,7 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     requested_tool: str = ""
     requested_arguments: JsonObject | None = None
     hidden: bool = False
+    filled: tuple[str, ...] = ()
     agent_id: str = ""
     root_session_id: str = ""
     host: str = "agent"

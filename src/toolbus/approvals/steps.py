@@ -106,7 +106,7 @@ async def answer(
     """
     _check_words(by, channel, reason)
     if grant is not None:
-        check_span(grant)
+        check_span(grant, is_yes=approve)
     question = await find_question(store, question_id, session_id)
     fields = {"answered_by": by, "answered_from": channel, "reason": reason}
     signal: QuestionSignal = "approve" if approve else "deny"

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from toolbus.approvals.channels import Notifier
+    from toolbus.approvals.questions import Question
+    from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
 
@@ -41,8 +43,8 @@ DAY = 86_400.0
 LONGEST = 3_650 * DAY
 """Seconds after which every question expires."""
 
-OPEN_STATES = frozenset({"pending", "approved", "denied", "expired"})
-"""Of a call that has no answer: it never ran."""
+NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
+"""The states in which the call has surely not run."""
 
 SHORTEST_KEY = 32
 
@@ -106,6 +108,18 @@ class StoredApprovals(Approvals):
         bound._store = store  # noqa: SLF001 - a copy of its own
         return bound
 
+    def asking(
+        self, asker: QuestionAsker | None, *, name: str = "approver", wait: float | None = None
+    ) -> Self:
+        """Return these for one caller: *asker* is asked, in the place of an approver.
+
+        It gets the question as it is kept; its answer is one by *name*. *wait*, seconds, is for
+        this caller; None: as for others.
+        """
+        bound = copy(self)
+        bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
+        return bound
+
     async def repair(
         self,
         session_id: str,
@@ -116,16 +130,22 @@ class StoredApprovals(Approvals):
         """Say what is known of the questions of a session whose writer is a new one."""
         if self._store is None:
             return {}
-        waiting: dict[str, str] = {}
+        latest: dict[str, Question] = {}
         for question in await questions_of(self._store, session_id):
+            latest[question.call_id] = question
             if question.state == "taken" and question.call_id not in continued:
                 await settle_taken(self._store, question, is_answered, self._clock())
-            elif question.state in OPEN_STATES:
-                if question.call_id in open_calls or not question.call_id:
-                    waiting[question.call_id] = question.id
-                elif is_answered(question.call_id):
-                    await take_step(self._store, question, "withdraw", ended_ns=self._clock())
-        return waiting
+            elif is_answered(question.call_id):
+                await take_step(self._store, question, "withdraw", ended_ns=self._clock())
+        run = latest.pop("", None)
+        waiting = {call_id: latest[call_id] for call_id in open_calls if call_id in latest}
+        if run is not None and run.state in {"pending", "approved"}:
+            waiting[""] = run
+        return {
+            call_id: question.id
+            for call_id, question in waiting.items()
+            if question.state in NEVER_RAN
+        }
 
     async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
         """Withdraw what waits in a session: about *call_ids*, or else about anything."""
@@ -175,7 +195,7 @@ class StoredApprovals(Approvals):
                 return StoredPermit(store, question, binding, self._clock)
             case "denied" | "expired":
                 await deliver(store, question)
-        return refusal_of(question)
+        return refusal_of(question, binding)
 
 
 def _pending_text(question_id: str) -> str:

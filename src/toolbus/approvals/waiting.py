@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,35 +15,44 @@ from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
+from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import ContainedTask, forget, shield_until_done
 from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
-    from toolbus.tasks.loops import LoopLock
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
+
+    QuestionAsker: TypeAlias = Callable[[Question], Awaitable[bool | Deny | None]]
+    """Puts a question to a person here and now; None: nobody has answered."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two looks into the store."""
+
+_SHARE = 0.005
+"""Seconds that each call which waits adds to the pauses of all: the store is asked as often."""
 
 logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """How many calls of this process wait for each question."""
+    """How many calls of this process wait for each question, and in *total*."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
+        self.total = 0
 
     def enter(self, question_id: str) -> None:
         """Count one more."""
+        self.total += 1
         self._counts[question_id] = self._counts.get(question_id, 0) + 1
 
     def leave(self, question_id: str) -> bool:
         """Count one less; tell whether that was the only one."""
+        self.total -= 1
         count = self._counts.pop(question_id) - 1
         if count:
             self._counts[question_id] = count
@@ -53,16 +62,35 @@ class Waiters:
 class AnswerWait:
     """Waits *seconds*, of the monotonic clock, for the answer to the questions of one caller.
 
-    An *approver* is asked as well, and waited for, in the turn that *lock* gives it; *clock*, in
-    nanoseconds since the epoch, decides what has expired.
+    An *approver*, or an *asker*, is asked as well, and waited for, in the turn that *lock* gives
+    it; its answer is one by *name*. *clock*, in nanoseconds since the epoch, decides what has
+    expired.
     """
 
     def __init__(
-        self, approver: Approver | None, lock: LoopLock, seconds: float, clock: Callable[[], int]
+        self,
+        approver: Approver | None,
+        lock: LoopLock,
+        seconds: float,
+        clock: Callable[[], int],
+        *,
+        asker: QuestionAsker | None = None,
+        name: str = "approver",
     ) -> None:
         self._approver, self._lock = approver, lock
         self._seconds, self._clock = seconds, clock
         self._waiters = Waiters()
+        self._asker, self._name = asker, name
+
+    def asking(self, asker: QuestionAsker | None, name: str, seconds: float | None) -> AnswerWait:
+        """Return one that asks *asker*, by that *name*, in the place of an approver.
+
+        It waits *seconds*, None: as many as this one. Both know of each other's waiting calls.
+        """
+        seconds = self._seconds if seconds is None else seconds
+        made = AnswerWait(None, LoopLock(), seconds, self._clock, asker=asker, name=name)
+        made._waiters = self._waiters
+        return made
 
     async def until_answered(
         self, store: Store, question: Question, asked: ApprovalRequest
@@ -75,8 +103,8 @@ class AnswerWait:
         self._waiters.enter(question.id)
         cancelled = None
         try:
-            if self._approver is not None:
-                asking = ContainedTask(partial(self._ask, self._approver, store, question, asked))
+            if (ask := self._way_to_ask(question, asked)) is not None:
+                asking = ContainedTask(partial(self._ask, ask, store, question, asked))
             return await self._watch(store, question, asking)
         except asyncio.CancelledError as error:
             cancelled = error
@@ -113,12 +141,13 @@ class AnswerWait:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
         while question.state == "pending":
+            seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:
                 await take_step(store, question, "expire")
             elif asking is not None and not asking.task.done():
-                await asyncio.wait({asking.task}, timeout=pause)
+                await asyncio.wait({asking.task}, timeout=seconds)
             elif (remaining := deadline - loop.time()) > 0:
-                await asyncio.sleep(min(pause, remaining))
+                await asyncio.sleep(min(seconds, remaining))
             else:
                 break
             if asking is not None and asking.task.done():
@@ -128,8 +157,15 @@ class AnswerWait:
             question = await self.granted(store, await _current(store, question))
         return question
 
+    def _way_to_ask(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
+        if self._asker is not None:
+            return partial(self._asker, question)
+        if self._approver is not None:
+            return partial(self._approver, asked.ask, asked.call, asked.scope)
+        return None
+
     async def _ask(
-        self, approver: Approver, store: Store, question: Question, asked: ApprovalRequest
+        self, ask: Callable[[], Any], store: Store, question: Question, asked: ApprovalRequest
     ) -> None:
         """Put *question* to the approver, in its turn, and write the answer into it."""
         for passed in asked.earlier:
@@ -137,10 +173,11 @@ class AnswerWait:
         async with self._lock.here():
             if (await _current(store, question)).state != "pending":
                 return
-            ask = partial(approver, asked.ask, asked.call, asked.scope)
             ending = await execute("the approver", ask, is_async=is_async(ask), seconds=None)
         if ending.error is not None:
             logger.error("the approver failed; the question waits", exc_info=ending.error)
+            return
+        if ending.value is None and self._asker is not None:
             return
         is_reasoned = isinstance(ending.value, Deny)
         await answer(
@@ -148,8 +185,8 @@ class AnswerWait:
             question.id,
             question.digest,
             approve=ending.value is True,
-            by="approver",
-            channel="approver",
+            by=self._name,
+            channel=self._name,
             reason=ending.value.reason[:LONGEST_WORDS] if is_reasoned else "",
             session_id=question.session_id,
             clock=self._clock,

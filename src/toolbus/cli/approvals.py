@@ -28,6 +28,7 @@ examples:
   toolbus approvals show 8c01               one of them whole
   toolbus approvals approve 8c01            shows it page by page, and asks
   toolbus approvals approve 8c01 --for 1h   and calls like it for an hour
+  toolbus approvals review --watch          asks you one by one, as they come
   toolbus approvals deny 8c01 --reason "use the copy in /tmp"
   toolbus approvals settle 8c01 --never-ran     after a killed process
   toolbus approvals grants                  what is approved before it is asked
@@ -58,18 +59,22 @@ def command() -> Command:
     parser.add_argument("--watch", action="store_true", help="go on with what comes")
     actions = parser.add_subparsers(
         dest="action",
-        metavar="list|show|approve|deny|settle|grants|revoke",
+        metavar="list|show|approve|deny|review|settle|grants|revoke",
         parser_class=Parser,
     )
     _add_actions(actions)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        if parsed.watch and (parsed.action not in {None, "list"} or parsed.all):
-            parser.error("--watch lists what is open and comes; leave out the rest")
-        address = parsed.store or _default_store()
+        if parsed.watch and (parsed.action not in {None, "list", "review"} or parsed.all):
+            parser.error("--watch lists or reviews what is open and comes; leave out the rest")
+        address = _default_store() if parsed.store is None else parsed.store
         match parsed.action:
             case "approve" | "deny" | "settle" | "revoke":
                 return _do(parsed, address, output)
+            case "review":
+                from toolbus.console.reviewing import review  # noqa: PLC0415 - loads the house
+
+                return review(output, address, watch=parsed.watch)
         return _read(parsed, address, output)
 
     return parser, run
@@ -83,6 +88,9 @@ def _add_actions(actions: argparse._SubParsersAction[Parser]) -> None:
         _add_reading(reading, default=hidden)
         if name == "list":
             reading.add_argument("--watch", action="store_true", default=hidden)
+    review = actions.add_parser("review", help="answer what waits, one by one")
+    _add_common(review, hidden)
+    review.add_argument("--watch", action="store_true", default=hidden, help="and what comes")
     show = actions.add_parser("show", help="one question whole")
     show.add_argument("--json", action="store_true", default=hidden)
     show.add_argument("--no-pager", action="store_true", help="write all at once")

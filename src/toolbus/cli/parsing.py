@@ -81,6 +81,11 @@ def seconds(text: str) -> float:
     return number
 
 
+def pause(text: str) -> float:
+    """Return the number of seconds, 0 or more, that *text* is."""
+    return 0.0 if text.strip() in {"0", "0.0"} else seconds(text)
+
+
 positive = whole_number("a number from 1 on")
 megabytes = whole_number("a whole number of megabytes")
 

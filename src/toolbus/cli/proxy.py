@@ -7,7 +7,7 @@ import gc
 import os
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
+from toolbus.cli.parsing import make_parser, megabytes, pause, positive, seconds
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
@@ -38,6 +38,11 @@ the words of a command, so a secret stands in a variable, and here its name:
 No redirect is followed, so they reach the origin of the address and no other.
 A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
 HTTP log in to it by themselves, through the proxy.
+
+What a guard asks is put to the person in front of a client that shows forms.
+With --store it is a question as well, for `toolbus approvals`: a call waits for
+the answer, less than the minute that most clients wait, and then names its
+question; the same call again is run by a yes. That counts for one call.
 
 The handlers of a --config that changes are in force for new sessions of clients
 over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.
@@ -81,6 +86,7 @@ def command() -> Command:
             grace=parsed.grace,
             listening=_listening(parsed),
             headers=_headers(parsed.headers),
+            approval_wait=parsed.approval_wait,
         )
         try:
             return run_proxy(words, options)
@@ -136,7 +142,17 @@ def _add_arguments(parser: Parser) -> None:
         default=[],
         help="for a server at an address; may be given several times",
     )
+    _add_approvals(parser)
     _add_http(parser)
+
+
+def _add_approvals(parser: Parser) -> None:
+    parser.add_argument(
+        "--approval-wait",
+        type=pause,
+        metavar="S",
+        help="seconds that a call waits for a person, if there is a --store (50)",
+    )
 
 
 def _add_http(parser: Parser) -> None:

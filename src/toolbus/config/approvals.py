@@ -12,13 +12,15 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from toolbus.settings.hints import hint
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
+    from toolbus.approvals import StoredApprovals
     from toolbus.config.documents import Document
+    from toolbus.store.protocol import Store
 
 APPROVALS = "approvals"
 _KINDS: dict[str, Any] = {"wait": float, "expires_after": float, "host_asks": bool}
@@ -33,6 +35,20 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
     expires_after: float | None = None
     host_asks: bool | None = None
 
+    def before(self, others: ApprovalSettings) -> ApprovalSettings:
+        """Return these, and *others* where these say nothing."""
+        return replace(
+            others,
+            **{name: value for name, value in asdict(self).items() if value is not None},
+        )
+
+    def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
+        """Return what keeps questions in *store* for *host*, which waits *wait* seconds."""
+        from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - not for all
+
+        expires_after = DAY if self.expires_after is None else self.expires_after
+        return StoredApprovals(store=store, host=host, wait=wait, expires_after=expires_after)
+
 
 def read_approvals(document: Document, before: ApprovalSettings) -> ApprovalSettings:
     """Return what *document* says of approvals where *before*, of an earlier file, says nothing.
@@ -43,8 +59,7 @@ def read_approvals(document: Document, before: ApprovalSettings) -> ApprovalSett
     if not isinstance(table, dict):
         raise document.error(f"{APPROVALS!r} is no table; write [{APPROVALS}]", APPROVALS)
     values = {key: _value(document, key, value) for key, value in table.items()}
-    free = {key: value for key, value in values.items() if getattr(before, key) is None}
-    return replace(before, **free)
+    return before.before(ApprovalSettings(**values))
 
 
 def _value(document: Document, key: str, value: object) -> Any:

@@ -43,7 +43,9 @@ T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
-_YES = frozenset({"y", "yes"})
+YES = frozenset({"y", "yes"})
+_NEXT_OF_AGENT = "the call runs once its agent waits for it, or goes on: `toolbus run --resume`"
+_NEXT = "the call runs once it comes again"
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 
 
@@ -59,19 +61,20 @@ class ApprovalTarget(NamedTuple):
 def approve(output: Output, asked: ApprovalTarget) -> int:
     """Show the question at the terminal, and take a yes; return 1 if nothing was approved."""
     with person_terminal() as terminal:
-        question = _open_question(asked)
-        if not _is_agreed(terminal, question, asked.grant):
+        question = open_question(asked)
+        is_shown = show_pages(terminal, question, _consequence(question, asked.grant))
+        if not (is_shown and (terminal.ask("approve? [y, n] ") or "n").strip().lower() in YES):
             open_screen(output).prose("nothing was answered; the question waits", style="changed")
             return 1
-    return _answer(output, asked, question, is_yes=True)
+    return answer_question(output, asked, question, is_yes=True)
 
 
 def deny(output: Output, asked: ApprovalTarget) -> int:
     """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
-    _check_reason(asked.reason)
+    check_reason(asked.reason)
     with person_terminal():
-        question = _open_question(asked)
-    return _answer(output, asked, question, is_yes=False)
+        question = open_question(asked)
+    return answer_question(output, asked, question, is_yes=False)
 
 
 def settle(output: Output, asked: ApprovalTarget, outcome: Outcome) -> int:
@@ -118,7 +121,7 @@ def person_name() -> str:
         return f"user {os.getuid()}"
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
     """Raise `UsageError` for a reason that cannot be kept."""
     if len(reason) > LONGEST_WORDS:
         raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
@@ -128,7 +131,7 @@ def _check_reason(reason: str) -> None:
         raise UsageError(f"the reason cannot be kept: {error.reason}") from error
 
 
-def _open_question(asked: ApprovalTarget) -> Question:
+def open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
         question = find_question(reader, asked.name, time.time_ns())
@@ -142,21 +145,20 @@ def _open_question(asked: ApprovalTarget) -> Question:
     return question
 
 
-def _is_agreed(terminal: PersonTerminal, question: Question, grant: GrantSpan | None) -> bool:
-    """Show all pages, and return whether the person said yes after the last one."""
+def show_pages(terminal: PersonTerminal, question: Question, consequence: str = "") -> bool:
+    """Show the whole question, page by page; return whether the person saw the last one."""
     columns, rows = terminal.columns, terminal.rows
     if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
         size = f"{columns} columns and {rows} rows"
         raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
-    pages = question_pages(question, columns, rows, _consequence(question, grant))
+    pages = question_pages(question, columns, rows, consequence)
     for number, page in enumerate(pages, 1):
         terminal.write("".join([f"{row.text}\n" for row in page]))
-        if number == len(pages):
-            break
-        word = terminal.ask("Enter shows the next page, q ends: ")
-        if word is None or word.strip():
-            return False
-    return (terminal.ask("approve? [y, n] ") or "n").strip().lower() in _YES
+        if number < len(pages):
+            word = terminal.ask("Enter shows the next page, q ends: ")
+            if word is None or word.strip():
+                return False
+    return True
 
 
 def _consequence(question: Question, grant: GrantSpan | None) -> str:
@@ -171,7 +173,10 @@ def _consequence(question: Question, grant: GrantSpan | None) -> str:
     )
 
 
-def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool) -> int:
+def answer_question(
+    output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool
+) -> int:
+    """Answer *question* as it was shown, and say what became of that; return the exit code."""
     result = _in_store(
         asked.address,
         lambda store: answer(
@@ -190,6 +195,8 @@ def _answer(output: Output, asked: ApprovalTarget, question: Question, *, is_yes
     is_accepted = result.status == "accepted"
     screen.whole(result.text, style="good" if is_accepted else "bad")
     screen.whole(f"digest {question.digest}", style="dim")
+    if is_accepted and is_yes:
+        screen.prose(_NEXT_OF_AGENT if question.host == "agent" else _NEXT)
     if result.grant is not None:
         screen.whole(f"grant {result.grant.id}: `toolbus approvals revoke` takes it back")
     return 0 if is_accepted else 1
@@ -199,7 +206,8 @@ async def _settle(store: Store, shown: Question, outcome: Outcome) -> Question |
     question = await read_question(store, shown.session_id, shown.id)
     if question is None:
         return None
-    if question.state == "taken" and shown.state == "unknown" and taker_is_gone(question):
+    is_lost = shown.state != "done" and taker_is_gone(question)
+    if question.state == "taken" and is_lost:
         question = await take_step(store, question, "lose")
     if question is None:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from toolbus.terminal.spans import Span
@@ -21,6 +22,7 @@ _FENCE = "```"
 _ITEM = re.compile(r"(?:-|\d+\.) ")
 # A bar that is escaped belongs to its cell.
 _BAR = re.compile(r"(?<!\\)\|")
+_GAP, _NARROWEST = 2, 6
 
 
 def write_markdown(screen: Screen, text: str) -> None:
@@ -72,10 +74,30 @@ def _write_code(screen: Screen, block: list[str]) -> None:
 
 
 def _write_table(screen: Screen, block: list[str]) -> None:
-    rows = [_BAR.split(line.strip().strip("|")) for line in block]
+    cells = [_BAR.split(line.strip().strip("|")) for line in block]
     # The second row only says that the first is a heading.
-    head, *body = [[cell.strip().replace("\\|", "|") for cell in row] for row in rows]
-    screen.table([[Span(cell, "strong") for cell in head], *body[1:]])
+    head, _, *body = [[cell.strip().replace("\\|", "|") for cell in row] for row in cells]
+    widths = _column_widths([head, *body], screen.width)
+    rows = [line for row in body for line in _wrapped_row(row, widths)]
+    strong = [[Span(cell, "strong") for cell in line] for line in _wrapped_row(head, widths)]
+    screen.table([*strong, *rows])
+
+
+def _column_widths(rows: list[list[str]], width: int) -> list[int]:
+    """Return how wide columns are that fit *width*: the widest ones are narrowed."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while sum(widths) + _GAP * (len(widths) - 1) > width and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _wrapped_row(row: list[str], widths: list[int]) -> list[tuple[str, ...]]:
+    """Return the lines of *row*, each with a text for every column."""
+    columns = [
+        textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+        for cell, width in zip(row, widths, strict=True)
+    ]
+    return list(zip_longest(*columns, fillvalue=""))
 
 
 def _write_paragraph(screen: Screen, text: str) -> None:

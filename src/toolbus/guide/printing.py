@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING
 
 from toolbus.guide.layout import write_markdown
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.terminal.output import Output
+    from toolbus.terminal.screen import Screen
 
 
 def print_topics(output: Output, *, as_json: bool = False) -> int:
@@ -24,11 +26,11 @@ def print_topics(output: Output, *, as_json: bool = False) -> int:
             _write_record(output, read_page(name), whole=False)
         return 0
     screen = open_screen(output)
-    width = max(map(len, TOPICS))
     for title, names in GROUPS:
         screen.line(Span(title, "strong"))
-        rows = [(name.ljust(width), read_page(name).summary) for name in names]
-        screen.table(rows, indent=2)
+        for name in names:
+            # In a pipe a topic is one line, for who searches there.
+            _write_topic(screen, read_page(name), wraps=output.is_terminal)
         screen.line()
     screen.prose("`toolbus guide TOPIC` prints a page, `toolbus guide --all` all of them.")
     return 0
@@ -52,6 +54,15 @@ def print_pages(
     else:
         output.write("\n".join([page.text for page in pages]))
     return 0
+
+
+def _write_topic(screen: Screen, page: GuidePage, *, wraps: bool) -> None:
+    start = "  " + page.name.ljust(max(map(len, TOPICS)) + 2)
+    space = screen.width - len(start)
+    first, *others = textwrap.wrap(page.summary, space) if wraps else [page.summary]
+    screen.whole(start + first)
+    for line in others:
+        screen.whole(" " * len(start) + line)
 
 
 def _write_record(output: Output, page: GuidePage, *, whole: bool) -> None:

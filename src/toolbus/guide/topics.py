@@ -11,11 +11,11 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "models", "handlers", "adapters", "failures"),
+        ("first-agent", "models", "handlers", "adapters", "components", "failures"),
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes", "redaction"),
+        ("policy", "policy-recipes", "approvals", "redaction"),
     ),
     (
         "Sessions that last",
@@ -43,7 +43,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Beneath it all",
-        ("upgrading", "security", "reading"),
+        ("upgrading", "changelog", "security", "reading"),
     ),
     (
         "Coming from elsewhere",
@@ -62,7 +62,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 TOPICS = tuple([name for _, names in GROUPS for name in names])
 """The names of all topics, in the order of the guide."""
 
-_NEAR = 3
+_NEAR, _LIKENESS = 3, 0.75
 
 
 class GuidePage(NamedTuple):
@@ -92,9 +92,9 @@ def _near_topics(word: str) -> str:
 
     word = word.lower()
     parts = [name for name in TOPICS if word and word in name]
-    if near := parts or get_close_matches(word, TOPICS, _NEAR):
+    if near := parts or get_close_matches(word, TOPICS, _NEAR, _LIKENESS):
         return f"; did you mean {' or '.join(map(repr, near[:_NEAR]))}?"
-    about = [name for name in TOPICS if word and word in read_page(name).text.lower()]
-    if about:
+    counts = {name: read_page(name).text.lower().count(word) for name in TOPICS if word}
+    if about := [name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name]]:
         return f"; the word stands in {', '.join(about[:_NEAR])}"
     return f"; there is {', '.join(TOPICS)}"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from toolbus.approvals.stored import StoredApprovals
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
+from toolbus.hosts.asking import HookAsking
 from toolbus.hosts.event_log import EventLogs
 from toolbus.hosts.event_on_bus import EventOnBus
 from toolbus.hosts.hook_sessions import HookSessions
+from toolbus.hosts.taken_calls import TakenCalls
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import UserMessage
 from toolbus.tools.toolset import Toolset
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.hook_sessions import HookSession
     from toolbus.store.protocol import Store
     from toolbus.store.sqlite import SqliteStore
+    from toolbus.tools.calls.approvals import Approvals
 
 _ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
 
@@ -35,11 +39,22 @@ class HookChain(Participant):
     """What the events of the host *name* pass: *components* on a bus; an async context manager.
 
     Any number of events of any sessions may pass at the same time. What they leave is kept in
-    *store*.
+    *store*. What a host does not ask its person itself, all if it is not *host_asks*, *approvals*
+    decide.
     """
 
-    def __init__(self, name: str, components: Sequence[AgentComponent], store: SqliteStore) -> None:
+    def __init__(
+        self,
+        name: str,
+        components: Sequence[AgentComponent],
+        store: SqliteStore,
+        approvals: Approvals | None = None,
+        *,
+        host_asks: bool = True,
+    ) -> None:
         self._store = store
+        self._approvals = approvals or StoredApprovals(store=store, host=name)
+        self._host_asks = host_asks
         self._logs, self._sessions = EventLogs(store, self._conceal), HookSessions(store)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
@@ -108,7 +123,10 @@ class HookChain(Participant):
         token = _ENQUEUED.set(enqueued)
         try:
             with self._logs.collecting(scope, event_id) as log:
-                on_bus = EventOnBus(self.bus, self._store, event, dialect, log)
+                known = {} if session is None else session.taken
+                taken = TakenCalls(self._store, self._sessions, root, known)
+                asking = HookAsking(self._approvals, taken, self._host_asks)
+                on_bus = EventOnBus(self.bus, self._store, event, dialect, log, asking=asking)
                 answer, remaining = await on_bus.answer(enqueued, waiting)
                 await self._logs.write(log)
         finally:

@@ -31,7 +31,7 @@ _UNHEARD = (MODEL_CALL_BEFORE, MODEL_CALL_ERROR, MODEL_CALL_DELTA, TOOL_CALL_ERR
 """Events of an agent that no host tells of."""
 
 WAYS_ROUND: Mapping[Ability, str] = {
-    "ask": "what would be asked is denied, with a handle for `toolbus explain`",
+    "ask": "what would be asked is denied; the question waits for `toolbus approvals`",
     "rewrite_arguments": "a call that is to be rewritten is denied",
     "replace_result": "what a tool wrote stays in front of the model; put the proxy in front of "
     "MCP servers: toolbus proxy",

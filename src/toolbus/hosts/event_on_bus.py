@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,6 @@ from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     RUN_BEFORE,
     TOOL_CALL_BEFORE,
-    Deny,
     RunStart,
 )
 from toolbus.hosts.call_matching import RECENT, match_call
@@ -30,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
-    from toolbus.events.catalogue import Ask, Scope, ToolCallOutcome, ToolSpec
+    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
+    from toolbus.hosts.asking import HookAsking
     from toolbus.hosts.event_log import EventLog
     from toolbus.hosts.hook_events import Ability, HookAnswer, HookEvent, HostDialect
     from toolbus.messages.records import Message, ToolCall, ToolResponse
@@ -47,7 +45,10 @@ _UNDELIVERED: dict[Ability, str] = {
 
 
 class EventOnBus:
-    """One *event* on *bus*; what is to be kept of it goes into *log*."""
+    """One *event* on *bus*; what is to be kept of it goes into *log*.
+
+    Where a guard asks, a person decides by *asking*.
+    """
 
     def __init__(
         self,
@@ -56,8 +57,11 @@ class EventOnBus:
         event: HookEvent,
         dialect: HostDialect,
         log: EventLog,
+        *,
+        asking: HookAsking,
     ) -> None:
         self._bus, self._store, self._event, self._dialect = bus, store, event, dialect
+        self._asking = asking
         self._log, self._scope, self._root = log, log.scope, _root(log.scope)
         self._transcript = Transcript(bus, log.scope.session_id, None)
         self._call_id = f"{log.message_id}-call"
@@ -85,9 +89,10 @@ class EventOnBus:
         return answer, texts if "add_context" in answer.undelivered else ()
 
     async def announce(self) -> None:
-        """Tell who observes it that the messages were written."""
+        """Tell who observes it that the messages were written, and what is known of calls now."""
         for entering in self._log.messages:
             await self._transcript.announce(entering)
+        await self._asking.note(self._event.kind, self._call_id, self._scope.session_id)
 
     async def _decide(self) -> HookDecision:
         event = self._event
@@ -130,12 +135,15 @@ class EventOnBus:
         if requested is None:
             return HookDecision(denied="a handler took the call away")
         runner = self._runner(call)
-        judged = await runner.judge(requested, asks=self._dialect.abilities["ask"] == "yes")
+        judged = await runner.judge(requested, asks=True)
         if not judged.has_ended:
             decision = self._decision_of(judged)
+            if judged.question is not None and isinstance(decision, HookDecision):
+                decision = await self._ask(judged, decision)
             if isinstance(decision, HookDecision):
                 return decision
-            judged.refuse(decision)
+            if not judged.has_ended:
+                judged.refuse(decision)
         outcome = await runner.finish(judged)
         return HookDecision(denied=outcome.response.text or "a handler has answered the call")
 
@@ -148,14 +156,20 @@ class EventOnBus:
         new = None
         if changed(call.arguments, event.call.arguments):
             new = event.call.with_arguments(call.arguments)
-        asked = None if judged.question is None else judged.question.prompt
-        decision = HookDecision(call=new, asked=asked)
-        undelivered = self._dialect.encode(event, decision).undelivered
-        if "rewrite_arguments" in undelivered:
+        decision = HookDecision(call=new)
+        if "rewrite_arguments" in self._dialect.encode(event, decision).undelivered:
             return f"a handler changed the arguments, and {title} runs the call as it was or not"
-        if "ask" in undelivered:
-            return _refusal(judged.question, call, title, self._store)
         return decision
+
+    async def _ask(self, judged: CallInProgress, decision: HookDecision) -> HookDecision | str:
+        """Return *decision* as it is after the question of *judged*, or why that does not run."""
+        assert judged.question is not None  # noqa: S101 - it asks
+        prompt, session_id = judged.question.prompt, self._scope.session_id
+        asked = self._asking.by_host(self._event, self._dialect, decision, prompt)
+        if asked is not None:
+            return asked
+        refusal = await self._asking.by_us(judged, self._call_id, session_id)
+        return decision if refusal is None else refusal
 
     async def _judge_result(
         self, executed: ToolCall, response: ToolResponse | None
@@ -189,7 +203,7 @@ class EventOnBus:
             self._bus,
             Toolset(),
             self._scope,
-            approver=partial(_approve_nothing, self._dialect.title, self._store),
+            approver=self._asking.approvals,
             append=self._enter,
             sheltered=True,
             reported={call.id} if answers else None,
@@ -204,8 +218,9 @@ class EventOnBus:
         if start.denied is not None:
             return HookDecision(denied=start.denied.reason)
         if start.asked is not None:
-            reason = f"{title} cannot ask a person about a prompt: {start.asked.prompt}"
-            return HookDecision(denied=reason)
+            reason = await self._asking.about_run(self._bus, start)
+            if reason is not None:
+                return HookDecision(denied=reason)
         message = UserMessage(id=self._log.message_id, content=start.value.prompt)
         entering = await self._transcript.prepare(message, self._scope)
         if entering.message.text != text:
@@ -267,15 +282,3 @@ def _replacement(outcome: ToolCallOutcome, response: ToolResponse) -> HookDecisi
         and not changed(read.structured, response.structured)
     )
     return HookDecision() if is_same else HookDecision(response=read)
-
-
-def _refusal(ask: Ask | None, call: ToolCall, title: str, store: SqliteStore) -> str:
-    prompt = "" if ask is None else ask.prompt
-    way = f"toolbus explain {shlex.quote(store.path)} --call {shlex.quote(call.id)}"
-    return f"a person must approve this call, and {title} cannot ask: {prompt} (see: {way})"
-
-
-async def _approve_nothing(
-    title: str, store: SqliteStore, ask: Ask, call: ToolCall | None, _: Scope
-) -> Deny:
-    return Deny(ask.prompt if call is None else _refusal(ask, call, title, store))

@@ -227,7 +227,7 @@ def _ask_child(settings: Settings, request: bytes) -> Answer:
 
 
 def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
-    """Start our Python with *words*, *handles* as 0, 1, 2 … and nothing of our environment."""
+    """Start our Python with *words*, *handles* as 0, 1, 2 …; of our environment it gets nothing."""
     python, path = settings[b"python"][0], settings[b"path"][0]
     argv = [python, b"-I", b"-c", _START.encode(), path, _SETTINGS.encode(), *words]
     variables = (each.partition(b"=") for each in settings.get(b"variable", ()))
@@ -235,7 +235,7 @@ def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
     return posix.posix_spawn(
         python,
         argv,
-        {key: value for key, _, value in variables},
+        {key: value for key, _, value in variables} | {b"TOOLBUS_JUDGED": b"1"},
         file_actions=duplicates,
         setpgroup=0,  # What ends the host's group does not end a worker.
         setsigdef=_SIGNALS,

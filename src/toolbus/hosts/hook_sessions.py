@@ -25,18 +25,27 @@ _MOST, _LONGEST = 20, 20_000
 """How many texts wait for an event that can carry them, and the letters of each."""
 
 
-class HookSession(Struct, frozen=True, kw_only=True):
+class TakenCall(Struct, frozen=True, kw_only=True):
+    """A call that the host was let run by the yes to a question, which is kept in *session_id*."""
+
+    session_id: str
+    question_id: str
+
+
+class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose rules hold in a session, from its first event on.
 
     Args:
         folder: where it began, by its real path.
         configuration: the project's file that was in force there, if one was.
         context: texts for the model that no event could carry yet.
+        taken: by their ids the calls that a person let run, of which no result was told yet.
     """
 
     folder: str
     configuration: str | None = None
     context: tuple[str, ...] = ()
+    taken: dict[str, TakenCall] = {}  # msgspec makes a new one each time.
 
 
 class HookSessions:
@@ -69,10 +78,23 @@ class HookSessions:
     ) -> None:
         """Let *change* give the texts that wait, of which the latest are kept."""
 
-        def changed(value: Any) -> Any:
-            session = self._session(value)
+        def changed(session: HookSession) -> HookSession:
             texts = [text[:_LONGEST] for text in change(session.context)[-_MOST:]]
-            return msgspec.to_builtins(replace(session, context=tuple(texts)))
+            return replace(session, context=tuple(texts))
+
+        await self._update(session_id, changed)
+
+    async def change_taken(
+        self, session_id: str, change: Callable[[dict[str, TakenCall]], dict[str, TakenCall]]
+    ) -> None:
+        """Let *change* give the calls of which no result was told yet."""
+        await self._update(
+            session_id, lambda session: replace(session, taken=change(session.taken))
+        )
+
+    async def _update(self, session_id: str, change: Callable[[HookSession], HookSession]) -> None:
+        def changed(value: Any) -> Any:
+            return msgspec.to_builtins(change(self._session(value)))
 
         await self._state(session_id).update(changed)
 

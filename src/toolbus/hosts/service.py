@@ -167,7 +167,12 @@ class HookService:
             return _ChainInForce(None, None, before)
         is_project = named is None and file is not None and read.file.samefile(file)
         project = str(read.file) if is_project else None
-        chain = HookChain(host, read.components, self._open_store())
+        store, settings = self._open_store(), read.approvals
+        # A host waits for the hook: what is left of the limit is for the answer.
+        wait = min(settings.wait or 0.0, self._settings.limit / 2)
+        approvals = settings.make(store, host, wait)
+        host_asks = settings.host_asks is not False
+        chain = HookChain(host, read.components, store, approvals, host_asks=host_asks)
         await self._opened.enter_async_context(chain)
         return _ChainInForce(chain, project, {**before, **_stats(_files_of(read, project))})
 

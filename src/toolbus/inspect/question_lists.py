@@ -236,7 +236,7 @@ def _write_line(screen: Screen, line: _QuestionLine) -> None:
 def _write_grant(screen: Screen, grant: Grant, now_ns: int) -> None:
     state = "in force" if is_in_force(grant, now_ns) else "revoked" if grant.revoked_ns else "over"
     until = f"until {moment(grant.expires_ns)}" if grant.expires_ns else "until its session ends"
-    screen.line(Span(brief(grant.id), "strong"), f"  {state}, {until}")
+    screen.line(Span(brief(grant.id), "strong"), f"  {state}, {until} or its rules change")
     about = f"each call of {brief(grant.tool)} in session {brief(grant.session_id)}"
     rule = f" by the rule {brief(grant.rule)}" if grant.rule else ""
     screen.prose(f"{about} about which {brief(grant.guard) or 'a guard'} asks{rule}", indent=2)

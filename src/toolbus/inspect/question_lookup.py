@@ -30,6 +30,9 @@ T = TypeVar("T", "Question", "Grant")
 OPEN = frozenset({"pending", "approved", "taken", "unknown"})
 """The states of a question of which something is still to come."""
 
+_RUNNING_HERE = frozenset({"agent", "proxy"})
+"""The hosts that take a yes and run the call in one process."""
+
 _decode_grant = decoder(Grant)
 
 
@@ -47,14 +50,14 @@ def read_questions(
     In the order of their ids, a few in memory at a time.
     """
     for session, row in reader.states_like(PREFIX + prefix):
-        question = _decoded(decode_question, session, row)
+        question = _decoded(decode_question, PREFIX, session, row)
         yield question if isinstance(question, Damaged) else _known(reader, question, now_ns)
 
 
 def read_grants(reader: StoreReader, prefix: str = "") -> Iterator[Grant | Damaged]:
     """Give the grants of all sessions whose ids begin with *prefix*, in the order of ids."""
     for session, row in reader.states_like(GRANT_PREFIX + prefix):
-        yield _decoded(_decode_grant, session, row)
+        yield _decoded(_decode_grant, GRANT_PREFIX, session, row)
 
 
 def find_question(reader: StoreReader, name: str, now_ns: int) -> Question:
@@ -87,20 +90,28 @@ def taker_is_gone(question: Question) -> bool:
 
 
 def _known(reader: StoreReader, question: Question, now_ns: int) -> Question:
-    if question.state != "taken" or not taker_is_gone(question):
+    # A coding agent runs its tool when our hook has ended: what is known of it the hooks say.
+    is_ours = question.host in _RUNNING_HERE
+    if question.state != "taken" or not is_ours or not taker_is_gone(question):
         return as_known(question, now_ns)
-    if is_answered(reader, question):
+    # Elsewhere the same call comes again under another id, and the first one has its answer.
+    if question.host == "agent" and is_answered(reader, question):
         return replace(question, state="done")
     return as_known(question, now_ns, taker_is_gone=True)
 
 
-def _decoded(decode: Callable[[bytes], T], session: str, row: StateRow) -> T | Damaged:
+def _decoded(decode: Callable[[bytes], T], prefix: str, session: str, row: StateRow) -> T | Damaged:
     if row.body is None:
         return Damaged(row.problem_in(session))
     try:
-        return decode(row.body)
+        record = decode(row.body)
     except DecodeError as error:
         return Damaged(row._replace(damage=f"cannot be read: {error}").problem_in(session))
+    # What a person is shown must be what their answer is about.
+    if row.name != prefix + record.id or session != record.session_id:
+        place = f"{record.id!r} of session {record.session_id!r}"
+        return Damaged(row._replace(damage=f"says that it is {place}").problem_in(session))
+    return record
 
 
 def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) -> T:

@@ -3,18 +3,15 @@ r"""Texts of strangers on a terminal: every character visible, every row marked 
 Written with escapes, such as `\x1b` or `\u202e`, and then each backslash twice, is what a reader
 does not see or takes for something else: control, bidirectional and other characters that show
 nothing; blanks and newlines at the ends, and blanks at the ends of lines; marks that belong to no
-letter or strike one out; a letter of another script than its word's; and what looks like a sign
-of ASCII, as a fullwidth slash.
-
-**Limit.** A whole word in one script that looks like a word of another stays as it is.
+letter or strike one out; and what looks like something else (`toolbus.terminal.look_alikes`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
-from unicodedata import category, decomposition, east_asian_width, name, normalize
+from unicodedata import east_asian_width
+
+from toolbus.terminal.look_alikes import alike_places, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
 ESCAPED = "written with escapes"
 _MARK, _GOES_ON = "│ ", "│…"
 _NARROWEST, _BRIEF = 6, 48
-_MOST_MARKS = 3
-"""Combining marks on one letter; no script needs more, and more cover the row above."""
-
 _NAMED = 3
 """How many of the characters that look like others are named."""
 
@@ -38,14 +32,6 @@ _BLANK = (
 the empty pattern of Braille."""
 
 _INVISIBLE = frozenset(map(chr, _BLANK))
-# Like signs of ASCII, and no compatibility characters: division and fraction slash, box drawings
-# diagonal, big solidus, ratio, modifier letter colon, set minus.
-_LIKE_SIGNS = frozenset("\u2215\u2044\u2571\u29f8\u2236\ua789\u2216")
-
-# By the first word of their names; together they write one language.
-_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
-# Letters by their category that are used as signs beside any script.
-_SIGNS = frozenset({"MICRO", "FEMININE", "MASCULINE", "SUPERSCRIPT", "MODIFIER"})
 
 
 class VisibleText(NamedTuple):
@@ -66,7 +52,7 @@ def is_visible(char: str) -> bool:
 
 def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
     """Return how *text* is shown; newlines within it stay, but not in *one_line*."""
-    hidden, alike = _hidden_places(text), _alike_places(text)
+    hidden, alike = _hidden_places(text), alike_places(text)
     if one_line and "\n" in text:
         hidden |= {index for index, char in enumerate(text) if char == "\n"}
     places = hidden | alike
@@ -79,7 +65,7 @@ def make_visible(text: str, *, one_line: bool = False) -> VisibleText:
         ]
     )
     chars = dict.fromkeys([text[index] for index in sorted(alike - hidden)])
-    named = [f"{_escape(char)} is {name(char)}" for char in [*chars][:_NAMED]]
+    named = [f"{_escape(char)} is {name_of(char)}" for char in [*chars][:_NAMED]]
     rest = [f"and {len(chars) - _NAMED:,} more like these"] if len(chars) > _NAMED else []
     return VisibleText(shown, (ESCAPED, *named, *rest))
 
@@ -116,64 +102,6 @@ def _hidden_places(text: str) -> set[int]:
             places.update([start + index for index, is_shown in enumerate(shows) if not is_shown])
         start += len(line) + 1
     return places
-
-
-def _alike_places(text: str) -> set[int]:
-    """Return the indexes of what looks like something else, and of marks out of place."""
-    if text.isascii():
-        return set()
-    places = {index for index, char in enumerate(text) if _is_like_ascii(char)}
-    for is_word, group in groupby(enumerate(text), lambda item: _is_of_word(item[1])):
-        chars = list(group)
-        if is_word and not all(char.isascii() for _, char in chars):
-            places.update(_foreign_letters(chars))
-            places.update(_stray_marks(chars))
-    return places
-
-
-def _is_like_ascii(char: str) -> bool:
-    """Tell whether *char* is another form of a visible one of ASCII, or looks like one."""
-    if char.isascii() or not is_visible(char):
-        return False
-    form = normalize("NFKC", char)
-    is_raised = decomposition(char).startswith(("<super>", "<sub>"))
-    return char in _LIKE_SIGNS or (len(form) == 1 and form.isascii() and not is_raised)
-
-
-def _is_of_word(char: str) -> bool:
-    return char.isalnum() or category(char).startswith("M")
-
-
-def _foreign_letters(word: list[tuple[int, str]]) -> list[int]:
-    """Return the indexes of the letters in *word* that are not of its script.
-
-    That is Latin where one letter is: with letters that look like them it is read as such.
-    """
-    scripts = {index: _script(char) for index, char in word if char.isalpha()}
-    counts = Counter([script for script in scripts.values() if script])
-    if len(counts) <= 1:
-        return []
-    main = "LATIN" if "LATIN" in counts else max(counts, key=lambda script: counts[script])
-    return [index for index, script in scripts.items() if script not in {main, ""}]
-
-
-def _script(char: str) -> str:
-    """Return the first word of the name of a letter, "" for a sign that any script has."""
-    script = "LATIN" if char.isascii() else name(char, "").partition(" ")[0]
-    return "EAST ASIAN" if script in _EAST_ASIAN else "" if script in _SIGNS else script
-
-
-def _stray_marks(word: list[tuple[int, str]]) -> Iterator[int]:
-    """Give the indexes of marks that follow no letter, are too many, or cover their letter."""
-    count, has_letter = 0, False
-    for index, char in word:
-        if not category(char).startswith("M"):
-            count, has_letter = 0, char.isalpha()
-            continue
-        count += 1
-        covers = "OVERLAY" in name(char, "") or category(char) == "Me"
-        if covers or not has_letter or count > _MOST_MARKS:
-            yield index
 
 
 def _escape(char: str) -> str:

@@ -16,7 +16,7 @@ CHARACTERS = st.one_of(
 NASTY = st.text(alphabet=CHARACTERS, max_size=60)
 NAMED = st.dictionaries(NASTY, st.one_of(NASTY, st.integers(0, 9), st.lists(NASTY, max_size=2)))
 OUR_ROWS = re.compile(
-    r"the model calls \S+$|the model calls the tool|may this run begin|    |in session|of agent"
+    r"the model calls \S+$|the model calls the tool|may this run begin|    |in session|of|by agent"
     r"|below session|asked [0-9]|asked by|by the rule|why asked|no arguments|not as the model"
     r"|as the model|the model wrote|it is now|a name of |digest |[\w$.\[\]\\/:-]+(?: \(|$)"
 )

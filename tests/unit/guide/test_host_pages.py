@@ -5,7 +5,7 @@ import pytest
 
 import toolbus
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.host_files import HOSTS, VERSIONS
+from toolbus.hosts.host_files import HOSTS, VERSIONS, host_files
 
 GUIDE = Path(toolbus.__file__).parent / "guide"
 SHOWN = (
@@ -30,3 +30,12 @@ def test_a_page_names_the_version_that_was_run(name):
 
     assert f"Version {VERSIONS[name]} was run." in text
     assert f"toolbus hosts install {name}\n" in text
+
+
+@pytest.mark.parametrize("name", [*VERSIONS, "cursor"])
+def test_a_page_names_the_files_that_are_written(name):
+    text = GUIDE.joinpath(f"{name}.md").read_text("utf-8")
+    files = host_files(name)
+
+    assert f"`~/{files.folder}/{files.user}`" in text
+    assert f"`{files.project}`" in text

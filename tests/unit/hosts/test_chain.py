@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from plain_dialect import PlainDialect, told
+from toolbus.approvals.records import questions_of
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard, on
 from toolbus.errors import AppendError, StoreError
@@ -143,8 +144,9 @@ async def test_the_host_asks_where_it_can(tmp_path):
 async def test_a_host_that_cannot_ask_denies_with_a_handle(tmp_path):
     async with chain_of(tmp_path, Minding(Ask("sure?"))) as chain:
         answer = await handled(chain, call(), PlainDialect(ask="no"))
-    assert "sure?" in answer["denied"]
-    assert "--call plain:s1/c1" in answer["denied"]
+        (question,) = await questions_of(chain.store, "plain:s1")
+    assert f"question {question.id} waits" in answer["denied"]
+    assert (question.prompt, question.call_id) == ("sure?", "plain:s1/c1")
 
 
 async def test_nobody_is_asked_about_what_a_handler_answered(tmp_path):
@@ -154,7 +156,7 @@ async def test_nobody_is_asked_about_what_a_handler_answered(tmp_path):
             return ToolResponse.from_text("from a cache")
 
     async with chain_of(tmp_path, Answering(), Minding(Ask("sure?"))) as chain:
-        assert "sure?" in (await handled(chain, call()))["denied"]
+        assert "waits" in (await handled(chain, call()))["denied"]
     async with chain_of(tmp_path, Answering()) as chain:
         assert await handled(chain, call(call_id="c2")) == {"denied": "from a cache"}
 

@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import tracemalloc
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -98,6 +99,21 @@ async def test_states_are_found_by_their_names_before_there_was_an_index(path):
         found = [(session, row.body) for session, row in reader.states_like("question:")]
 
     assert found == [("b", b"1"), ("a", b"1")]
+
+
+async def test_states_cost_what_of_them_is_read(tmp_path, statements):
+    steps = []
+    for size in (100, 2_000):
+        path = tmp_path / f"{size}.db"
+        async with SqliteStore(path) as store:
+            writes = [store.swap_state(f"s{n}", "seen", None, b"1") for n in range(size)]
+            writes += [store.swap_state("s0", f"question:{n}", None, b"1") for n in range(9)]
+            await asyncio.gather(*writes)
+        with SqliteReader(path) as reader:
+            read = partial(list, reader.states_like("question:"))
+            steps.append(statements(read))
+
+    assert 0 < steps[1] <= steps[0] * 1.05
 
 
 async def test_a_damaged_state_is_given_with_its_damage(path):

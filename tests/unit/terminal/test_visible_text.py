@@ -52,6 +52,8 @@ def test_a_line_is_one_row_and_read_back(text):
     [
         "plain words, an é and a naïve façade",
         "кириллица и test",
+        "он пошёл с ним, а она у окна",  # noqa: RUF001 - real words
+        "λόγος, α, ο",  # noqa: RUF001 - as above
         "Ελληνικά",
         "漢字とカナ 한글",
         "שלום hello",
@@ -83,6 +85,13 @@ def test_what_people_write_stands_as_it_is(text):
         ("/\u0338", r"/\u0338"),
         ("n\u0336o", r"n\u0336o"),
         ("x\u0301\u0301\u0301\u0301", "x\u0301\u0301\u0301\\u0301"),
+        (
+            "https://\u0430\u0440\u0440\u04cf\u0435.com",
+            r"https://\u0430\u0440\u0440\u04cf\u0435.com",
+        ),
+        ("/\u0441\u043e\u0440\u0443", r"/\u0441\u043e\u0440\u0443"),
+        ("/tmp/\u0421\u041e\u0420\u0423 # привет", r"/tmp/\u0421\u041e\u0420\u0423 # привет"),
+        ("a\U00017000b", r"a\U00017000b"),
         ("a\u202eb", r"a\u202eb"),
         ("a\u200bb\\", r"a\u200bb\\"),
         ("\u3164", r"\u3164"),

@@ -13,6 +13,8 @@ import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from toolbus.terminal.agent_marks import JUDGED
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
@@ -72,7 +74,7 @@ class StdioServer:
         # The arguments may hold a secret.
         self.label, self.trouble, self._stderr = name or Path(command).name, "", stderr
         self._parameters = StdioServerParameters(
-            command=command, args=list(args), env=dict(env), cwd=cwd
+            command=command, args=list(args), env={**env, JUDGED: "1"}, cwd=cwd
         )
 
     def transport(self, on_end: Callable[[str], None]) -> Transport:

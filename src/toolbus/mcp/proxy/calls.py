@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from toolbus.events.catalogue import Scope, ToolCallOutcome
+    from toolbus.mcp.proxy.client_approvals import CallApprovals
     from toolbus.mcp.proxy.pending_requests import PendingRequests
     from toolbus.mcp.proxy.request_table import Directions, RpcResponse
     from toolbus.mcp.proxy.response_filter import ResponseFilter
     from toolbus.mcp.proxy.session_log import SessionLog
     from toolbus.messages.records import JsonObject, ToolResponse
     from toolbus.tools.calls.advertised import AdvertisedTools
-    from toolbus.tools.calls.approvals import Approvals
     from toolbus.tools.toolset import Toolset
 
 
@@ -57,12 +57,16 @@ class CallRequest:
         self.params: dict[str, Any] = params
         self.call = ToolCall(id=new_id(), name=name, arguments=arguments or {})
 
+    def restore(self, params: dict[str, Any]) -> None:
+        """Have it say *params*: those of the call that the client repeats, for the server."""
+        self.params, self.line = params, write_frame(id=self.id, method=CALL, params=params)
+
     def line_of(self, result: dict[str, Any]) -> bytes:
         """Return the line that answers with *result*, which no server gave."""
         meta = self.params.get("_meta")
         # The stateless revision tells results that are whole from those that ask back.
         if isinstance(meta, dict) and VERSION in meta:
-            result = {"resultType": "complete", **result}
+            result = {"resultType": "complete"} | result
         return write_frame(id=self.id, result=result)
 
     def line_for(self, request_id: Any, name: str, arguments: JsonObject) -> bytes:
@@ -104,7 +108,7 @@ class ProxiedCall:
             self._runner.stop()
 
     async def answer(
-        self, toolset: Toolset, advertised: AdvertisedTools, scope: Scope, approvals: Approvals
+        self, toolset: Toolset, advertised: AdvertisedTools, scope: Scope, approvals: CallApprovals
     ) -> bytes | None:
         """Take the call past the handlers and to the server; return the line for the client.
 
@@ -133,6 +137,9 @@ class ProxiedCall:
             for outcome in outcomes:
                 if outcome.requested.id == self.request.call.id:
                     self._settle(outcome.status)
+                    asked_back = await approvals.result_of(outcome.pending)
+                    if asked_back is not None:
+                        return self.request.line_of(asked_back)
                     return await self._line_of(outcome, toolset)
             return self.request.line_of(refusal("a handler took the call away"))
         except (Refused, MessageDenied) as error:

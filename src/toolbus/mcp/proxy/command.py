@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
-from toolbus.config.loading import load, load_changed, load_configuration, load_nearest
 from toolbus.errors import RegistrationError
 from toolbus.mcp.proxy.launching import launch
-from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.mcp.proxy.loaded_components import load_components
+from toolbus.mcp.proxy.proxy import WAIT, Proxy
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from urllib.parse import SplitResult
 
-    from toolbus.bus.bus import EventBus
     from toolbus.mcp.proxy.addresses import Listening
     from toolbus.mcp.proxy.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.launching import Launched
@@ -58,6 +57,8 @@ class ProxyOptions(NamedTuple):
     """Names, in lower case, and values that a server at an address gets with each request."""
     log: str | None = None
     """A file that gets a line for each request, "-" for standard error."""
+    approval_wait: float | None = None
+    """Seconds for which a call waits for a person; None: as the configuration says."""
 
 
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
@@ -130,11 +131,20 @@ def _open_log(file: str | None, program: str | None) -> RequestLog | None:
 def _make_proxy(
     options: ProxyOptions, log: RequestLog | None = None, *, changed: bool = False
 ) -> Proxy:
-    bus, components = load_components(
+    loaded = load_components(
         options.targets, options.config, search=options.search, changed=changed
     )
+    wait = options.approval_wait
+    wait = wait if wait is not None else loaded.approvals.wait
+    approvals = partial(loaded.approvals.make, host="proxy", wait=WAIT if wait is None else wait)
     try:
-        return Proxy(components, bus=bus, timeout=options.timeout, log=log)
+        return Proxy(
+            loaded.components,
+            bus=loaded.bus,
+            timeout=options.timeout,
+            log=log,
+            approvals=approvals,
+        )
     except RegistrationError as error:
         raise UsageError(str(error)) from error
 
@@ -151,38 +161,6 @@ def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Laun
         return None
     with _reporting_failed_start(command):
         return launch(command)
-
-
-def load_components(
-    targets: Sequence[str],
-    config: str | None = None,
-    *,
-    search: bool = False,
-    changed: bool = False,
-) -> tuple[EventBus | None, list[AgentComponent]]:
-    """Return the components that *config* and then *targets* name, and the bus if one is named.
-
-    A target is `FILE.py[:name]` or a configuration. If none is named, *search* takes what is in
-    force here. A *config* that has *changed* has to be trusted. Raises `LoadError`.
-    """
-    bus, components = None, []
-    read = load_changed if changed else load_configuration
-    loaded = [] if config is None else [read(config)]
-    if search and config is None and not targets and (nearest := load_nearest()) is not None:
-        loaded.append(nearest)
-    for target in (*loaded, *map(load, targets)):
-        match target.kind:
-            case "agent":
-                reason = "an agent, which a proxy has no model for; give its components"
-                raise UsageError(f"{target.target} is {reason}")
-            case "bus" if bus is not None:
-                raise UsageError(f"{target.target} is a second bus; give one, and components")
-            case "bus":
-                bus = target.bus
-        for component in target.components:
-            component.teardown()  # Loading has installed it for show.
-            components.append(component)
-    return bus, components
 
 
 async def _serve(ready: _Ready, options: ProxyOptions) -> int:

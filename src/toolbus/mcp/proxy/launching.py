@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.terminal.agent_marks import JUDGED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -46,7 +48,7 @@ class Launched(NamedTuple):
 
 
 def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
-    """Start *command*, with *env* besides our environment; raises `OSError`."""
+    """Start *command*, with *env* besides our environment, marked as judged; raises `OSError`."""
     its_input, sink = os.pipe()
     source, its_output = os.pipe()
     try:
@@ -54,9 +56,10 @@ def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Laun
             command,
             stdin=its_input,
             stdout=its_output,
-            env={**os.environ, **env} if env else None,
-            # A group of its own, so that what the server starts can be ended with it.
-            process_group=0,
+            env={**os.environ, **(env or {}), JUDGED: "1"},
+            # A group of its own, so that what the server starts can be ended with it; and no
+            # terminal: whoever has the person's can type into it.
+            start_new_session=True,
             preexec_fn=_end_with_parent(),  # noqa: PLW1509 - it runs no Python that takes a lock
         )
     except BaseException:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.events.catalogue import Ask, Deny, Scope
+from toolbus.mcp.proxy.forms import ELICIT, question_form, verdict_of
 from toolbus.mcp.proxy.jsonrpc import (
     REFUSED,
     SERVER_GONE,
@@ -19,27 +19,14 @@ from toolbus.mcp.proxy.jsonrpc import (
 from toolbus.mcp.proxy.request_table import OpenRequest, RequestTable, RpcResponse
 from toolbus.mcp.proxy.revisions import CALL, CANCELLED, LIST
 from toolbus.messages.ids import new_id
-from toolbus.messages.records import ToolCall, encode
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from toolbus.approvals import Question
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.request_table import Send
-
-ELICIT = "elicitation/create"
-
-_MAX_SHOWN = 2_000
-"""How many characters of a call's arguments a person gets to read."""
-
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "approve": {"type": "boolean", "title": "Allow it", "description": "Run this tool call"}
-    },
-    "required": ["approve"],
-}
 
 
 class PendingRequests:
@@ -80,17 +67,21 @@ class PendingRequests:
         line = write_frame(id=request_id, method=LIST, params=params)
         return await self.ask(request_id, line, to_server, LIST)
 
-    async def elicit(
-        self, to_client: Send, ask: Ask, call: ToolCall | None, _scope: Scope
-    ) -> bool | Deny:
-        """Put what a guard asks to the person in front of the client, one question at a time.
+    async def elicit(self, to_client: Send, question: Question) -> bool | None:
+        """Put *question* to the person in front of the client, one question at a time.
 
-        See MCP 2025-11-25, client/elicitation, "Form Mode".
+        Returns None if that person was not asked, or said nothing.
         """
+        form = question_form(question)
+        if form is None:
+            return None
         request_id = f"toolbus-{new_id()}"
-        line = write_frame(id=request_id, method=ELICIT, params=_question(ask, call))
+        line = write_frame(id=request_id, method=ELICIT, params=form)
         async with self._one_question.here():
-            return _verdict(await self._ask(self.elicited, request_id, ELICIT, line, to_client))
+            reply = await self._ask(self.elicited, request_id, ELICIT, line, to_client)
+        if reply.frame.failed or reply.frame.result is UNSET:
+            return None
+        return verdict_of(read_json(reply.frame.result))
 
     async def _ask(
         self, table: RequestTable, request_id: Any, method: str, line: bytes, send: Send
@@ -133,34 +124,3 @@ async def run_or_fail(work: Awaitable[None], fail: Callable[[BaseException], obj
         fail(error)
     except Exception as error:  # noqa: BLE001 - whatever it is
         fail(error)
-
-
-# --- what a guard asks, put to the person in front of the client ---------------------------------
-
-
-def _question(ask: Ask, call: ToolCall | None) -> dict[str, Any]:
-    """Return the params of an elicitation that asks for *call*."""
-    text = ask.prompt
-    if call is not None:
-        arguments = encode(call.arguments).decode()
-        shown = arguments if len(arguments) <= _MAX_SHOWN else arguments[:_MAX_SHOWN] + " … (cut)"
-        text = f"{text}\n\n{call.name} {shown}"
-    return {"message": text, "requestedSchema": _SCHEMA}
-
-
-def _verdict(answer: RpcResponse) -> bool | Deny:
-    """Return what the person said: only a filled-in form that approves is a yes."""
-    if answer.frame.failed or answer.frame.result is UNSET:
-        return Deny("approval is needed, and the client could not ask")
-    match read_json(answer.frame.result):
-        case {"action": "accept", "content": {"approve": True}}:
-            return True
-    return Deny("approval was refused")
-
-
-def can_elicit(params: Any) -> bool:
-    """Tell whether *params* of `initialize` declare a client that shows forms."""
-    match params:
-        case {"capabilities": {"elicitation": dict(modes)}}:
-            return not modes or "form" in modes
-    return False

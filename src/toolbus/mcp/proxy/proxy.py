@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from toolbus.bus.bus import EventBus
 from toolbus.components.participants import Participant
@@ -14,9 +14,22 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from toolbus.approvals import StoredApprovals
     from toolbus.components.components import AgentComponent
+    from toolbus.mcp.proxy.client_approvals import ClientApprovals
     from toolbus.mcp.proxy.request_log import RequestLog
     from toolbus.store.protocol import Store
+
+
+WAIT = 50.0
+"""Seconds for which a call waits for a person: many clients wait for a minute themselves."""
+
+
+class ApprovalsMaker(Protocol):
+    """Makes what keeps questions in *store*."""
+
+    def __call__(self, *, store: Store) -> StoredApprovals:
+        """Return it."""
 
 
 class Proxy(Participant):
@@ -28,6 +41,8 @@ class Proxy(Participant):
         store: keeps transcripts and ledgers; without one nothing is kept.
         timeout: seconds that a tool call may take; None: as long as it takes.
         log: gets a line for each request of a client.
+        approvals: makes of a store what decides about the calls that guards ask about; else a
+            question waits for 50 seconds and can be answered for a day.
     """
 
     def __init__(
@@ -38,8 +53,11 @@ class Proxy(Participant):
         store: Store | None = None,
         timeout: float | None = None,
         log: RequestLog | None = None,
+        approvals: ApprovalsMaker | None = None,
     ) -> None:
         self.log = log
+        self._make_approvals = approvals or _make_approvals
+        self._client_approvals: ClientApprovals | None = None
         self._own_bus = bus is None
         self.successor: Proxy | None = None
         self.store, self.timeout = store, timeout
@@ -57,6 +75,20 @@ class Proxy(Participant):
         self._leave()
         if self._own_bus:
             await self.bus.aclose()
+
+    @property
+    def client_approvals(self) -> ClientApprovals:
+        """Who decides about the calls of its clients; made once, for the store that it has then."""
+        if self._client_approvals is None:
+            from toolbus.mcp.proxy.client_approvals import ClientApprovals  # noqa: PLC0415 - not before a server starts
+
+            stored = None if self.store is None else self._make_approvals(store=self.store)
+            self._client_approvals = ClientApprovals(stored)
+        return self._client_approvals
+
+    def succeed(self, former: Proxy) -> None:
+        """Keep what *former* keeps: its store, and what it knows of questions that wait."""
+        self.store, self._client_approvals = former.store, former.client_approvals
 
     def _state_place(self) -> tuple[Store, str]:
         return self._states.memory if self.store is None else self.store, ""
@@ -83,3 +115,9 @@ class Proxy(Participant):
         """Whether anybody judges or keeps what passes; if not, bytes are all that passes."""
         handled = any(self.bus.handlers(event) for event in CATALOGUE)
         return handled or self.store is not None or bool(self.tools)
+
+
+def _make_approvals(*, store: Store) -> StoredApprovals:
+    from toolbus.approvals import StoredApprovals  # noqa: PLC0415 - as above
+
+    return StoredApprovals(store=store, wait=WAIT, host="proxy")

@@ -64,7 +64,7 @@ async def _replace(
         return True
     try:
         made = make()
-        made.store = proxy.store
+        made.succeed(proxy)
         await opened.enter_async_context(made)
     except _ERRORS as error:
         logger.warning("%s has changed and is NOT in force, the old stays: %s", file, error)

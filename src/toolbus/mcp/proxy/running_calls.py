@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.proxy.calls import CallRequest, ProxiedCall
+from toolbus.mcp.proxy.client_approvals import CallApprovals
 from toolbus.mcp.proxy.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -19,8 +20,8 @@ from toolbus.mcp.proxy.jsonrpc import (
 )
 from toolbus.mcp.proxy.pending_requests import run_or_fail
 from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
+from toolbus.mcp.proxy.round_trips import ForeignStateError
 from toolbus.mcp.proxy.server_tools import ServerTools
-from toolbus.tools.calls.approvals import Approvals
 
 if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
@@ -34,7 +35,10 @@ logger = logging.getLogger("toolbus")
 
 
 class RunningCalls:
-    """Takes each call past the handlers; a client that *elicits* is put what guards ask."""
+    """Takes each call past the handlers; a client that *elicits* is put what guards ask.
+
+    Questions are kept in *asks_in*, "" for the session of *scope*.
+    """
 
     def __init__(
         self,
@@ -45,10 +49,12 @@ class RunningCalls:
         tool_list: ToolList,
         response_filter: ResponseFilter,
         log: SessionLog,
+        asks_in: str = "",
     ) -> None:
         self._proxy, self._scope, self._pending = proxy, scope, pending
         self._tool_list, self._filter, self._log = tool_list, response_filter, log
-        self.elicits, self._nobody = False, Approvals()
+        self._approvals, self._asks_in = proxy.client_approvals, asks_in or scope.session_id
+        self.elicits, self.client_left = False, asyncio.Event()
         # All that are under way, and by the client's ids, of which it may use one twice.
         self._under_way: set[ProxiedCall] = set()
         self._by_id: dict[Any, ProxiedCall] = {}
@@ -106,9 +112,15 @@ class RunningCalls:
         directions = call.request.directions
         advertised = await self._tool_list.advertise(call.request, self._pending.ask_list)
         tools = ServerTools(self._tool_list.specs, advertised, call, self._proxy.tools)
-        approvals = self._nobody
-        if self.elicits:
-            approvals = Approvals(partial(self._pending.elicit, directions.to_client))
+        elicit = partial(self._pending.elicit, directions.to_client) if self.elicits else None
+        approvals = CallApprovals(
+            self._approvals, call.request, self._asks_in, elicit, self.client_left
+        )
+        try:
+            await approvals.take_verdict()
+        except ForeignStateError as error:
+            directions.reply(error_frame(call.request.id, INVALID_PARAMS, str(error)))
+            return
         line = await call.answer(tools, advertised, self._scope, approvals)
         if line is not None:
             directions.reply(line)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from toolbus.mcp.proxy.batches import BatchResponse, refused_batch, wants_answer
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 from toolbus.mcp.proxy.client_requests import ClientRequests
+from toolbus.mcp.proxy.forms import can_elicit
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, outline, read_batch, read_frame
-from toolbus.mcp.proxy.pending_requests import PendingRequests, can_elicit, give
+from toolbus.mcp.proxy.pending_requests import PendingRequests, give
 from toolbus.mcp.proxy.request_table import OpenRequest, ProgressTokens
 from toolbus.mcp.proxy.response_filter import ResponseFilter
 from toolbus.mcp.proxy.revisions import CALL, CANCELLED, ERROR, PROGRESS, cancelled_id, params_of
@@ -39,12 +40,12 @@ class ProxySession:
     """One client's session with a server, between which lines go in *directions*.
 
     Over HTTP each request has directions of its own: they come with each line, and all that the
-    session does for that line, also much later, it sends there.
+    session does for that line, also much later, it sends there. Of a client without a session,
+    *asks_in* keeps what a person is asked.
     """
 
-    def __init__(self, proxy: Proxy, directions: Directions) -> None:
-        # From here on the session keeps it.
-        proxy = proxy.latest
+    def __init__(self, proxy: Proxy, directions: Directions, asks_in: str = "") -> None:
+        proxy = proxy.latest  # From here on the session keeps it.
         self._directions = directions
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
@@ -61,6 +62,7 @@ class ProxySession:
             tool_list=self.tool_list,
             response_filter=response_filter,
             log=self._log,
+            asks_in=asks_in,
         )
         self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -131,6 +133,7 @@ class ProxySession:
 
     def client_gone(self) -> None:
         """Let nobody wait for the client any more."""
+        self._calls.client_left.set()
         self._pending.client_gone()
 
     async def settle(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
 from toolbus.policy.pins.visible_characters import brief_name
+from toolbus.terminal.look_alikes import LATIN_LETTERS
 from toolbus.terminal.visible_text import is_visible
 
 if TYPE_CHECKING:
@@ -14,14 +15,6 @@ if TYPE_CHECKING:
 _LONGEST = 1_000
 """Characters of a name that are looked at; nobody reads more of one."""
 
-# Letters of other alphabets and digits that look like a Latin letter: Unicode's confusables
-# (UTS 39), as far as names are concerned; the first one of each word stands for the others.
-_ALIKE = (
-    *("aаɑα", "bЬьв", "cсϲ", "dԁ", "eеҽє", "gɡց", "hһհн", "jјϳ", "kкκ", "lіıι|!1iӏǀ∣ł", "mм"),
-    *("nոпη", "oоο0օσ", "pрρ", "qԛզ", "rгᴦ", "sѕꜱ", "tтτ", "uսυʋ", "vνѵ", "wԝա", "xхχ", "yуγү"),
-    *("zᴢ", "_-‐‑‒–—―./: "),
-)
-_LETTERS = {ord(char): word[0] for word in _ALIKE for char in word}
 _PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 
 
@@ -35,7 +28,7 @@ def skeleton(name: str) -> str:
         for char in normalize("NFKD", name[:_LONGEST])
         if is_visible(char) and not combining(char)
     ]
-    text = "".join(shown).casefold().translate(_LETTERS)
+    text = "".join(shown).casefold().translate(LATIN_LETTERS)
     for pair, letter in _PAIRS:
         text = text.replace(pair, letter)
     return text

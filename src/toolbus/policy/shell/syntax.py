@@ -12,6 +12,7 @@ from msgspec.json import Decoder
 
 from toolbus.errors import ToolbusError
 from toolbus.policy.shell.tree import CallNode, File, Literal, Node, Statement, TextOffset, WordNode
+from toolbus.settings.extras import needs_extra
 
 MAX_BYTES = 64 * 1024
 _SECONDS = 5.0
@@ -124,9 +125,8 @@ def _shfmt() -> str:
     try:
         package = distribution("shfmt-py")
     except PackageNotFoundError:
-        raise SyntaxRefusedError(
-            "commands are read by shfmt, which is not installed: pip install 'toolbus[policy]'"
-        ) from None
+        reason = needs_extra("commands are read by shfmt, which is not installed", "policy")
+        raise SyntaxRefusedError(reason) from None
     for file in package.files or ():
         if file.stem == "shfmt" and file.parent.name in {"bin", "Scripts"}:
             return str(Path(str(package.locate_file(file))).resolve())

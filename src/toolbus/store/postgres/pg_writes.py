@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import StoreError
 from toolbus.store.jobs import Append, Forget, ForgetSessions, JobResult
 from toolbus.store.postgres import append_function, partitions, statements
+from toolbus.store.postgres.answer_guard import NO_APPROVER
 from toolbus.store.postgres.batches import Batch, PgJob, Plain, Work
 from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
@@ -252,7 +253,8 @@ def _is_of_one(error: Exception) -> bool:
     """Tell whether *error* may be about the values of one job, and not about the server."""
     # https://www.postgresql.org/docs/current/errcodes-appendix.html: data, constraints, limits.
     code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
-    return code[:2] in {"22", "23", "54"} or isinstance(error, psycopg.DataError)
+    is_of_values = code[:2] in {"22", "23", "54"} or code == NO_APPROVER
+    return is_of_values or isinstance(error, psycopg.DataError)
 
 
 def _encode(job: Plain) -> EncodedAppend | None:

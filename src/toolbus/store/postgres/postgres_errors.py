@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError, SessionBusyError, StoreError
+from toolbus.store.postgres.answer_guard import APPROVER, NO_APPROVER
 from toolbus.store.postgres.driver import psycopg
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _REASONS = {
     "57014": _SLOW,
     "57P": _LOST,
     "58": "the disk of the server failed; see to it and try again",
+    NO_APPROVER: f"only a member of the role {APPROVER} may answer a question, or grant",
     "XX001": "it is damaged; restore it from a copy",
     "XX002": "an index of it is damaged; see REINDEX",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from toolbus.store.postgres.answer_guard import ANSWER_GUARD
 from toolbus.store.postgres.append_function import FUNCTION
 
 Period: TypeAlias = Literal["day", "month"]
@@ -150,7 +151,7 @@ _VIEWS = (
 
 _STATES_BY_NAME = ("CREATE INDEX states_by_name ON toolbus.states (name, session)",)
 
-MIGRATIONS = (_TABLES, _VIEWS, (FUNCTION,), _STATES_BY_NAME)
+MIGRATIONS = (_TABLES, _VIEWS, (FUNCTION,), _STATES_BY_NAME, ANSWER_GUARD)
 """What makes a schema of each version of the one before; the first one of nothing."""
 
 VERSION = len(MIGRATIONS)

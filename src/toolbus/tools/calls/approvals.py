@@ -38,8 +38,10 @@ class ApprovalRequest(NamedTuple):
 
     *guards* are the names of those that ask, *requested* is the call as the model wrote it;
     *earlier* are set when the calls before it ask nobody any more; on *bus* a call passes
-    `MESSAGE_PERSIST_BEFORE` before it is stored. *continued* says that the call has begun already,
-    by a yes that was taken, and only goes on: a sub-agent that waited for a question of its own.
+    `MESSAGE_PERSIST_BEFORE` before it is stored. *filled* are the JSON paths of arguments that the
+    tool gets with other values, which are put in right before it runs. *continued* says that the
+    call has begun already, by a yes that was taken, and only goes on: a sub-agent that waited for a
+    question of its own.
     A call that *stays_open* while nobody answers is called again under its id; another one is over
     then, and the same call later has another id.
     """
@@ -52,6 +54,7 @@ class ApprovalRequest(NamedTuple):
     guards: tuple[str, ...] = ()
     earlier: Sequence[asyncio.Event] = ()
     text: str = ""
+    filled: tuple[str, ...] = ()
     continued: bool = False
     stays_open: bool = False
 
@@ -191,9 +194,16 @@ class Approvals:
 async def decide_run(
     approvals: Approvals, bus: EventBus, context: EventContext[RunStart]
 ) -> Pending | Deny | None:
-    """Return why the run that *context* asks about does not begin; None: it does."""
+    """Return why the run that *context* asks about does not begin; None: it does.
+
+    That it begins is all that the yes was for, so it is done.
+    """
     ask = context.asked or Ask()
     text, guards = context.value.text, context.askers
     request = ApprovalRequest(ask, None, context.scope, bus, guards=guards, text=text)
     decision = await approvals.decide(request)
-    return await decision.take() if isinstance(decision, Permit) else decision
+    if not isinstance(decision, Permit):
+        return decision
+    refusal = await decision.take()
+    await decision.end()
+    return refusal

@@ -11,7 +11,7 @@ from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest, Pending
 from toolbus.tools.calls.execution import failure
-from toolbus.tools.calls.filling import fillers_of
+from toolbus.tools.calls.filling import changed_paths, fill, fillers_of
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -159,6 +159,10 @@ class CallJudging:
 
     async def _ask_person(self) -> Signal:
         environment = self._environment
+        filled = await self._fillable()
+        if isinstance(filled, Deny):
+            self._fail(filled.reason, "denied")
+            return "denied"
         asked = ApprovalRequest(
             self._ask,
             self.call,
@@ -167,6 +171,7 @@ class CallJudging:
             requested=self.requested,
             guards=self._askers,
             earlier=self._earlier,
+            filled=filled,
             stays_open=self._stays_open,
             continued=self._continued,
         )
@@ -186,6 +191,20 @@ class CallJudging:
             decision = refusal
         self._fail(decision.reason, "denied")
         return "denied"
+
+    async def _fillable(self) -> tuple[str, ...] | Deny:
+        """Return which arguments its tool gets otherwise than they stand here, or why it gets none.
+
+        It matters only to who is asked now and runs it later, perhaps in another process.
+        """
+        environment = self._environment
+        tool = environment.toolset.get(self.call.name)
+        if tool is None or self._answer is not None or environment.approvals.store is None:
+            return ()
+        filled = await fill(self._fillers, self.call, environment.scope, tool.spec)
+        if isinstance(filled, Deny):
+            return filled
+        return tuple(changed_paths(self.call.arguments, filled.arguments))
 
     def _pass(self) -> None:
         if self._passed is not None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from toolbus import AgentComponent, EventBus, events
-from toolbus.mcp.proxy.command import load_components
+from toolbus.mcp.proxy.loaded_components import load_components
 from toolbus.terminal.screen import UsageError
 
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]
@@ -87,7 +87,7 @@ def test_one_bus_and_components_are_the_handlers(tmp_path):
     (tmp_path / "handlers.py").write_text(HANDLERS)
     file = tmp_path / "handlers.py"
 
-    bus, components = load_components([f"{file}:bus", f"{file}:Whole"])
+    bus, components, _ = load_components([f"{file}:bus", f"{file}:Whole"])
 
     assert isinstance(bus, EventBus)
     assert not bus.handlers(events.TOOL_CALL_BEFORE)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, guard, on
+from toolbus.approvals.records import questions_of
 from toolbus.mcp.proxy.proxy import Proxy
 from toolbus.mcp.proxy.request_table import Directions
 from toolbus.mcp.proxy.session import ProxySession
@@ -308,7 +309,7 @@ async def test_a_question_ends_with_its_call():
         wires.ask(id=question["id"], result={"action": "accept", "content": {"approve": True}})
         await turns()
 
-        assert question["params"]["message"].endswith("… (cut)")
+        assert question["params"]["message"].count("x" * 70) == 3_000 // 77
         told = [one for one in wires.client if one.get("method") == "notifications/cancelled"]
         assert told[0]["params"]["requestId"] == question["id"]
         assert "tools/call" not in [one.get("method") for one in wires.server]
@@ -321,6 +322,21 @@ async def test_a_client_that_is_gone_approves_nothing():
         await wires.session.settle(1)
 
         assert wires.client[-1]["result"]["isError"]
+
+
+async def test_a_call_that_is_held_ends_with_its_client():
+    async with MemoryStore() as store, wired(Asking(), store=store) as wires:
+        wires.call(1)
+        await wires.listed("echo")
+        scope = wires.session.scope
+        while not (questions := await questions_of(store, scope.session_id)):
+            await turns()
+        wires.session.client_gone()
+        await wires.session.settle(30)
+
+        (question,) = await questions_of(store, scope.session_id)
+        assert (questions[0].state, question.state) == ("pending", "withdrawn")
+        assert "the client is gone" in wires.client[-1]["result"]["content"][0]["text"]
 
 
 async def test_a_client_that_shows_no_forms_is_not_asked():

@@ -45,11 +45,12 @@ class Relayed(Protocol):
 class Client(ClientSession):
     """The other end of a session; *add* is called with the id that the server gives it.
 
-    Without such an id, each request is a session of its own.
+    Without such an id, each request is a session of its own, and questions are kept in *asks_in*.
     """
 
-    def __init__(self, proxy: Proxy, add: Callable[[str, Client], None]) -> None:
-        self.session, self._add = ProxySession(proxy, Directions(_drop, _drop)), add
+    def __init__(self, proxy: Proxy, add: Callable[[str, Client], None], asks_in: str = "") -> None:
+        self.session = ProxySession(proxy, Directions(_drop, _drop), asks_in)
+        self._add = add
         self._requests: set[Relayed] = set()
         self.detached: dict[Any, Relayed] = {}
         self._answers: OrderedDict[Any, bytes] = OrderedDict()

@@ -21,7 +21,7 @@ from toolbus.mcp.proxy.revisions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from urllib.parse import SplitResult
 
     from toolbus.mcp.proxy.http.http_request import HttpRequest
@@ -131,7 +131,7 @@ class Upstream(NamedTuple):
         return [*fields, *self.headers, ("accept-encoding", "identity")]
 
 
-def identity(fields: Iterable[tuple[str, str]]) -> Hashable:
+def identity(fields: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
     """Return what is the same in requests of one client, for all that a server can see.
 
     Whatever differs between two requests without being known to belong to one alone makes them

@@ -51,7 +51,10 @@ class Relay:
         if known is not None:
             await self._pass_on(request, frame, known)
             return
-        client = Client(self._proxy, self._clients.add)
+        asks_in = ""
+        if is_stateless(request.headers):
+            asks_in = self._proxy.client_approvals.session_of(identity(request.fields))
+        client = Client(self._proxy, self._clients.add, asks_in)
         if not (is_stateless(request.headers) and client.session.judging):
             await self._pass_on(request, frame, client)
             return

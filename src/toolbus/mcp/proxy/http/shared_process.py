@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 from toolbus.mcp.proxy.http.answer_streams import AnswerStream
 from toolbus.mcp.proxy.http.event_streams import EventBuffer
 from toolbus.mcp.proxy.http.failures import HttpError, failure_of
+from toolbus.mcp.proxy.http.forwarding import identity
 from toolbus.mcp.proxy.http.http_request import JSON
 from toolbus.mcp.proxy.http.listings import Listings
 from toolbus.mcp.proxy.jsonrpc import (
@@ -233,7 +234,9 @@ class PendingRequest:
         self._shared, self._process, self._request, self.frame = shared, process, request, frame
         self.stream = AnswerStream(shared.buffer(), pending=1)
         self.session = ProxySession(
-            shared.proxy, Directions(self.stream.put, self._to_server, self.stream.answer)
+            shared.proxy,
+            Directions(self.stream.put, self._to_server, self.stream.answer),
+            shared.proxy.client_approvals.session_of(identity(request.fields)),
         )
         self.aliases: list[str] = []
         self._alias_of: dict[Any, str] = {}

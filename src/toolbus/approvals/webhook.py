@@ -1,0 +1,193 @@
+"""A webhook: each question is sent to an address, signed; answers come in another way.
+
+    approvals = StoredApprovals(notify=[Webhook("https://example.com/ask", secret_file="...")])
+
+It sends what a person is to be shown, as text in which nothing is invisible, and no arguments of
+their own that somebody would have to make visible again. Answers are taken by
+`toolbus.approvals.receive_answer`, which `toolbus approvals serve` does.
+
+**Limits.** It is sent once: a question that did not arrive waits in the store. The other end reads
+what the store holds. Proxies of the environment are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+from ipaddress import ip_address
+from math import inf
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
+
+from toolbus.approvals.display import channel_text, moment
+from toolbus.approvals.webhook_signing import message_id, read_secret
+from toolbus.errors import RegistrationError, ToolbusError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from toolbus.approvals.questions import Question
+
+LIMIT = 100_000
+"""Characters of a question as text; one that is longer gets a notice, and no yes."""
+
+_MOST_HEAD = 65_536
+_WAIT = 5.0
+_PORTS = {"http": 80, "https": 443}
+_FINAL, _GOOD, _REDIRECTS = 200, range(200, 300), range(300, 400)
+
+
+class WebhookError(ToolbusError):
+    """A question could not be sent; *address* is without path and query, which may be secret."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(address, reason)
+
+    def __str__(self) -> str:
+        return f"the webhook at {self.address!r} was not told: {self.reason}"
+
+
+class Webhook:
+    """Sends questions to *url*, over https unless that is on this machine.
+
+    Args:
+        url: where a POST goes; redirects are not followed.
+        secret_file: the key that signs, in a file that only its owner reads; see `read_secret`.
+        seconds: that the other end has to answer.
+        limit: characters of a question; of a longer one only a notice is sent.
+        clock: tells seconds since the epoch.
+
+    Raises `RegistrationError`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret_file: str | Path,
+        seconds: float = _WAIT,
+        limit: int = LIMIT,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._url, self._host, self._port = _read_url(url)
+        if not (type(seconds) in {int, float} and 0 < seconds < inf):
+            reason = f"expected a positive number of seconds, not {seconds!r}"
+            raise RegistrationError("webhook", reason)
+        if type(limit) is not int or limit <= 0:
+            raise RegistrationError("webhook", f"expected a number of characters, not {limit!r}")
+        self._secret = read_secret(secret_file)
+        self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
+        self._seconds, self._limit, self._clock = seconds, limit, clock
+
+    def __repr__(self) -> str:
+        return f"Webhook({self._address!r})"
+
+    @property
+    def _address(self) -> str:
+        return f"{self._url.scheme}://{self._host}:{self._port}"
+
+    async def notify(self, question: Question) -> None:
+        """Send *question*; raises `WebhookError` unless the other end says that it has it."""
+        body = question_body(question, self._limit)
+        name = message_id("question", question.id, question.digest)
+        headers = self._secret.headers(name, int(self._clock()), body)
+        try:
+            async with asyncio.timeout(self._seconds):
+                status = await self._post(headers, body)
+        except TimeoutError as error:
+            reason = f"it did not answer within {self._seconds:g} seconds"
+            raise WebhookError(self._address, reason) from error
+        except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as error:
+            raise WebhookError(self._address, f"{type(error).__name__}: {error}") from error
+        if status not in _GOOD:
+            note = "; redirects are not followed" if status in _REDIRECTS else ""
+            raise WebhookError(self._address, f"it answered {status}{note}")
+
+    async def _post(self, headers: dict[str, str], body: bytes) -> int:
+        """Return the status of the answer, of which no more is read than its head."""
+        url = self._url
+        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        lines = [
+            f"POST {target} HTTP/1.1",
+            f"host: {url.netloc}",
+            "content-type: application/json",
+            f"content-length: {len(body)}",
+            "connection: close",
+            *[f"{name}: {value}" for name, value in headers.items()],
+        ]
+        reader, writer = await asyncio.open_connection(
+            self._host, self._port, ssl=self._tls, limit=_MOST_HEAD
+        )
+        try:
+            writer.write("\r\n".join([*lines, "", ""]).encode("ascii") + body)
+            await writer.drain()
+            status = 0
+            while status < _FINAL:  # RFC 9110, 15.2: what comes before the answer.
+                head = await reader.readuntil(b"\r\n\r\n")
+                status = _status_of(head)
+            return status
+        finally:
+            writer.transport.abort()
+
+
+def question_body(question: Question, limit: int) -> bytes:
+    """Return what is sent about *question*: a JSON object of `type`, `timestamp` and `data`.
+
+    `data` has `id` and `digest`, which an answer names, `text` to be shown as it is, and `whole`:
+    without it no yes is taken.
+    """
+    shown = channel_text(question, limit)
+    data = {
+        "id": question.id,
+        "digest": question.digest,
+        "text": shown.text,
+        "whole": shown.is_whole,
+        "session_id": question.session_id,
+        "host": question.host,
+        "expires": moment(question.expires_ns),
+    }
+    message = {"type": "toolbus.question", "timestamp": moment(question.asked_ns), "data": data}
+    return json.dumps(message).encode()
+
+
+def _status_of(head: bytes) -> int:
+    version, _, rest = head.partition(b" ")
+    number = rest[:3]
+    if not (version.startswith(b"HTTP/1.") and number.isdigit() and number >= b"100"):
+        raise ValueError("it does not speak HTTP/1.1")
+    return int(number)
+
+
+def _read_url(url: str) -> tuple[SplitResult, str, int]:
+    """Return the parts of *url*, its host and port; raises `RegistrationError`.
+
+    What is wrong is told without the address: its path may be a secret.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise RegistrationError("webhook", "its address is no URL") from error
+    reason = None
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        reason = "its address has characters that belong into no URL"
+    elif parts.scheme not in _PORTS or not host:
+        reason = "expected an address that begins with https://, and a host"
+    elif parts.username is not None or parts.fragment:
+        reason = "its address may have no name, password or fragment"
+    elif parts.scheme == "http" and not _is_here(host):
+        reason = f"what is sent to {host!r} can be read on the way; use https://"
+    if reason is not None or host is None:
+        raise RegistrationError("webhook", reason or "")
+    return parts, host, port or _PORTS[parts.scheme]
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,118 @@
+"""Answers that come by a webhook: signed, of the last five minutes, and each used once.
+
+A question is answered once, so an answer that is sent again changes nothing and is told so.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec import Struct
+
+from toolbus.approvals.display import channel_text
+from toolbus.approvals.records import find_question
+from toolbus.approvals.steps import answer
+from toolbus.approvals.webhook import LIMIT
+from toolbus.approvals.webhook_signing import message_id
+from toolbus.errors import DecodeError, FreezeError, StoreError
+from toolbus.messages.codec import decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from toolbus.approvals.steps import AnswerStatus
+    from toolbus.approvals.webhook_signing import WebhookSecret
+    from toolbus.store.protocol import Store
+
+MOST_BYTES = 65_536
+"""Of an answer's body."""
+
+
+class WebhookAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of an answer: whose it is, *by*, and to which question as it was shown."""
+
+    id: str
+    digest: str
+    decision: Literal["approve", "deny"]
+    by: str
+    reason: str = ""
+
+
+class WebhookReply(NamedTuple):
+    """What the sender of an answer is told: a *status* of HTTP, and a *text* in one sentence."""
+
+    status: int
+    text: str
+
+
+_decode_answer = decoder(WebhookAnswer)
+_STATUSES: Mapping[AnswerStatus, int] = {
+    "accepted": 200,
+    "unknown_question": 404,
+    "other_digest": 409,
+    "already_answered": 409,
+    "too_late": 410,
+}
+
+
+async def receive_answer(
+    store: Store,
+    secret: WebhookSecret,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    limit: int = LIMIT,
+    clock: Callable[[], int] = time.time_ns,
+) -> WebhookReply:
+    """Take the answer that came with *headers*, whose names are in lower case, and *body*.
+
+    Args:
+        store: where the question is kept.
+        secret: of both ends.
+        headers: `webhook-id` is ``answer_``, the question's id, ``_`` and its digest;
+            `webhook-timestamp` and `webhook-signature` are those of Standard Webhooks.
+        body: the JSON of a `WebhookAnswer`.
+        limit: as that of the `Webhook`: what it could not show whole gets no yes.
+        clock: tells nanoseconds since the epoch.
+    """
+    if len(body) > MOST_BYTES:
+        return WebhookReply(413, f"an answer has at most {MOST_BYTES} bytes")
+    now = clock()
+    if (reason := secret.refusal(headers, body, now / 1e9)) is not None:
+        return WebhookReply(401, f"this message does not count: {reason}")
+    try:
+        sent = _decode_answer(body)
+    except DecodeError as error:
+        return WebhookReply(400, f"this is no answer: {error}")
+    if headers.get("webhook-id") != message_id("answer", sent.id, sent.digest):
+        return WebhookReply(400, "the id of the message is not that of its answer")
+    try:
+        return await _take(store, sent, limit, clock)
+    except FreezeError as error:
+        return WebhookReply(400, f"this is no answer: {error}")
+    except (StoreError, DecodeError):
+        return WebhookReply(503, "the store cannot be asked now; send it again")
+
+
+async def _take(
+    store: Store, sent: WebhookAnswer, limit: int, clock: Callable[[], int]
+) -> WebhookReply:
+    approve = sent.decision == "approve"
+    question = await find_question(store, sent.id)
+    if question is None:
+        return WebhookReply(404, f"there is no question {sent.id!r}")
+    if approve and not channel_text(question, limit).is_whole:
+        return WebhookReply(403, f"question {sent.id!r} is too long to be approved by a webhook")
+    result = await answer(
+        store,
+        sent.id,
+        sent.digest,
+        approve=approve,
+        by=sent.by,
+        channel="webhook",
+        reason=sent.reason,
+        session_id=question.session_id,
+        clock=clock,
+    )
+    return WebhookReply(_STATUSES[result.status], result.text)

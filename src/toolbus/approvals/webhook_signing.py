@@ -1,0 +1,124 @@
+"""How messages of a webhook are signed: HMAC-SHA256 over id, time and body.
+
+That is Standard Webhooks 1.0.0, "Signature scheme" (https://www.standardwebhooks.com), whose
+libraries can be used at the other end. The id holds the question's id and digest, and which way it
+goes, so that no message can be sent back as an answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Literal
+
+from toolbus.errors import RegistrationError
+from toolbus.settings.ownership import foreign_hand
+from toolbus.terminal.files import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOLERANCE = 300
+"""Seconds by which the time of a message and ours may differ."""
+
+_PREFIX = "whsec_"
+_SHORTEST, _LONGEST = 24, 64
+"""Bytes of a key, by the specification."""
+_MOST_BYTES = 1_024
+_MOST_SIGNATURES = 8
+_OTHERS = 0o077
+
+Direction = Literal["question", "answer"]
+
+
+class WebhookSecret:
+    """A key that both ends have; it shows in no text."""
+
+    def __init__(self, key: bytes) -> None:
+        if not _SHORTEST <= len(key) <= _LONGEST:
+            reason = f"expected a key of {_SHORTEST} to {_LONGEST} bytes, not of {len(key)}"
+            raise RegistrationError("webhook's secret", reason)
+        self._key = key
+
+    def headers(self, message_id: str, seconds: int, body: bytes) -> dict[str, str]:
+        """Return the headers of a message that is sent at *seconds* since the epoch."""
+        return {
+            "webhook-id": message_id,
+            "webhook-timestamp": str(seconds),
+            "webhook-signature": self._sign(message_id, str(seconds), body),
+        }
+
+    def refusal(self, headers: Mapping[str, str], body: bytes, seconds: float) -> str | None:
+        """Return why a message of these *headers*, in lower case, does not count; None: it does."""
+        message_id, time, signatures = (
+            headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
+        )
+        if "." in message_id:
+            return "its id has a full stop"
+        expected = self._sign(message_id, time, body).encode()
+        offered = signatures.split(" ")[:_MOST_SIGNATURES]
+        if not any(hmac.compare_digest(each.encode(), expected) for each in offered):
+            return "its signature is not of this secret"
+        if not (time.isascii() and time.isdecimal() and len(time) <= len(str(2**63))):
+            return "its time is no number of seconds"
+        if abs(int(time) - seconds) > TOLERANCE:
+            return f"its time is more than {TOLERANCE} seconds from ours"
+        return None
+
+    def _sign(self, message_id: str, seconds: str, body: bytes) -> str:
+        head = f"{message_id}.{seconds}.".encode(errors="surrogateescape")
+        digest = hmac.digest(self._key, head + body, hashlib.sha256)
+        return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def message_id(direction: Direction, question_id: str, digest: str) -> str:
+    """Return the id of the message about a question; it is the same however often it is sent."""
+    return f"{direction}_{question_id}_{digest}"
+
+
+def read_secret(file: str | Path) -> WebhookSecret:
+    """Return the secret in *file*: ``whsec_`` and a key in base64, or the key itself.
+
+    It must be a file of ours that nobody else may read or replace, and no symlink. Raises
+    `RegistrationError`, which never says what is in it.
+    """
+    path = Path(file).expanduser()
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(number, "rb") as stream:  # noqa: PTH123 - a descriptor, no path
+            status = os.fstat(number)
+            text = stream.read(_MOST_BYTES + 1) if S_ISREG(status.st_mode) else b""
+            reason = _distrust(path, status) or foreign_hand(Path(os.path.realpath(path)))
+    except OSError as error:
+        reason, text = reason_of(error), b""
+    if reason is None and len(text) > _MOST_BYTES:
+        reason = f"it has more than {_MOST_BYTES} bytes"
+    if reason is not None:
+        raise RegistrationError(f"secret file {str(path)!r}", reason)
+    return WebhookSecret(_key(text.strip(), path))
+
+
+def _distrust(path: Path, status: os.stat_result) -> str | None:
+    if not S_ISREG(status.st_mode):
+        return "it is no regular file"
+    if status.st_uid != os.geteuid():
+        return "it is another user's"
+    if status.st_mode & _OTHERS:
+        return f"others may use it (mode {status.st_mode & 0o7777:o}); see: chmod 600 {path}"
+    return None
+
+
+def _key(text: bytes, path: Path) -> bytes:
+    if not text.startswith(_PREFIX.encode()):
+        return text
+    try:
+        return base64.b64decode(text.removeprefix(_PREFIX.encode()), validate=True)
+    except binascii.Error:
+        reason = f"what follows {_PREFIX} is no base64"
+        # Not the cause: it may say what was found.
+        raise RegistrationError(f"secret file {str(path)!r}", reason) from None

@@ -1,0 +1,67 @@
+"""Who asks a person about the events of a host: the host itself, or a question of ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from toolbus.tools.calls.approvals import Pending, decide_run
+from toolbus.tools.calls.call_judging import PERMITTED
+
+if TYPE_CHECKING:
+    from toolbus.bus.bus import EventBus
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import RunStart
+    from toolbus.hosts.hook_events import HookDecision, HookEvent, HookKind, HostDialect
+    from toolbus.hosts.taken_calls import TakenCalls
+    from toolbus.tools.calls.approvals import Approvals
+    from toolbus.tools.calls.call import CallInProgress
+
+
+class HookAsking(NamedTuple):
+    """Who decides: the host's person where *host_asks* and it can, else *approvals*.
+
+    Of calls that these let run, *taken* knows which have not ended.
+    """
+
+    approvals: Approvals
+    taken: TakenCalls
+    host_asks: bool
+
+    def by_host(
+        self, event: HookEvent, dialect: HostDialect, decision: HookDecision, prompt: str
+    ) -> HookDecision | None:
+        """Return *decision* with the question *prompt*, if the host asks that itself."""
+        if not self.host_asks or dialect.abilities["ask"] != "yes":
+            return None
+        asking = replace(decision, asked=prompt)
+        return None if "ask" in dialect.encode(event, asking).undelivered else asking
+
+    async def by_us(self, judged: CallInProgress, call_id: str, session_id: str) -> str | None:
+        """Ask by a question of ours; return why the call may not run, None if it may.
+
+        The yes is used up before the host hears of it. If *judged* has an end, that says why.
+        """
+        await judged.walk({PERMITTED})
+        if judged.has_ended:
+            return ""
+        refusal = await self.taken.take(judged.permit, call_id, session_id)
+        return None if refusal is None else refusal.reason
+
+    async def about_run(self, bus: EventBus, start: EventContext[RunStart]) -> str | None:
+        """Ask whether a run begins; return why it does not, None if it does."""
+        decision = await decide_run(self.approvals, bus, start)
+        if decision is None:
+            return None
+        return decision.text if isinstance(decision, Pending) else decision.reason
+
+    async def note(self, kind: HookKind, call_id: str, session_id: str) -> None:
+        """Note what an event of this *kind* tells of calls that were let run."""
+        match kind:
+            case "result":
+                await self.taken.end(call_id)
+            case "prompt" | "answer":
+                await self.taken.lose(session_id)
+            case "session_start" | "session_end":
+                await self.taken.lose(None)

@@ -1,0 +1,93 @@
+"""Calls that a host was let run by a person's yes, until it tells what became of them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from toolbus.approvals.records import read_question
+from toolbus.approvals.steps import take_step
+from toolbus.hosts.hook_sessions import TakenCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from toolbus.approvals.questions import QuestionSignal
+    from toolbus.events.catalogue import Deny
+    from toolbus.hosts.hook_sessions import HookSessions
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import Permit
+
+_LIMIT = 100
+"""How many calls of a session may be without an end; the end of the oldest is unknown then."""
+
+_RESULT = "toolbus: the host told of its result"
+
+
+class TakenCalls:
+    """The calls of the host's session *root* whose yes is used up; *known* are those from before.
+
+    *clock* tells nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sessions: HookSessions,
+        root: str,
+        known: Mapping[str, TakenCall],
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._store, self._sessions, self._root = store, sessions, root
+        self._known, self._clock = known, clock
+
+    async def take(self, permit: Permit, call_id: str, session_id: str) -> Deny | None:
+        """Use up the yes to a call; return why it may not run after all."""
+        if not permit.question_id:
+            return await permit.take()
+        oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
+        await self._lose(oldest)
+        # Before the yes is used up: a process that is killed in between leaves a name too many.
+        taken = TakenCall(session_id=session_id, question_id=permit.question_id)
+        await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
+        refusal = await permit.take()
+        if refusal is not None:
+            await self._change(lambda calls: _without(calls, [call_id]))
+        return refusal
+
+    async def end(self, call_id: str) -> None:
+        """Say that the host has told the result of a call: it ran."""
+        if call_id not in self._known:
+            return
+        if not await self._step(call_id, "end", ended_ns=self._clock()):
+            # The session went on before, so that its end was unknown.
+            ended = {"ended_ns": self._clock(), "settled_by": _RESULT}
+            await self._step(call_id, "settle_ran", **ended)
+        await self._change(lambda calls: _without(calls, [call_id]))
+
+    async def lose(self, session_id: str | None) -> None:
+        """Say that *session_id*, None for all of them, went on without results of its calls.
+
+        One that comes later settles it.
+        """
+        await self._lose(
+            [key for key, each in self._known.items() if session_id in {None, each.session_id}]
+        )
+
+    async def _lose(self, call_ids: Collection[str]) -> None:
+        for call_id in call_ids:
+            await self._step(call_id, "lose")
+
+    async def _step(self, call_id: str, signal: QuestionSignal, **fields: Any) -> bool:
+        taken = self._known[call_id]
+        question = await read_question(self._store, taken.session_id, taken.question_id)
+        if question is None:
+            return False
+        return await take_step(self._store, question, signal, **fields) is not None
+
+    async def _change(self, change: Callable[[dict[str, TakenCall]], dict[str, TakenCall]]) -> None:
+        await self._sessions.change_taken(self._root, change)
+
+
+def _without(calls: Mapping[str, TakenCall], call_ids: Collection[str]) -> dict[str, TakenCall]:
+    return {key: taken for key, taken in calls.items() if key not in call_ids}

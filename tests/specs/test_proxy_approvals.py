@@ -1,0 +1,384 @@
+"""The scenarios of `specs/proxy_approvals.md`."""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.types import ElicitResult
+
+from toolbus.approvals import answer
+from toolbus.approvals.questions import Question
+from toolbus.messages.codec import decoder
+from toolbus.store import SqliteStore
+from wires import PROXY, wired
+
+STATELESS = "2026-07-28"
+YES = {"action": "accept", "content": {"approve": True}}
+NO = {"action": "decline"}
+
+SERVER = """
+import json, sys
+
+def run(params):
+    with open("effects", "a") as effects:
+        effects.write(json.dumps(params) + "\\n")
+    return {"content": [{"type": "text", "text": "paid"}]}
+
+for line in sys.stdin:
+    frame = json.loads(line)
+    params = frame.get("params", {})
+    result = {}
+    if frame.get("method") == "tools/list":
+        schema = {"type": "object"}
+        result = {"tools": [{"name": name, "inputSchema": schema} for name in ("pay", "survey")]}
+    elif frame.get("method") == "tools/call":
+        if params["name"] == "survey" and params.get("requestState") != "theirs":
+            form = {"message": "which colour?", "requestedSchema": {"type": "object"}}
+            wanted = {"colour": {"method": "elicitation/create", "params": form}}
+            result = {"resultType": "input_required", "inputRequests": wanted,
+                      "requestState": "theirs"}
+        else:
+            result = run(params)
+    if "id" in frame:
+        print(json.dumps({"jsonrpc": "2.0", "id": frame["id"], "result": result}), flush=True)
+"""
+
+OFFICIAL = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("till")
+
+@server.tool()
+def pay(amount: int) -> str:
+    with open("effects", "a") as effects:
+        effects.write(f"{amount}\\n")
+    return "paid"
+
+server.run("stdio")
+"""
+
+GUARD = """
+from toolbus import AgentComponent, Ask, events, guard
+class Till(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx): return Ask("pay it?")
+"""
+
+read_question = decoder(Question)
+
+
+class Till:
+    """A folder with a server that notes its effects, a guard, and the store of the proxies."""
+
+    def __init__(self, here, environment):
+        self.here, self.environment = here, environment
+        (here / "server.py").write_text(SERVER)
+        (here / "official.py").write_text(OFFICIAL)
+        (here / "guard.py").write_text(GUARD)
+        (here / "toolbus.toml").write_text('[[component]]\nuse = "./guard.py:Till"\n')
+
+    def command(self, *options, server="server.py"):
+        named = options if "--config" in options else ("--config", "toolbus.toml", *options)
+        return [*PROXY, *named, "--store", "calls.db", "--", sys.executable, server]
+
+    @asynccontextmanager
+    async def proxy(self, *options, elicits=False, hold="0"):
+        """Give a client of a proxy that has begun its session."""
+        command = self.command(*(() if hold is None else ("--approval-wait", hold)), *options)
+        async with wired(command, cwd=self.here, env=self.environment) as wire:
+            capabilities = {"elicitation": {}} if elicits else {}
+            await wire.ask(0, "initialize", {"capabilities": capabilities})
+            yield wire
+
+    def effects(self):
+        file = self.here / "effects"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    async def questions(self):
+        """Return all questions, the oldest first."""
+
+        def read(store):
+            with store.reader() as reader:
+                rows = [row.body for _, row in reader.states_like("question:")]
+            return sorted(map(read_question, rows), key=lambda question: question.asked_ns)
+
+        async with SqliteStore(self.here / "calls.db") as store:
+            return await asyncio.to_thread(read, store)
+
+    async def asked(self, count=1):
+        """Return the latest question once there are *count*."""
+        while len(questions := await self.questions()) < count:
+            await asyncio.sleep(0.01)
+        return questions[-1]
+
+    async def answer(self, question, **verdict):
+        async with SqliteStore(self.here / "calls.db") as store:
+            words = {"by": "ann", "approve": True, **verdict}
+            return (await answer(store, question.id, question.digest, **words)).status
+
+
+@pytest.fixture
+def till(tmp_path, environment):
+    return Till(tmp_path / "here", environment)
+
+
+async def pay(wire, own, name="pay", /, **more):
+    params = {"name": name, "arguments": {"amount": 5}, **more}
+    frame = await wire.ask(own, "tools/call", params)
+    return frame.get("result") or frame["error"]
+
+
+def stateless(**more):
+    """Return the params of a stateless client that shows forms."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    return {"_meta": meta, **more}
+
+
+def text_of(result):
+    return result["content"][0]["text"]
+
+
+async def test_a_client_without_forms_reads_the_handle(till):
+    async with till.proxy() as client:
+        waits = await pay(client, 1)
+        first = await till.asked()
+        await till.answer(first)
+        paid = await pay(client, 2)
+        waits_again = await pay(client, 3)
+
+    done, second = await till.questions()
+    assert text_of(waits).startswith("a person must approve this call; question " + first.id)
+    assert waits["isError"]
+    assert text_of(paid) == "paid"
+    assert second.id in text_of(waits_again)
+    assert (done.state, done.host, second.state) == ("done", "proxy", "pending")
+    assert len(till.effects()) == 1
+
+
+async def test_a_held_call_goes_on_with_the_answer(till):
+    async with till.proxy(hold="50") as client:
+        results = []
+        for own, verdict in enumerate(({}, {"approve": False, "reason": "too much"}), 1):
+            calling = asyncio.create_task(pay(client, own))
+            await till.answer(await till.asked(own), **verdict)
+            results.append(await calling)
+
+    assert [text_of(each) for each in results] == ["paid", "too much"]
+    assert len(till.effects()) == 1
+
+
+async def test_of_form_and_store_one_answer_counts(till):
+    async with till.proxy(elicits=True) as client:
+        client.send(id=1, method="tools/call", params={"name": "pay", "arguments": {}})
+        while (form := await client.frame()).get("method") != "elicitation/create":
+            pass
+        await till.answer(await till.asked(), approve=False, reason="too much")
+        while (cancelled := await client.frame()).get("method") != "notifications/cancelled":
+            pass
+        client.send(id=form["id"], result=YES)
+        denied = (await client.answer(1))["result"]
+
+    (question,) = await till.questions()
+    assert "│ pay it?" in form["params"]["message"].splitlines()
+    assert cancelled["params"]["requestId"] == form["id"]
+    assert text_of(denied) == "too much"
+    assert (question.state, question.answered_by) == ("denied", "ann")
+    assert till.effects() == []
+
+
+async def test_a_cancelled_call_withdraws_its_question(till):
+    async with till.proxy(hold="50") as client:
+        client.send(id=1, method="tools/call", params={"name": "pay", "arguments": {}})
+        question = await till.asked()
+        client.send(method="notifications/cancelled", params={"requestId": 1})
+        while (await till.questions())[0].state == "pending":
+            pass
+        late = await till.answer(question)
+
+    assert late == "too_late"
+    assert [each.state for each in await till.questions()] == ["withdrawn"]
+
+
+async def test_what_a_form_cannot_show_waits(till):
+    async with till.proxy(elicits=True) as client:
+        arguments = {"text": "x" * 20_000}
+        params = {"name": "pay", "arguments": arguments}
+        waits = (await client.ask(1, "tools/call", params))["result"]
+
+    (question,) = await till.questions()
+    assert question.id in text_of(waits)
+    assert not any(b"elicitation" in line for line in client.lines)
+
+
+@pytest.mark.full
+async def test_the_configuration_says_how_long(till):
+    rest = '[[component]]\nuse = "./guard.py:Till"\n'
+    (till.here / "brief.toml").write_text(f"[approvals]\nwait = 0\nexpires_after = 1\n{rest}")
+
+    async with till.proxy("--config", "brief.toml", hold=None) as client:
+        first = text_of(await pay(client, 1))
+        question = await till.asked()
+        while (told := text_of(await pay(client, 2))) == first:
+            await asyncio.sleep(0.05)
+        anew = text_of(await pay(client, 3))
+
+    assert question.expires_ns - question.asked_ns == 10**9
+    assert told == "approval was not given in time"
+    assert (await till.questions())[1].id in anew
+
+
+async def test_the_yes_comes_with_the_same_call(till):
+    async with till.proxy() as client:
+        asking = await pay(client, 1, **stateless())
+        state, wanted = asking["requestState"], asking["inputRequests"]
+        ((key, request),) = wanted.items()
+        answers = {"requestState": state, "inputResponses": {key: YES}}
+        paid = await pay(client, 2, **stateless(**answers))
+        again = await pay(client, 3, **stateless(**answers))
+
+    assert asking["resultType"] == again["resultType"] == "input_required"
+    assert request["method"] == "elicitation/create"
+    assert "│ pay it?" in request["params"]["message"].splitlines()
+    assert (text_of(paid), paid.get("resultType", "complete")) == ("paid", "complete")
+    (effect,) = till.effects()
+    assert effect == {"name": "pay", "arguments": {"amount": 5}, **stateless()}
+    done, anew = await till.questions()
+    assert (done.state, done.answered_by, anew.state) == ("done", "client", "pending")
+
+
+async def test_a_no_silence_and_a_changed_state(till):
+    async with till.proxy() as client:
+        asking = await pay(client, 1, **stateless())
+        state, (key,) = asking["requestState"], asking["inputRequests"]
+        silent = await pay(client, 2, **stateless(requestState=state))
+        other = await pay(
+            client,
+            3,
+            **stateless(requestState=state, inputResponses={key: NO}, arguments={"amount": 6}),
+        )
+        changed = state[:-6] + ("AAAA" if state[-6:-2] != "AAAA" else "BBBB") + state[-2:]
+        broken = await pay(client, 4, **stateless(requestState=changed))
+        denied = await pay(
+            client, 5, **stateless(requestState=silent["requestState"], inputResponses={key: NO})
+        )
+
+    assert silent["resultType"] == other["resultType"] == "input_required"
+    assert (
+        broken["message"] == "its `requestState` is none that was given here; call again without it"
+    )
+    assert text_of(denied) == "approval was refused"
+    assert till.effects() == []
+
+
+@pytest.mark.full
+async def test_what_the_server_asks_goes_through(till):
+    answered, brought = [], {}
+    async with till.proxy() as client:
+        for own in range(1, 9):
+            result = await pay(client, own, "survey", **stateless(**brought))
+            if result.get("resultType") != "input_required":
+                break
+            ((key, request),) = result["inputRequests"].items()
+            answered.append(request["params"]["message"].splitlines()[0])
+            said = {"action": "accept", "content": {"colour": "red"}} if key == "colour" else YES
+            brought = {"requestState": result["requestState"], "inputResponses": {key: said}}
+
+    (effect,) = till.effects()
+    assert answered == ["the model calls survey", "which colour?", "the model calls survey"]
+    assert effect["requestState"] == "theirs"
+    assert effect["inputResponses"] == {
+        "colour": {"action": "accept", "content": {"colour": "red"}}
+    }
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["legacy", STATELESS])
+async def test_the_official_client_asks_its_person(till, mode):
+    shown = []
+
+    async def say_yes(_context, params):
+        shown.append(params.message)
+        return ElicitResult(action="accept", content={"approve": True})
+
+    program, *words = till.command("--approval-wait", "0", server="official.py")
+    place = {"cwd": till.here, "env": till.environment}
+    server = stdio_client(StdioServerParameters(command=program, args=words, **place))
+    async with Client(server, mode=mode, elicitation_callback=say_yes) as client:
+        result = await client.call_tool("pay", {"amount": 5})
+
+    assert "│ pay it?" in shown[0].splitlines()
+    assert (len(shown), result.content[0].text, till.effects()) == (1, "paid", [5])
+    assert [each.state for each in await till.questions()] == ["done"]
+
+
+KILLED = """
+import os, signal, sys
+from toolbus.cli import main
+from toolbus.store.sqlite import SqliteStore
+
+steps = 10**9
+
+def tick():
+    global steps
+    if os.path.exists("armed"):
+        steps = int(open("armed").read())
+        os.remove("armed")
+    steps -= 1
+    if steps < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def killing(real):
+    async def write(*words, **options):
+        tick()
+        made = await real(*words, **options)
+        tick()
+        return made
+    return write
+
+for name in ("swap_state", "append"):
+    setattr(SqliteStore, name, killing(getattr(SqliteStore, name)))
+sys.exit(main())
+"""
+
+
+@pytest.mark.full
+async def test_kills_leave_no_second_run(till, command):
+    killed, runs = [], {}
+    for steps in range(40):
+        before = len(till.effects())
+        known = len(await till.questions()) if steps else 0
+        options = ("--approval-wait", "0")
+        words = till.command(*options)
+        words[1:3] = ["-c", KILLED]
+        async with wired(words, cwd=till.here, env=till.environment) as wire:
+            await wire.ask(0, "initialize", {"capabilities": {}})
+            await pay(wire, 1)
+            question = await till.asked(known + 1)
+            await till.answer(question)
+            (till.here / "armed").write_text(str(steps))
+            wire.send(id=2, method="tools/call", params={"name": "pay", "arguments": {"amount": 5}})
+            line = await wire.line()
+            killed.append(not line)
+        async with till.proxy() as client:
+            waits = await pay(client, 1)
+        ran = len(till.effects()) - before
+        state = {each.id: each.state for each in await till.questions()}[question.id]
+        assert waits["isError"]
+        assert ran <= 1
+        assert state in {"taken", "done"} if ran else state in {"approved", "taken"}
+        runs[question.id] = ran
+        if not killed[-1]:
+            break
+
+    done = command("approvals", "--all", "--json", "--store", "calls.db")
+    listed = {each["id"]: each["state"] for each in map(json.loads, done.stdout.splitlines())}
+    known = {(listed[question_id], ran) for question_id, ran in runs.items()}
+    assert killed == [True] * steps + [False]
+    assert steps > 3
+    assert known >= {("approved", 0), ("unknown", 0), ("done", 1)}
+    assert known <= {("approved", 0), ("unknown", 0), ("unknown", 1), ("done", 1)}
