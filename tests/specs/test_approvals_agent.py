@@ -464,7 +464,9 @@ class Approver:
 
     async def notify(self, question):
         number = int(question.arguments["amount"][1:])
-        result = await self._house.answer(question.id, approve=number % 3 != 0)
+        facts = {"session_id": question.session_id, "clock": self._house.clock}
+        store, yes = self._house.store, number % 3 != 0
+        result = await answer(store, question.id, question.digest, approve=yes, by="ann", **facts)
         assert result.status == "accepted"
         self.answered.append(question.id)
 
