@@ -8,6 +8,9 @@ To understand it in an hour, read, from the records up to what people write:
 `bus/bus`, `bus/subscribing` - the verbs, and how somebody comes to hear;
 `components/adapters`, `components/components` - what is installed on an agent as one.
 
+Examples in docstrings have these names, `asyncio`, `ScriptedModel` of `toolbus.models`, and a
+function `greet(name: str) -> str` that says hello.
+
 The face is lazy: a name is imported from its room when it is first asked for, so importing a
 low room loads no higher one.
 """

@@ -1,5 +1,8 @@
 """The scenarios of `specs/guide.md`."""
 
+import asyncio
+import doctest
+import inspect
 import json
 import re
 from pathlib import Path
@@ -10,6 +13,7 @@ import toolbus
 from code_blocks import PageRun, read_code_blocks
 from terminals import on_terminal
 from toolbus.cli.command_line import main
+from toolbus.models import ScriptedModel
 
 FOLDER = Path(toolbus.__file__).parent / "guide"
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
@@ -128,3 +132,20 @@ def test_a_slow_block_does_too(name, tmp_path, monkeypatch):
 
     for block in BLOCKS[name]:
         page.run(block, full=True)
+
+
+@pytest.mark.parametrize("name", sorted({*toolbus.__all__} - {"ToolbusError", "events"}))
+def test_each_public_name_has_an_example(name):
+    def greet(name: str) -> str:
+        return f"hello {name}"
+
+    public = {each: getattr(toolbus, each) for each in toolbus.__all__}
+    names = {**public, "asyncio": asyncio, "ScriptedModel": ScriptedModel, "greet": greet}
+    text = inspect.getdoc(public[name])
+
+    example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+
+    assert example.examples
+    report = []
+    doctest.DocTestRunner().run(example, out=report.append)
+    assert report == []

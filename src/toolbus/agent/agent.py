@@ -84,6 +84,10 @@ class Agent(ResumableAgent[T]):
             close; a handler that still hangs is cut off, and its failure policy decides.
         keep_originals: also store the values that handlers changed or refused, so that
             `toolbus explain` shows differences; secrets that were taken out are among them.
+
+    >>> agent = Agent(ScriptedModel(["Good morning."]), tools=[greet])
+    >>> agent.run_sync("Hello.").text
+    'Good morning.'
     """
 
     @overload

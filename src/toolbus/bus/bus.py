@@ -37,6 +37,12 @@ class EventBus(Registry):
     Args:
         dry_run: verdicts are only recorded: nothing is denied and nobody asked; rewrites apply.
         max_pending: how long an observer's queue may grow before `catch_up` waits for it.
+
+    >>> bus = EventBus()
+    >>> _ = bus.on(events.TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"path": "b"}))
+    >>> ctx = bus.apply_sync(events.TOOL_CALL_BEFORE, ToolCall(name="read"))
+    >>> dict(ctx.value.arguments)
+    {'path': 'b'}
     """
 
     def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:

@@ -52,6 +52,11 @@ class ToolAdapter:
     *priority* comes first in a component. When an adapter fails, "closed" withholds what it was to
     change, "open" leaves that as it was. *name* stands in the ledger and before the model; if the
     class does not say, it is that of the class.
+
+    >>> class Shorten(ToolAdapter):
+    ...     tools = "read_*"
+    ...     def adapt_response(self, response, call):
+    ...         return response.map_text(lambda text: text[:100])
     """
 
     name: str = "ToolAdapter"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
-from toolbus.bus.subscribing import Subscribing
+from toolbus.bus.subscribing import HandlerOptions, Subscribing
 from toolbus.components.adapters import ToolAdapter, adapter_problem
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
-from toolbus.components.marks import marked, tools_of
+from toolbus.components.marks import Mark, marked, tools_of
 from toolbus.components.ranks import rank_behind
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -21,20 +21,17 @@ from toolbus.events.catalogue import (
     ToolSpec,
 )
 from toolbus.events.subjects import ToolSelector
-from toolbus.messages.records import ToolCall, ToolMessage
+from toolbus.messages.records import Message, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.host import Host
     from toolbus.components.installing import Installation
-    from toolbus.components.marks import Mark
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
-    from toolbus.messages.records import Message
 
 _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY, APPEND_PRIORITY = 200, 50
@@ -51,6 +48,11 @@ class AgentComponent:
     *enabled* may be switched at any time; its host gives it a *number* among those of its name.
     *personal_settings* are parameters that no project's configuration may give: see `specs/trust`.
     Relative paths in the arguments of its tools begin at *tools_folder*, if it knows that.
+
+    >>> class Careful(AgentComponent):
+    ...     @guard(events.TOOL_CALL_BEFORE, tools="delete")
+    ...     def never(self, ctx):
+    ...         return Deny("nothing is deleted here")
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
@@ -253,15 +255,13 @@ class AgentComponent:
         # One above the last on this bus, so that parameters pass the components in reverse.
         number, give_back = agent.bus.numbers.take(self)
         self._undo += (give_back,)
+        options: HandlerOptions = {"on_error": "closed", "when": self._when(None)}
         for event, handler, priority in (
             (TOOLS_PROVIDE, self._on_tools_provide_adapter, PROVIDE_PRIORITY),
             (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
             (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
         ):
-            when = self._when(None)
-            self._subscribe(
-                agent, event, "on", handler, priority=priority, on_error="closed", when=when
-            )
+            self._subscribe(agent, event, "on", handler, **options | {"priority": priority})
 
     def _subscribe_marked(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
         """Subscribe a marked method for the time that the component is enabled."""

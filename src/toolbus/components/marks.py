@@ -69,6 +69,11 @@ def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
 
     It fails open, as `EventBus.on` says. Without *sender* it hears its agent and that one's
     sub-agents. Marks can be stacked. Raises `RegistrationError` for options that could never work.
+
+    >>> class Watch(AgentComponent):
+    ...     @on(events.TOOL_CALL_AFTER)
+    ...     def show(self, ctx):
+    ...         print(ctx.value.status)
     """
     return Marker(Mark(event, "on", options))
 
@@ -76,7 +81,15 @@ def on(event: Any, **options: Unpack[HandlerOptions]) -> Any:
 def guard(
     event: TransformEvent[V, Any], **options: Unpack[HandlerOptions]
 ) -> Marker[EventContext[V], Deny | Ask | None]:
-    """Mark a component's method as a guard; the options are those of `EventBus.on`."""
+    """Mark a component's method as a guard; the options are those of `EventBus.on`.
+
+    Its failure denies. Raises `RegistrationError` for options that could never work.
+
+    >>> class Careful(AgentComponent):
+    ...     @guard(events.TOOL_CALL_BEFORE, tools="delete")
+    ...     def never(self, ctx):
+    ...         return Deny("nothing is deleted here")
+    """
     return Marker(Mark(event, "guard", options))
 
 

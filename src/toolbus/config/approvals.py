@@ -4,11 +4,16 @@
 wait = 30                # seconds that who asks waits by itself for the answer
 expires_after = 3600     # seconds in which a question can be answered; a day if not given
 host_asks = false        # a coding agent with a question of its own: keep ours instead
+
+[approvals.webhook]      # is told of each question; in your own file, or one that is named
+url = "https://example.com/questions"
+secret_file = "~/.config/toolbus/webhook.key"
 """
 
 from __future__ import annotations
 
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -18,14 +23,29 @@ from toolbus.settings.hints import hint
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
-    from toolbus.approvals import StoredApprovals
+    from toolbus.approvals import Notifier, StoredApprovals
     from toolbus.config.documents import Document
     from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import Approver
 
 APPROVALS = "approvals"
-_KINDS: dict[str, Any] = {"wait": float, "expires_after": float, "host_asks": bool}
 _LEAST = {"wait": 0.0, "expires_after": 1.0}
 _LONGEST = 366 * 86_400.0
+
+
+class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a question is sent, and the file with the key that signs it."""
+
+    url: str
+    secret_file: Path
+
+
+_KINDS: dict[str, Any] = {
+    "wait": float,
+    "expires_after": float,
+    "host_asks": bool,
+    "webhook": WebhookSettings,
+}
 
 
 class ApprovalSettings(Struct, frozen=True, kw_only=True):
@@ -34,6 +54,7 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
     wait: float | None = None
     expires_after: float | None = None
     host_asks: bool | None = None
+    webhook: WebhookSettings | None = None
 
     def before(self, others: ApprovalSettings) -> ApprovalSettings:
         """Return these, and *others* where these say nothing."""
@@ -42,22 +63,47 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
             **{name: value for name, value in asdict(self).items() if value is not None},
         )
 
-    def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
-        """Return what keeps questions in *store* for *host*, which waits *wait* seconds."""
+    def make(
+        self, store: Store, host: str, wait: float, approver: Approver | None = None
+    ) -> StoredApprovals:
+        """Return what keeps questions in *store* for *host*, which waits *wait* seconds.
+
+        An *approver* is asked as well. A webhook that cannot be used raises `RegistrationError`.
+        """
         from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - not for all
 
-        expires_after = DAY if self.expires_after is None else self.expires_after
-        return StoredApprovals(store=store, host=host, wait=wait, expires_after=expires_after)
+        return StoredApprovals(
+            approver,
+            store=store,
+            host=host,
+            wait=wait,
+            expires_after=DAY if self.expires_after is None else self.expires_after,
+            notify=self.channels(),
+        )
+
+    def channels(self) -> tuple[Notifier, ...]:
+        """Return what is told of each question; raises `RegistrationError`."""
+        if self.webhook is None:
+            return ()
+        from toolbus.approvals.webhook import Webhook  # noqa: PLC0415 - as above
+
+        return (Webhook(self.webhook.url, secret_file=self.webhook.secret_file),)
 
 
-def read_approvals(document: Document, before: ApprovalSettings) -> ApprovalSettings:
+def read_approvals(
+    document: Document, before: ApprovalSettings, *, is_project: bool = False
+) -> ApprovalSettings:
     """Return what *document* says of approvals where *before*, of an earlier file, says nothing.
 
-    Raises `ConfigurationError`.
+    One that *is_project* does not say where questions are sent. Raises `ConfigurationError`.
     """
     table = document.table.get(APPROVALS, {})
     if not isinstance(table, dict):
         raise document.error(f"{APPROVALS!r} is no table; write [{APPROVALS}]", APPROVALS)
+    if is_project and "webhook" in table:
+        way_out = "put it into your own configuration, or name this file"
+        reason = f"key 'webhook' is no project's to give; {way_out}"
+        raise document.error(reason, APPROVALS, "webhook")
     values = {key: _value(document, key, value) for key, value in table.items()}
     return before.before(ApprovalSettings(**values))
 

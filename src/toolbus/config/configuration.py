@@ -197,7 +197,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
     for layer in layers:
         servers += read_servers(layer.document, servers)
         prices += read_prices(layer.document)
-        approvals = read_approvals(layer.document, approvals)
+        approvals = read_approvals(layer.document, approvals, is_project=bool(layer.judged))
         entries = read_entries(layer.document)
         importing = layer.judged.importing() if layer.judged else nullcontext()
         making = making_of(layer.document, layer.digests)

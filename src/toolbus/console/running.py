@@ -16,6 +16,7 @@ from contextlib import (
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
+from toolbus.config.approvals import ApprovalSettings
 from toolbus.console.assembly import (
     find_components,
     find_configuration,
@@ -39,7 +40,9 @@ from toolbus.terminal.spans import sanitize
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
+    from toolbus.config.configuration import Configuration
     from toolbus.console.keyboard import Keyboard
+    from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import Approvals, Approver
 
 INTERRUPTED, WAITS = 130, 3
@@ -182,14 +185,19 @@ def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> 
         loop.remove_signal_handler(signal.SIGINT)
 
 
-def _approver(questions: ApprovalPrompt, options: RunOptions) -> Approver | Approvals:
+def _approver(
+    questions: ApprovalPrompt,
+    options: RunOptions,
+    store: Store | None,
+    config: Configuration | None,
+) -> Approver | Approvals:
     """Return who decides: the person here, and with a store whoever answers from elsewhere."""
-    if options.store is None:
+    if store is None:
         return questions.decide
-    from toolbus.approvals import StoredApprovals  # noqa: PLC0415 - not for all
-
+    settings = config.approvals if config else ApprovalSettings()
+    wait = options.approval_wait or settings.wait or 0.0
     here = None if questions.keyboard is None else questions.decide
-    return StoredApprovals(here, wait=options.approval_wait)
+    return settings.make(store, "agent", wait, here)
 
 
 @asynccontextmanager
@@ -224,7 +232,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
                 store=store,
                 session_id=session_id,
                 system=options.system,
-                approver=_approver(questions, options),
+                approver=_approver(questions, options, store, config),
                 max_turns=options.max_turns,
             )
         except RegistrationError as error:

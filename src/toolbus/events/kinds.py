@@ -36,6 +36,9 @@ class Scope(Struct, frozen=True, kw_only=True):
     *root_session_id* is the session of that outermost agent, and "" if there is none above.
     *context* is what the caller of `run` gave: user, tenant, language. *folder*, absolute, is where
     relative paths of its calls begin, if that is another folder than the process's.
+
+    >>> Scope(agent_id="writer", session_id="s", context={"user": "jane"}).context["user"]
+    'jane'
     """
 
     agent_id: str = ""

@@ -52,7 +52,11 @@ ToolStatus = Literal[
 
 
 class ToolSpec(Record, frozen=True, kw_only=True):
-    """What a model is told of a tool."""
+    """What a model is told of a tool.
+
+    >>> tool(greet).spec.name
+    'greet'
+    """
 
     name: str
     description: str = ""

@@ -23,6 +23,9 @@ class Deny(Struct, frozen=True):
     """A refusal: *reason* is for the model, *detail* for operators only.
 
     To make one never fails: a reason that is no text, an exception say, becomes the detail.
+
+    >>> Deny("only inside the project", detail="/etc is in the list of folders").reason
+    'only inside the project'
     """
 
     reason: str = NO_REASON
@@ -42,6 +45,9 @@ class Ask(Struct, frozen=True):
     A guard that judges by rules names the *rule* that asks, and the *rules* in force by a digest:
     an approval that waits does not outlive them. As with `Deny`, to
     make one never fails.
+
+    >>> Ask("Pay 500?").prompt
+    'Pay 500?'
     """
 
     prompt: str = NO_PROMPT
@@ -82,7 +88,11 @@ def in_words(value: object) -> str:
 
 
 class Retry(Struct, frozen=True):
-    """A wish to run a failed tool again, after *delay* seconds."""
+    """A wish to run a failed tool again, after *delay* seconds.
+
+    >>> Retry(delay=0.5)
+    Retry(delay=0.5)
+    """
 
     delay: float = 0.0
 

@@ -28,6 +28,10 @@ class ToolCall(Record, frozen=True, kw_only=True):
     """A tool call, as a model asked for it or as a handler rewrote it.
 
     *raw* is the model's own text of the arguments when that was no JSON object.
+
+    >>> call = ToolCall(name="read", arguments={"path": "a//b"})
+    >>> dict(call.merge_arguments({"path": "a/b"}).arguments)
+    {'path': 'a/b'}
     """
 
     id: str = MISSING_ID
@@ -70,6 +74,9 @@ class ToolResponse(Content, frozen=True, kw_only=True):
 
     *parameters* are those that the tool ran with, *structured* is any JSON value,
     *duration_ns* counts nanoseconds; the lifecycle stamps the facts of the execution.
+
+    >>> ToolResponse("a very long text").map_text(lambda text: text[:6] + " …").text
+    'a very …'
     """
 
     structured: Any = None

@@ -12,7 +12,11 @@ from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, 
 
 
 class TextPart(Record, frozen=True, tag_field="type", tag="text"):
-    """Text: `TextPart("…")`."""
+    """Text: `TextPart("…")`.
+
+    >>> TextPart("hello").text
+    'hello'
+    """
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
@@ -23,7 +27,11 @@ class TextPart(Record, frozen=True, tag_field="type", tag="text"):
 
 
 class ImagePart(Record, frozen=True, kw_only=True, tag_field="type", tag="image"):
-    """An image: base64 *data* of the type *mime_type*."""
+    """An image: base64 *data* of the type *mime_type*.
+
+    >>> ImagePart(data="iVBORw0KGgo=", mime_type="image/png").mime_type
+    'image/png'
+    """
 
     type: ClassVar[Literal["image"]] = "image"
     data: str

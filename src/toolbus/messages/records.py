@@ -72,7 +72,11 @@ __all__ = [
 
 
 class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="system"):
-    """Instructions to the model."""
+    """Instructions to the model.
+
+    >>> SystemMessage(content="Be brief.").text
+    'Be brief.'
+    """
 
     role: ClassVar[Literal["system"]] = "system"
     id: str = MISSING_ID
@@ -101,7 +105,11 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
 
 
 class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user"):
-    """What a person, or a program in a person's place, says."""
+    """What a person, or a program in a person's place, says.
+
+    >>> UserMessage(content=(TextPart("Who is this?"),)).text
+    'Who is this?'
+    """
 
     role: ClassVar[Literal["user"]] = "user"
     id: str = MISSING_ID
@@ -143,6 +151,9 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
 
     *usage* counts tokens: those of `toolbus.formats.usage`, and others in the provider's terms. Of
     *reasoning* that was changed, what was changed is not sent back (see `ReasoningPart`).
+
+    >>> AssistantMessage(content="One moment.", tool_calls=(ToolCall(name="greet"),)).text
+    'One moment.'
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -187,7 +198,12 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
 
 
 class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool"):
-    """The answer to one tool call."""
+    """The answer to one tool call.
+
+    >>> response = ToolResponse("hello Jane")
+    >>> ToolMessage(tool_call_id="c1", tool_name="greet", tool_response=response).text
+    'hello Jane'
+    """
 
     role: ClassVar[Literal["tool"]] = "tool"
     id: str = MISSING_ID

@@ -42,6 +42,11 @@ class ToolContext(Generic[D_co]):
 
     `ToolContext[MyDeps]` tells checkers the type of `deps`. One that is made in a test of a tool
     needs but *deps*: its scope is empty, its progress goes nowhere, and it can call no other tool.
+
+    >>> def whose(context: ToolContext[str]) -> str:
+    ...     return f"the caller is {context.deps}"
+    >>> whose(ToolContext(deps="Jane"))
+    'the caller is Jane'
     """
 
     __slots__ = ("_call", "_deps", "_progress", "approvals", "bus", "call_id", "continued", "scope")

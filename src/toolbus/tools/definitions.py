@@ -35,6 +35,12 @@ class Tool:
     Name, description and schemas come from the class and from `run`'s signature and docstring,
     unless the class states them. *timeout* is in seconds; *idempotent* allows `Retry`; *lenient*
     takes "3" for 3 where no text is allowed.
+
+    >>> class Add(Tool):
+    ...     def run(self, a: int, b: int) -> int:
+    ...         return a + b
+    >>> list(Add().spec.input_schema["properties"])
+    ['a', 'b']
     """
 
     name: str = ""

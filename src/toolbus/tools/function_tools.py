@@ -111,6 +111,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         options: *name*, *description*, *input_schema*, *output_schema*, *annotations* in place
             of what the function says; *timeout* in seconds; *idempotent* allows `Retry`; without
             *lenient* an argument "3" is invalid where only an integer fits.
+
+    >>> tool(greet, name="welcome", timeout=5.0).spec.name
+    'welcome'
     """
     if unknown := options.keys() - ToolOptions.__annotations__.keys():
         raise RegistrationError("@tool", f"unknown options: {', '.join(sorted(unknown))}")

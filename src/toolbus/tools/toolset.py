@@ -20,6 +20,11 @@ class Toolset:
     """The tools that an agent or a runner has, by name; may change while it is in use.
 
     One among *tools* that is a toolset itself is included: what it holds later counts as well.
+
+    Raises `RegistrationError` for a name that is there already, and for what is no tool.
+
+    >>> [tool.spec.name for tool in Toolset([greet])]
+    ['greet']
     """
 
     source: str = ""

@@ -38,7 +38,7 @@ def test_a_table_without_a_line_of_its_own_has_the_nearest(tmp_path):
     file = tmp_path / "pyproject.toml"
     file.write_text("[tool.toolbus.other.thing]\n")
 
-    with pytest.raises(ConfigurationError, match=r":1: unknown key 'other'; known: component"):
+    with pytest.raises(ConfigurationError, match=r":1: unknown key 'other'; known: approvals"):
         load(file)
 
 

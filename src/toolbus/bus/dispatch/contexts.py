@@ -35,6 +35,12 @@ class EventContext(Generic[V_co]):
     one of them changes something, so write into it in your turn only, and keep its `value`, which
     stays. What an async handler writes after its turn, or anybody once the guards have begun,
     reaches nobody.
+
+    >>> def inside_only(ctx):
+    ...     return Deny("outside") if ctx.value.arguments["path"].startswith("/") else None
+    >>> call = ToolCall(name="read", arguments={"path": "/etc"})
+    >>> inside_only(EventContext(events.TOOL_CALL_BEFORE, call)).reason
+    'outside'
     """
 
     __slots__ = ("_assigned", "_details", "_event", "_original", "_scope", "_value")

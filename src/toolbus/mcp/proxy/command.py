@@ -173,6 +173,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
 
             proxy.store = store = open_store(options.store)
             opened.push_async_callback(store.close)
+            _check_approvals(proxy)
         gc.freeze()
         gc.enable()
         await opened.enter_async_context(proxy)
@@ -197,6 +198,14 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             return await run_stdio(
                 proxy, command, limits, output=output, launched=launched, servers=servers
             )
+
+
+def _check_approvals(proxy: Proxy) -> None:
+    """Raise `UsageError` for a channel that cannot be told of questions."""
+    try:
+        proxy.client_approvals  # noqa: B018 - it is made when it is asked for
+    except RegistrationError as error:
+        raise UsageError(str(error)) from error
 
 
 @asynccontextmanager

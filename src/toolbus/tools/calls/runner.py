@@ -43,24 +43,24 @@ class ToolRunner(CallEnvironment):
     """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
 
     Args:
-        bus: whose handlers see the calls.
-        toolset: the tools.
-        scope: who calls.
+        bus, toolset, scope: whose handlers see the calls; the tools; who calls.
         approver: decides what guards ask; without one, what is asked is denied.
         append: takes each tool message into a transcript and returns it as it was appended, in
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
-        reported: the ids of calls whose `TOOL_CALL_AFTER` was fired and whose message is not yet
-            appended; who closes them later passes the same set.
+        reported: ids of calls whose `TOOL_CALL_AFTER` was fired, and no message appended yet.
         leaves_pending: says that a call which waits for a person stays open, without a message,
             until it is called again; else the message says so, and a later call is another one.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
         deps: what the tools get as `ToolContext.deps`: any object, which goes nowhere else.
         progress: gets what tools tell of their progress.
         answered: gets each outcome and its message, when that was appended.
-        ids: makes the ids of calls and messages.
-        clock: counts nanoseconds, for durations.
+        ids, clock: makes the ids of calls and messages; counts nanoseconds, for durations.
+
+    >>> runner = ToolRunner(EventBus(), Toolset([greet]))
+    >>> asyncio.run(runner.call("greet", {"name": "Jane"})).response.text
+    'hello Jane'
     """
 
     def __init__(
