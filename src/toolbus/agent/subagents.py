@@ -101,9 +101,9 @@ async def run_below(
     above = caller.scope
     approvals = config.approvals.below(caller.approvals)
     store = approvals.store
-    begun = await _linked(store, caller)
+    resumed_id = await _linked(store, caller)
     # Models may give the ids of calls twice, and a call may be run again.
-    session_id = begun or f"{above.session_id}/{caller.call_id}/{config.ids()}"
+    session_id = resumed_id or f"{above.session_id}/{caller.call_id}/{config.ids()}"
     scope = replace(
         agent_scope,
         session_id=session_id,
@@ -116,13 +116,13 @@ async def run_below(
     if store is not None:
         # What waits must be found again, so its messages are where the questions are.
         config = config if config.has_store else config._replace(store=store)
-        if begun is None:
+        if resumed_id is None:
             await sub_sessions.link(store, above.session_id, caller.call_id, session_id)
     session = AgentSession(config, scope)
     await session.open()
     try:
         with holding(current, session):
-            if begun and not session.has_begun and config.store is not store:
+            if resumed_id and not session.has_begun and config.store is not store:
                 reason = "its messages are gone with their store, so it does not go on"
                 raise AppendError(session_id, reason)
             text = None if session.has_begun else prompt
