@@ -13,13 +13,13 @@ import pytest
 from tests.servers.terminal import Terminal, run_as_person, without_agents
 
 import toolbus
-from toolbus import Ask, EventBus, Scope, ToolRunner, Toolset, UserMessage, tool
+from toolbus import Ask, EventBus, Scope, ToolCall, ToolRunner, Toolset, UserMessage, tool
 from toolbus.approvals import StoredApprovals, answer, revoke_grant
 from toolbus.approvals.records import questions_of
 from toolbus.errors import StoreError
 from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.store import PostgresStore
-from toolbus.store.protocol import Stored
+from toolbus.policy import Policy
+from toolbus.store import PostgresStore, SqliteStore, Stored
 
 SOURCE = str(Path(toolbus.__file__).parents[1])
 SERVER = [sys.executable, str(Path(__file__).parents[1] / "servers/changing.py"), "said.json"]
@@ -470,3 +470,47 @@ async def test_without_the_role_nobody_is_checked(program_role):
 
         assert (await program.answer()).status == "accepted"
         assert await program.pay(1) == "ok"
+
+
+ALLOWS_ALL = """default = "allow"
+folder = "."
+[[rule]]
+name = "all of it"
+verdict = "allow"
+command = ["toolbus", "tmux", "cat", "cp", "script", "sqlite3", "rm"]
+"""
+SPOKEN = [
+    "toolbus approvals approve 8c01",
+    "python -m toolbus approvals deny 8c01",
+    "env -i script -qec 'toolbus approvals approve 8c01' /dev/null",
+    "tmux send-keys -t 0 'toolbus approvals approve 8c01' Enter",
+    "printf 'toolbus trust' | sh",
+    "cat ~/.config/toolbus/approvals.secret",
+    "cp -r ~/.local/state/toolbus/logins here",
+    "echo x > ~/.config/toolbus/approvals.secret",
+    "rm s.db",
+    "sqlite3 s.db 'update states set body = 1'",
+]
+
+
+async def test_what_speaks_for_a_person_is_denied(place, tmp_path, monkeypatch):
+    project, _ = place
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for secret in (".config/toolbus/approvals.secret", ".local/state/toolbus/logins/a.json"):
+        (tmp_path / secret).parent.mkdir(parents=True)
+        (tmp_path / secret).write_text("secret")
+    (project / "rules.toml").write_text(ALLOWS_ALL)
+    async with SqliteStore(project / "s.db") as store:
+        await store.append("s", Stored(message=UserMessage(content="go")))
+    policy, bus = Policy.read("rules.toml"), EventBus()
+
+    denied = {}
+    async with policy.installed(bus):
+        for line in [*SPOKEN, "ls"]:
+            call = ToolCall(id="c", name="shell", arguments={"command": line})
+            context = await bus.apply(TOOL_CALL_BEFORE, call, scope=Scope(session_id="s"))
+            denied[line] = context.denied.reason if context.denied else ""
+
+    assert [line for line, reason in denied.items() if "no rule lifts this" not in reason] == ["ls"]

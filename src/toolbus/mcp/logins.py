@@ -21,7 +21,7 @@ import msgspec
 
 from toolbus.errors import LoadError
 from toolbus.mcp.proxy.addresses import is_loopback
-from toolbus.settings.user_folders import state_folder
+from toolbus.settings.user_folders import logins_folder
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Logins:
     """The logins of one person, in *folder*, which is the default one if it is None."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or state_folder() / "logins"
+        self.folder = folder or logins_folder()
 
     def read(self, address: str) -> Login | None:
         """Return the login at *address*, None without one; raises `LoadError`."""

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from toolbus.policy.findings import PartVerdict, RuleFinding
 from toolbus.policy.paths.protected import ProtectedFiles
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.secret_files import judge_reading, judge_secret_text
+from toolbus.policy.paths.store_files import is_of_store
+from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.toolbus_commands import is_for_people
 from toolbus.policy.paths.touching import Touch
 
@@ -55,6 +58,13 @@ class Protection:
             touch = is_for_people(part.command, resolver)
             if touch.answer != "no":
                 return touch
+        touch = judge_reading(part.paths, resolver)
+        if touch.answer != "no":
+            return touch
+        if part.action[:1] == ("sqlite3",) and not _only_queries(part):
+            for path in _named(part, resolver):
+                if is_of_store(path):
+                    return Touch("yes", path)
         if any(use.kind in _MAY_WRITE for use in part.paths) or part.action[:1] == ("ln",):
             touch = self._files.judge(part, facts.parts, resolver)
             # Of a tool that nobody knows each path is one that it may write, and what a glob
@@ -65,13 +75,18 @@ class Protection:
             if touch.answer != "yes" or not is_guess:
                 return touch
             return Touch("maybe", "", "", f"only people change {touch.path}")
-        if part.is_tool and not (part.effects and part.effects <= _ONLY_READS):
-            return self._judge_arguments(facts, resolver)
+        if part.is_tool:
+            only_reads = bool(part.effects) and part.effects <= _ONLY_READS
+            return self._judge_arguments(facts, resolver, only_reads=only_reads)
         return _NO
 
-    def _judge_arguments(self, facts: CallFacts, resolver: PathResolver) -> Touch:
+    def _judge_arguments(
+        self, facts: CallFacts, resolver: PathResolver, *, only_reads: bool
+    ) -> Touch:
         for text in islice(_texts(facts.call.arguments), MOST_TEXTS):
-            touch = self._files.judge_text(text, resolver)
+            touch = judge_secret_text(text, resolver)
+            if touch.answer == "no" and not only_reads:
+                touch = self._files.judge_text(text, resolver)
             if touch.answer != "no":
                 return touch
         return _NO
@@ -80,11 +95,22 @@ class Protection:
 def tightened(verdict: PartVerdict, touch: Touch) -> PartVerdict:
     """Return *verdict*, or a stricter one by what its part is known to *touch*."""
     if touch.answer == "yes" and verdict.verdict != "deny":
-        return _decided(verdict, "deny", "denied", f"only people change or run it: {touch.path}")
+        why = touch.reason or f"only people change or run it: {touch.path}"
+        return _decided(verdict, "deny", "denied", why)
     if touch.answer == "maybe" and verdict.verdict == "allow":
         why = touch.reason or f"only people run `{touch.path}`"
         return _decided(verdict, "ask", "asked", why)
     return verdict
+
+
+def _only_queries(part: CallPart) -> bool:
+    return not part.unknown and part.effects <= {"read"}
+
+
+def _named(part: CallPart, resolver: PathResolver) -> Iterator[str]:
+    """Yield the real paths of what *part* reads."""
+    for use in part.paths:
+        yield from [resolved.path for resolved in find_targets(use, resolver).paths]
 
 
 def _resolver(facts: CallFacts) -> PathResolver:

@@ -26,6 +26,19 @@ def state_folder() -> Path:
     return _base("XDG_STATE_HOME", ".local/state") / "toolbus"
 
 
+def logins_folder() -> Path:
+    """Return the folder of the tokens of logins; raises `RuntimeError` without a home folder."""
+    return state_folder() / "logins"
+
+
+def approvals_secret() -> Path:
+    """Return the file of the secret by which answers are signed; raises as `state_folder`."""
+    folder = config_folder()
+    if folder is None:
+        raise RuntimeError("there is no home folder for the secret of approvals")
+    return folder / "approvals.secret"
+
+
 def _base(variable: str, default: str) -> Path:
     base = os.environ.get(variable, "")
     return Path(base) if base.startswith("/") else Path.home() / default

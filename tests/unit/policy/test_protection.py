@@ -1,11 +1,13 @@
 """What no rule lifts, and how a changed file is taken up, through the component itself."""
 
+import asyncio
 import logging
 import os
+from pathlib import Path
 
 import pytest
 
-from toolbus import Agent, EventBus, ToolCall
+from toolbus import Agent, EventBus, ToolCall, UserMessage
 from toolbus.config import configuration
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import trust
@@ -13,11 +15,24 @@ from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.messages.records import AssistantMessage
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
+from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.workspace.shell_tool import ShellTool
 
 ALLOW = 'default = "allow"\nfolder = "."\n'
 DENY = '[[rule]]\nname = "no x"\nverdict = "deny"\ntools = ["x"]\n'
+
+
+LIFTS = """[[rule]]
+name = "all of it"
+verdict = "allow"
+command = ["tmux", "screen", "sqlite3"]
+"""
+
+
+async def write_store(path):
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(message=UserMessage(content="go")))
 
 
 @pytest.fixture
@@ -31,6 +46,10 @@ def shop(tmp_path, monkeypatch):
     (tmp_path / ".config").chmod(0o700)
     (folder / "rules.toml").write_text(ALLOW)
     (folder / "notes").write_text("notes")
+    for secret in (".config/toolbus/approvals.secret", ".local/state/toolbus/logins/a.json"):
+        (tmp_path / secret).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / secret).write_text("secret")
+    asyncio.run(write_store(folder / "s.db"))
     (folder / "toolbus.toml").write_text(
         '[[component]]\nuse = "toolbus.policy.policy:Policy"\nsettings = { file = "rules.toml" }\n'
     )
@@ -83,18 +102,67 @@ async def line(policy, command):
         "sudo toolbus policy init",
         "uv run toolbus login https://example.com",
         "ls; toolbus pin",
+        "tmux send-keys -t 0 'toolbus approvals approve 8c01' Enter",
+        "tmux new-session -d toolbus --x trust",
+        "screen -X stuff 'toolbus policy init'",
+        "setsid script -qec 'toolbus approvals approve 8c01' /dev/null",
+        "env -u TOOLBUS_JUDGED toolbus approvals",
+        "cat ~/.config/toolbus/approvals.secret",
+        "base64 < ~/.config/toolbus/approvals.secret",
+        "cp ~/.config/toolbus/approvals.secret notes",
+        "cp -r ~/.config/toolbus other",
+        "grep -r whsec ~/.config",
+        "head ~/.config/toolbus/*",
+        "F=~/.config/toolbus/approvals.secret; cat $F",
+        "cd ~/.config/toolbus && cat approvals.secret",
+        "cat ~/.local/state/toolbus/logins/a.json",
+        "chmod 644 ~/.config/toolbus/approvals.secret",
+        "printf y > /dev/pts/0",
+        "sqlite3 s.db 'update states set body = 1'",
+        "sqlite3 s.db < notes",
     ],
 )
 async def test_no_rule_lets_a_command_change_what_judges_it(shop, command):
     command = command.replace("ln -s ../rules.toml", "ln -s rules.toml")
+    (shop / "rules.toml").write_text(ALLOW + LIFTS)
     assert await line(Policy.read("rules.toml"), command) == "deny"
 
 
 @pytest.mark.parametrize(
-    "command", ["echo > notes", "rm notes", "cat rules.toml", "mkdir -p x && cp notes x/", "ls ."]
+    "command",
+    [
+        *("echo > notes", "rm notes", "cat rules.toml", "mkdir -p x && cp notes x/", "ls ."),
+        *(
+            "sqlite3 s.db 'select 1'",
+            "cat ~/.config/toolbus/toolbus.toml",
+        ),
+        *("grep -r trust ~/shop", "echo toolbus trust"),
+    ],
 )
 async def test_all_else_is_for_the_rules(shop, command):
+    (shop / "rules.toml").write_text(ALLOW + LIFTS)
     assert await line(Policy.read("rules.toml"), command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["tmux send-keys -t 0 ls", "sqlite3 notes 'update x set y = 1'"]
+)
+async def test_what_may_be_harmless_is_asked_about(shop, command):
+    assert await line(Policy.read("rules.toml"), command) == "ask"
+
+
+async def test_a_secret_is_read_by_no_tool(shop):
+    policy, secret = (
+        Policy.read("rules.toml"),
+        str(Path.home() / ".config/toolbus/approvals.secret"),
+    )
+    (shop / "rules.toml").write_text(ALLOW + '[tools.read]\neffects = ["read"]\nreads = ["path"]\n')
+    declared = Policy.read("rules.toml")
+
+    assert await verdict(declared, "read", {"path": secret}) == "deny"
+    assert await verdict(declared, "read", {"path": "notes"}) == "allow"
+    assert await verdict(declared, "read", {"file": secret}) == "ask"
+    assert await verdict(policy, "unheard", {"files": [{"at": secret}]}) == "ask"
 
 
 async def test_tools_that_are_no_shell_do_not_either(shop):

@@ -71,6 +71,8 @@ def files_of_installation() -> Iterator[str]:
     with suppress(RuntimeError):
         yield str(state_folder())
     yield str(PACKAGE)
+    # What is written there stands on a person's screen, where questions do.
+    yield "/dev/pts"
     yield from [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     yield site.getusersitepackages()
     yield posixpath.join(sys.prefix, "pyvenv.cfg")

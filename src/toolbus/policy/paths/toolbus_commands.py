@@ -33,6 +33,15 @@ _STARTS_OTHERS = frozenset(
     {"conda", "coverage", "hatch", "mamba", "micromamba", "pdm", "pipx", "pixi", "poetry", "rye"}
     | {"uv", "uvx", "xargs", "parallel", "nix", "mise", "asdf", "direnv", "script", "expect"}
 )
+_TYPES = frozenset(
+    {"tmux", "screen", "zellij", "dtach", "abduco", "systemd-run", "at", "batch", "osascript"}
+    | {"xdotool", "ydotool", "wtype", "xterm", "konsole", "gnome-terminal", "kitty", "alacritty"}
+    | {"wezterm", "foot", "docker", "podman", "launchctl", "socat", "unbuffer", "dbus-run-session"}
+)
+"""They type into other terminals, or start what they are told elsewhere."""
+_TYPED = re.compile(
+    rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(FOR_PEOPLE))}|policy\s+init)\b"
+)
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 _OPERANDS = 2
 """Words without a dash in which a subcommand may stand: the first ones may belong to options."""
@@ -40,6 +49,10 @@ _OPERANDS = 2
 
 def is_for_people(command: Command, resolver: PathResolver) -> Touch:
     """Tell whether *command* runs one of them: "yes" is never allowed, "maybe" is asked about."""
+    if command.program.known and posixpath.basename(command.program.text) in _TYPES:
+        text = " ".join([word.text for word in command.words])
+        if (typed := _TYPED.search(text)) is not None:
+            return Touch("yes", f"toolbus {typed[1]}")
     words = _words_of_toolbus(command, resolver)
     if words is None:
         return Touch("no")

@@ -1,0 +1,51 @@
+"""What no tool that is judged reads, whatever the rules say: secrets that speak for a person.
+
+With that of the webhook anybody can answer questions, and with the tokens of logins act as the
+person. Where such a file is not there yet, a folder that it would be in may be read.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from toolbus.policy.commands import PathUse
+from toolbus.policy.paths.path_patterns import path_patterns
+from toolbus.policy.paths.targets import argument_word
+from toolbus.policy.paths.touching import Touch, touches
+from toolbus.settings.user_folders import approvals_secret, logins_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolbus.policy.paths.path_patterns import PathPattern
+    from toolbus.policy.paths.resolving import PathResolver
+
+_WHY = "no tool reads it"
+_NO = Touch("no")
+
+
+def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
+    """Tell whether one of *uses* certainly reads such a file, or a folder with one in it."""
+    patterns = _patterns()
+    for use in uses:
+        touch = touches(use, patterns, resolver)
+        if touch.answer == "yes":
+            return Touch("yes", touch.path, touch.pattern, f"{_WHY}: {touch.path}")
+    return _NO
+
+
+def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
+    """Tell whether *text*, an argument of a tool that is no shell, may be such a file."""
+    touch = judge_reading([PathUse(argument_word(text), "read")], resolver)
+    if touch.answer == "no":
+        return touch
+    return Touch("maybe", touch.path, "", f"{text!r} is a secret, and {_WHY}")
+
+
+def _patterns() -> tuple[PathPattern, ...]:
+    # Asked for each time: variables of the environment may move them.
+    texts = []
+    with suppress(RuntimeError):
+        texts = [str(approvals_secret()), f"{logins_folder()}/**"]
+    return path_patterns(texts, "/")
