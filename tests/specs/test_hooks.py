@@ -286,6 +286,20 @@ def test_a_host_may_be_kept_from_asking(place):
     assert question.id in told["block"]
 
 
+def test_a_hook_may_wait_for_the_answer(place):
+    place.named(f"{POLICY}[approvals]\nwait = 60")
+
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(place.call, "git push")
+        while not (place.store.exists() and place.questions()):
+            pass
+        place.answer(approve=True)
+        told = calling.result()
+
+    assert told == {}
+    assert [each.state for each in place.questions()] == ["taken"]
+
+
 def test_a_question_about_a_prompt_waits(place):
     place.named(
         LOCAL.format("Careful"),
