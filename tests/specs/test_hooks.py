@@ -260,6 +260,25 @@ def test_another_call_needs_its_own_yes(place):
     assert place.call("git push") == {}
 
 
+def test_a_grant_is_for_calls_like_it(place):
+    rule = 'name = "tags"\nverdict = "ask"\ncommand = "git tag"\nreason = "it is for ever"\n'
+    place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
+    place.call("git push")
+    place.answer(approve=True, grant="session")
+
+    alike = place.call("git push --force")
+    others = [place.call("git tag v1"), place.call("git push", session="s2")]
+
+    _, granted, other = place.questions()
+    assert (alike, granted.state, bool(granted.grant), other.state) == (
+        {},
+        "taken",
+        True,
+        "pending",
+    )
+    assert [each["decision"] for each in others] == ["deny", "deny"]
+
+
 def test_without_a_result_the_end_is_unknown(place):
     place.named(POLICY)
     place.call("git push")
