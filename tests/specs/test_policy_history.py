@@ -20,11 +20,16 @@ from toolbus import (
     ToolCall,
     ToolMessage,
     ToolResponse,
+    ToolRunner,
+    Toolset,
     guard,
     tool,
 )
+from toolbus.approvals import StoredApprovals, answer
+from toolbus.approvals.records import find_question
 from toolbus.components.state import State
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.settings.values import MisfitError
 from toolbus.store.memory import MemoryStore
@@ -364,6 +369,67 @@ async def test_a_resumed_session_goes_on_counting(tmp_path):
 
             assert [await world.call("fetch") for _ in expected] == expected
             await world.agent.aclose()
+
+
+ONCE = [
+    {"at_most": {"calls": 1}},
+    {"at_most": {"calls": 1, "seconds": 60}},
+    {"at_most": {"calls": 1, "per": "session"}},
+    {"at_most": {"total": 50, "of": "amount"}},
+    {"at_most": {"total": 50, "of": "amount", "seconds": 60}},
+    {"repeats": 2},
+    {"never_after": "payment"},
+]
+
+
+async def answered(store, pending):
+    question = await find_question(store, *pending)
+    await answer(store, question.id, question.digest, approve=True, by="ann")
+
+
+@pytest.mark.parametrize("limit", ONCE, ids=str)
+async def test_a_call_that_waits_counts_once(limit):
+    store, ran = MemoryStore(), []
+    asks = rule("asks", "ask", tools="pay")
+    calls = [{"name": "payment", "tools": "pay"}]
+    policy = Policy(rule=[asks, rule("once", "deny", tools="pay", **limit)], call=calls)
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    def asking(name):
+        call = ToolCall(id=name, name="pay", arguments={"amount": 40})
+        return AssistantMessage(id=name, tool_calls=(call,))
+
+    agent = Agent(
+        ScriptedModel([asking("a"), "done", asking("b"), "done"]),
+        tools=[pay],
+        components=[policy],
+        approver=StoredApprovals(),
+        store=store,
+        session_id="s",
+    )
+    async with agent:
+        await agent.run("go")
+        waiting = await agent.resume()
+        await answered(store, waiting.pending)
+        assert (await agent.resume()).status == "ok"
+        assert (await agent.run("again")).status == "ok"
+    assert ran == [40]
+
+    policy = Policy(rule=[asks, rule("once", "deny", tools="pay", **limit)], call=calls)
+    bus = EventBus()
+    async with policy.installed(bus):
+        scope, approvals = Scope(session_id="t"), StoredApprovals(store=store)
+        runner = ToolRunner(bus, Toolset([pay]), scope, approver=approvals)
+        outcomes = [await runner.call("pay", {"amount": 40}) for _ in range(3)]
+        await answered(store, outcomes[0].pending)
+        outcomes += [await runner.call("pay", {"amount": 40}) for _ in range(2)]
+    assert [outcome.status for outcome in outcomes] == [*["pending"] * 3, "ok", "denied"]
+    assert ran == [40, 40]
 
 
 async def test_sub_agents_share_the_limits():

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from toolbus.policy.rules import Default, PolicyRule, PolicyRules
 
 _NANOSECOND = 1e-9
-_NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments"})
+_WAITS = "pending"
+_NEVER_RAN = frozenset({"denied", "unknown_tool", "invalid_arguments", _WAITS})
 
 
 class CountedCall(NamedTuple):
@@ -102,8 +103,10 @@ class CountedCall(NamedTuple):
 def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> list[CallVerdict]:
     """Return the verdicts of each version of a policy on one call, which are *calls*.
 
-    Unless one denies it, *record* has counted the call afterwards, once on each meter.
+    Unless one denies it, *record* has counted the call afterwards, once on each meter, also if it
+    waited for a person and was counted before.
     """
+    record.take_back(calls[0].key)
     verdicts = [call.verdict(record, now) for call in calls]
     if any(verdict.verdict == "deny" for verdict in verdicts):
         return verdicts
@@ -163,6 +166,10 @@ def end_call(
     """
     call = record.running(key)
     if call is None:
+        return
+    response = message.tool_response
+    if response is not None and response.error_type == _WAITS:
+        record.take_back(key)
         return
     when = CallTime(now, call["run"], "", key)
     for meter, (measure, seconds, by_run) in call["meters"].items():

@@ -4,9 +4,12 @@
      "recent": {"fetches": {SESSION: ["3f2a…", …]}},
      "happened": {"tests-passed": "surely"},
      "folders": {"SESSION/TOOL": "/project/src"},
-     "running": {"SESSION/CALL": {"since": 1763800000.5, "meters": [...], "named": {...}}}}
+     "running": {"SESSION/CALL": {"since": 1763800000.5, "meters": [...], "named": {...},
+                                  "counted": [...]}}}
 
 A call is counted when it begins: a question that is open counts, a call that was denied does not.
+One that waits for a person is judged again when it is called again, and is counted once all the
+same: what it had added is taken back before that.
 What is known only when it ends (its time, the bytes of its result, whether it succeeded) is added
 then. All of it is bounded; where something is left out, the rest says more, never less, but for
 calls that are repeated: of those only the latest sessions are remembered.
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES, MOST_RUNS, MOST_RUNNING, MOST_SESSIONS = 500, 200, 1_000, 50
 """How many entries of a window, runs, calls that have not ended and sessions are kept apart."""
+MOST_WAITING, MOST_COUNTED = 100, 20
+"""For how many calls, and for how many limits of each, what they added can be taken back."""
 LONGEST_MEMORY = 64
 """The latest calls of a session that are compared."""
 
@@ -46,6 +51,7 @@ class SessionRecord:
         self._happened: dict[str, str] = known.get("happened", {})
         self._folders: dict[str, str | None] = known.get("folders", {})
         self._running: dict[str, dict[str, Any]] = known.get("running", {})
+        self._counted: list[list[Any]] = []
 
     @property
     def value(self) -> dict[str, Any]:
@@ -85,6 +91,7 @@ class SessionRecord:
         if amount <= 0:
             return
         state = self._meters.setdefault(meter, {})
+        self._counted.append([meter, amount, when.now, when.run_id if by_run else ""])
         if seconds is not None:
             oldest = when.now - seconds
             entries = [entry for entry in state.get("entries", ()) if entry[0] > oldest]
@@ -104,6 +111,7 @@ class SessionRecord:
     def remember(self, rule: str, session_id: str, digest: str) -> None:
         """Put a call behind the latest ones of its session."""
         sessions = self._recent.setdefault(rule, {})
+        self._counted.append([rule, session_id, digest])
         sessions[session_id] = [*sessions.pop(session_id, ()), digest][-LONGEST_MEMORY:]
         _drop_first(sessions, MOST_SESSIONS)
 
@@ -141,14 +149,25 @@ class SessionRecord:
         """
         if shell is not None:
             self.move(shell[0], None)
-        if meters or named or shell:
+        counted, self._counted = self._counted, []
+        if meters or named or shell or counted:
             self._running[when.call_key] = {
                 "since": when.now,
                 "run": when.run_id,
                 "meters": dict(meters),
                 "named": dict(named),
                 **({"shell": list(shell)} if shell else {}),
+                **({"counted": counted} if 0 < len(counted) <= MOST_COUNTED else {}),
             }
+        self._keep_fewer()
+
+    def _keep_fewer(self) -> None:
+        waiting = [key for key, each in self._running.items() if "counted" in each]
+        for key in waiting[:-MOST_WAITING]:
+            call = self._running[key]
+            del call["counted"]
+            if not (call["meters"] or call["named"] or "shell" in call):
+                del self._running[key]
         while len(self._running) > MOST_RUNNING:
             oldest = self._running.pop(next(iter(self._running)))
             for name in oldest["named"]:
@@ -158,6 +177,20 @@ class SessionRecord:
         """Return what `begin` noted of a call that has not ended; None if nothing."""
         return self._running.get(call_key)
 
+    def take_back(self, call_key: str) -> None:
+        """Forget that a running call has begun: it waited, and did not run."""
+        call = self._running.pop(call_key, None)
+        if call is None:
+            return
+        if "shell" in call:
+            self.move(*call["shell"])
+        for counted in call.get("counted", ()):
+            match counted:
+                case [rule, session_id, digest]:
+                    _remove_last(self._recent.get(rule, {}).get(session_id, []), digest)
+                case [meter, amount, now, run_id]:
+                    _subtract(self._meters.get(meter, {}), amount, now, run_id)
+
     def end(self, call_key: str, happened: Mapping[str, bool]) -> None:
         """Forget a running call; those of its names that are in *happened* have (surely or not)."""
         call = self._running.pop(call_key, None)
@@ -166,6 +199,23 @@ class SessionRecord:
                 surely = is_sure and happened[name]
                 if surely or name not in self._happened:
                     self._happened[name] = "surely" if surely else "perhaps"
+
+
+def _remove_last(items: list[Any], item: Any) -> None:
+    for index in range(len(items) - 1, -1, -1):
+        if items[index] == item:
+            del items[index]
+            return
+
+
+def _subtract(state: dict[str, Any], amount: float, now: float, run_id: str) -> None:
+    """Take back what was added to a meter; from entries that are one by now nothing is taken."""
+    if "entries" in state:
+        _remove_last(state["entries"], [now, amount, run_id])
+    elif run_id in state.get("runs", {}):
+        state["runs"][run_id] = max(0, state["runs"][run_id] - amount)
+    elif "sum" in state:
+        state["sum"] = max(0, state["sum"] - amount)
 
 
 def _fewer(entries: list[list[Any]]) -> list[list[Any]]:

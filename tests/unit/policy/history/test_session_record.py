@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from toolbus.components.state import MAX_BYTES
 from toolbus.policy.history.session_record import (
     LONGEST_MEMORY,
+    MOST_COUNTED,
     MOST_ENTRIES,
     MOST_RUNNING,
     MOST_RUNS,
     MOST_SESSIONS,
+    MOST_WAITING,
     CallTime,
     SessionRecord,
 )
@@ -70,6 +72,40 @@ def test_all_of_it_has_bounds():
     assert len(value["recent"]["rule"]["one"]) == LONGEST_MEMORY
     assert len(value["running"]) == MOST_RUNNING
     assert len(json.dumps(value)) < MAX_BYTES
+
+
+@given(st.sampled_from([None, 20.0]), st.booleans(), st.integers(1, 5))
+def test_what_is_taken_back_was_never_there(seconds, by_run, amount):
+    record = SessionRecord(None)
+    record.add("m", 1, at(1.0), seconds, by_run=by_run)
+    record.remember("rule", "s", "before")
+    record.begin(at(1.0, call_key="s/1"), {}, {})
+
+    record = again(record)
+    record.add("m", amount, at(2.0), seconds, by_run=by_run)
+    record.remember("rule", "s", "waits")
+    record.begin(at(2.0, call_key="s/2"), {}, {"name": True}, ("shell", "/start"))
+    record = again(record)
+    record.take_back("s/2")
+    record.take_back("s/2")
+
+    assert record.used("m", at(3.0), seconds, by_run=by_run) == 1
+    assert record.recent("rule", "s") == ["before"]
+    assert not record.may_have_happened("name")
+    assert record.shell_folder("shell") == ("/start",)
+
+
+def test_what_many_calls_added_is_not_all_kept():
+    record = SessionRecord(None)
+
+    for number in range(2 * MOST_WAITING):
+        for limit in range(MOST_COUNTED + number % 2):
+            record.remember(f"rule-{limit}", "s", str(number))
+        record.begin(at(0.0, call_key=f"s/{number}"), {}, {})
+
+    running = record.value["running"]
+    assert len([each for each in running.values() if "counted" in each]) == MOST_WAITING
+    assert len(json.dumps(record.value)) < MAX_BYTES
 
 
 def test_a_call_that_is_forgotten_may_have_happened():
