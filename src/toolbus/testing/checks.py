@@ -70,10 +70,7 @@ def check_adapter(
         seed: another one draws other cases, the same one the same.
         limit: seconds that one call of it may take.
 
-    >>> class Shout(ToolAdapter):
-    ...     def adapt_response(self, response, call):
-    ...         return response.with_text(response.text.upper())
-    >>> check_adapter(Shout())
+    >>> check_adapter(lambda response: response.with_text(response.text.upper()))
     """
     specs, names = tuple(tools), check_names(without)
     with installed(adapter, limit) as watch:
