@@ -66,7 +66,9 @@ class WebhookSecret:
             return "its id has a full stop"
         expected = self._sign(message_id, time, body).encode()
         offered = signatures.split(" ")[:_MOST_SIGNATURES]
-        if not any(hmac.compare_digest(each.encode(), expected) for each in offered):
+        if not any(
+            hmac.compare_digest(each.encode(errors="replace"), expected) for each in offered
+        ):
             return "its signature is not of this secret"
         if not (time.isascii() and time.isdecimal() and len(time) <= len(str(2**63))):
             return "its time is no number of seconds"
@@ -75,7 +77,7 @@ class WebhookSecret:
         return None
 
     def _sign(self, message_id: str, seconds: str, body: bytes) -> str:
-        head = f"{message_id}.{seconds}.".encode(errors="surrogateescape")
+        head = f"{message_id}.{seconds}.".encode(errors="backslashreplace")
         digest = hmac.digest(self._key, head + body, hashlib.sha256)
         return f"v1,{base64.b64encode(digest).decode()}"
 
