@@ -37,7 +37,11 @@ Direction = Literal["question", "answer"]
 
 
 class WebhookSecret:
-    """A key that both ends have; it shows in no text."""
+    """A key that both ends have; it shows in no text.
+
+    >>> sorted(WebhookSecret(b"k" * 32).headers("q1", 1_790_000_000, b"{}"))
+    ['webhook-id', 'webhook-signature', 'webhook-timestamp']
+    """
 
     def __init__(self, key: bytes) -> None:
         if not _SHORTEST <= len(key) <= _LONGEST:
@@ -88,6 +92,11 @@ def read_secret(file: str | Path) -> WebhookSecret:
 
     It must be a file of ours that nobody else may read or replace, and no symlink. Raises
     `RegistrationError`, which never says what is in it.
+
+    >>> file = Path("webhook.secret")
+    >>> _ = file.write_text("k" * 43)
+    >>> file.chmod(0o600)
+    >>> secret = read_secret(file)
     """
     path = Path(file).expanduser()
     try:
