@@ -1,7 +1,12 @@
 """The scenarios of `specs/approvals_agent.md`."""
 
 import asyncio
+import json
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +29,9 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.testing.fakes import FakeClock
 
 HOUR = 3_600
+PROGRAM = Path(__file__).parents[1] / "unit" / "kill_approvals.py"
+MANY = 300 if os.environ.get("TOOLBUS_TESTS") == "long" else 20
+"""How often a process is killed at each step."""
 
 
 def calling(*calls, message_id="ask"):
@@ -56,11 +64,11 @@ class House:
 
         return [pay, look]
 
-    def agent(self, *answers, session="s", asks=("pay",), wait=0.0, bus=None, **options):
+    def agent(self, *answers, session="s", asks=("pay",), wait=0.0, bus=None, notify=(), **options):
         """Return an agent as another process would make it."""
         self.models.append(ScriptedModel(answers))
         bus = bus or self.bus(asks)
-        approvals = StoredApprovals(wait=wait, clock=self.clock)
+        approvals = StoredApprovals(wait=wait, clock=self.clock, notify=notify)
         options = {"tools": self.tools(), "store": self.store, "approver": approvals} | options
         return Agent(self.models[-1], bus=bus, session_id=session, **options)
 
@@ -385,3 +393,110 @@ async def test_what_is_said_withdraws_below(house):
 
     assert (result.status, late.status, house.effects) == ("ok", "too_late", [])
     assert "withdrawn" in house.read()["down"]
+
+
+def say_what_is_known(facts, mode):
+    """Return what is wrong about a kill; nothing, if all is well."""
+    then, end = facts["then"], facts["finally"]
+    asked = {"pending", "approved", "denied", "withdrawn"}
+    ids = [call_id for call_id, _ in end["results"]]
+    checks = {
+        "the rest did not end by itself": facts["ended"],
+        "it ran twice": end["pay"] <= 1 and end["look"] <= 1,
+        "it ran though it was not taken": then["pay"] == 0 or not asked & set(then["states"]),
+        "it ran unasked": then["states"] or then["pay"] == 0,
+        "it did not run though it is done": then["states"] != ["done"] or then["pay"] == 1,
+        "the end of it is another one": "done" not in end["states"] or end["pay"] == 1,
+        "a question has no end": set(end["states"]) <= {"done", "denied", "unknown"},
+        "a yes is lost": then["states"] != ["approved"] or end["states"] == ["done"],
+        "a question is lost": not then["states"] or len(end["states"]) == 1,
+        "it ran though it was denied": mode != "deny" or end["pay"] == 0,
+        "a call has two results": len(ids) == len(set(ids)),
+        "a call has no result": len(ids) in ({1, 3} if mode == "below" else {2}),
+    }
+    return [name for name, holds in checks.items() if not holds]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["approve", "deny", "below"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_killed_at_every_step(request, tmp_path, kind, mode):
+    address = request.getfixturevalue("database") if kind == "postgres" else tmp_path / "s.db"
+    times = MANY if (kind, mode) == ("sqlite", "approve") else MANY // 10
+    arguments = [str(address), str(tmp_path), mode, str(times)]
+
+    done = subprocess.run(
+        [sys.executable, PROGRAM, *arguments], capture_output=True, text=True, check=True
+    )
+
+    kills = [json.loads(line) for line in done.stdout.splitlines()]
+    steps = {facts["step"] for facts in kills}
+    assert {"before swap_state", "after swap_state", "before append", "after append"} <= steps
+    assert {"before pay", "after pay"} <= steps or mode == "deny"
+    assert {state for facts in kills for state in facts["then"]["states"]} >= (
+        {"pending", "denied"} if mode == "deny" else {"pending", "approved", "taken", "done"}
+    )
+    bad = [(facts, flaws) for facts in kills if (flaws := say_what_is_known(facts, mode))]
+    assert bad == []
+
+
+QUESTIONS, TURNS = 10, 50
+"""Of each of two agents: a thousand in all."""
+
+
+def many_turns(session):
+    """Return a script that asks for ten payments a turn, each of another amount."""
+
+    def turn(request):
+        number = sum(message.role == "assistant" for message in request.messages)
+        amounts = range(number * QUESTIONS, (number + 1) * QUESTIONS)
+        calls = [(f"c{one}", "pay", {"amount": f"{session}{one}"}) for one in amounts]
+        return calling(*calls, message_id=f"m{number}")
+
+    return [*[turn] * TURNS, "Done."]
+
+
+class Approver:
+    """A channel, and who answers what it is told of: every third time no."""
+
+    def __init__(self, house):
+        self._house, self.answered = house, []
+
+    async def notify(self, question):
+        number = int(question.arguments["amount"][1:])
+        facts = {"session_id": question.session_id, "clock": self._house.clock}
+        store, yes = self._house.store, number % 3 != 0
+        result = await answer(store, question.id, question.digest, approve=yes, by="ann", **facts)
+        assert result.status == "accepted"
+        self.answered.append(question.id)
+
+
+@pytest.mark.full
+async def test_a_thousand_questions_and_two_agents(house):
+    @tool
+    async def pay(amount: str) -> str:
+        house.effects.append(amount)
+        return f"paid {amount}"
+
+    approver = Approver(house)
+
+    async def work(session):
+        options = {"tools": [pay], "wait": HOUR, "max_turns": TURNS + 1, "notify": [approver]}
+        async with house.agent(*many_turns(session), session=session, **options) as agent:
+            return (await agent.run("go")).status
+
+    statuses = await asyncio.gather(*[work(session) for session in "st"])
+
+    approved = [number for number in range(QUESTIONS * TURNS) if number % 3]
+    assert statuses == ["ok", "ok"]
+    assert len({*approver.answered}) == len(approver.answered) == 2 * QUESTIONS * TURNS
+    assert sorted(house.effects) == sorted(f"{name}{one}" for name in "st" for one in approved)
+    states = await house.states("s") + await house.states("t")
+    assert (states.count("done"), states.count("denied")) == (2 * len(approved), 334)
+    for name in "st":
+        results = [each for each in await house.store.read(name) if each.role == "tool"]
+        texts = {each.tool_call_id: each.text for each in results}
+        assert len(texts) == len(results) == QUESTIONS * TURNS
+        assert {one: texts[f"c{one}"] for one in approved} == {
+            one: f"paid {name}{one}" for one in approved
+        }

@@ -6,11 +6,16 @@ import hashlib
 import hmac
 import json
 import os
+import subprocess
+import sys
 import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+from tests.servers.terminal import Terminal, run_as_person
 
+import toolbus
 from http_stubs import http, http_stub
 from toolbus import Ask, EventBus, Scope, ToolRunner, Toolset, tool
 from toolbus.approvals import StoredApprovals, Webhook, read_secret, receive_answer
@@ -18,9 +23,11 @@ from toolbus.approvals.answer_server import MOST_CONNECTIONS, serving_answers
 from toolbus.approvals.records import questions_of
 from toolbus.errors import RegistrationError
 from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.store import SqliteStore
 from toolbus.store.memory import MemoryStore
 from toolbus.testing.fakes import FakeClock
 
+SOURCE = str(Path(toolbus.__file__).parents[1])
 KEY = bytes(range(32))
 NOW = 1_800_000_000
 HIDDEN = "rm\u202e -rf /"
@@ -400,3 +407,48 @@ async def test_the_server_is_bounded(secret_file):
     assert told == list(requests.values())
     assert turned_away == b""
     assert answered[0] == 200
+
+
+def test_a_command_serves_answers(tmp_path, secret_file):
+    home, store = tmp_path / "home", tmp_path / "agent.db"
+    env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": SOURCE, "COLUMNS": "200"}
+    words = ["approvals", "serve", "--store", store, "--listen", "127.0.0.1:0"]
+
+    async def ask():
+        async with SqliteStore(store) as opened:
+            program = Program(opened)
+            program.clock.now_ns = time.time_ns()
+            await program.pay()
+            return await program.asked()
+
+    (question,) = asyncio.run(ask())
+    unready = run_as_person(words, env=env, cwd=tmp_path, capture_output=True, text=True)
+    secret = home / ".config/toolbus/approvals.secret"
+    secret.parent.mkdir(parents=True)
+    secret_file.rename(secret)
+    wrong = [*words[:-1], "here"]
+    misled = run_as_person(wrong, env=env, cwd=tmp_path, capture_output=True, text=True)
+    judged = subprocess.run(
+        [sys.executable, "-m", "toolbus", *words],
+        env=env | {"TOOLBUS_JUDGED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    with Terminal(words, cwd=tmp_path, env=env, columns=200) as person:
+        person.expect("answers are taken at 127.0.0.1:")
+        address = "127.0.0.1", int(person.expect("\n"))
+        headers, body = answer_to(question, seconds=int(time.time()))
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        head = ["POST / HTTP/1.1", f"content-length: {len(body)}", *lines, "", ""]
+        told = asyncio.run(send(address, "\r\n".join(head).encode() + body))
+        person.expect(f"200: question '{question.id}' is approved")
+        person.process.terminate()
+        code, _ = person.end()
+
+    assert (told[0], code) == (200, 0)
+    assert "no such file" in unready.stderr
+    assert "expected HOST:PORT" in misled.stderr
+    assert "the variable TOOLBUS_JUDGED says that an agent runs this" in judged.stderr
+    assert [unready.returncode, misled.returncode, judged.returncode] == [1, 2, 2]

@@ -1,5 +1,6 @@
 """The scenarios of `specs/hosts.md`: a hundred starts of the programs of `tests/hosts`."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -27,13 +28,20 @@ from host_visits import (
     SLEEPS,
     HostVisit,
 )
+from toolbus.approvals import answer
+from toolbus.approvals.questions import Question
 from toolbus.hosts.dialects import dialect
+from toolbus.messages.codec import decoder
+from toolbus.store import SqliteStore
 
 pytestmark = [pytest.mark.full, pytest.mark.parametrize("host", PROGRAMS)]
 
 PLANTED = ("shell", "file", "note.txt", "fail", "failure.txt")
+KEPT_FROM_ASKING = f"{POLICY}\n[approvals]\nhost_asks = false"
 SOURCE = str(Path(toolbus.__file__).parents[1])
 OBSERVED, REWRITTEN, DENIED, ASKED, CONTEXTUAL, PRINTED = range(6)
+
+read_question = decoder(Question)
 
 
 @pytest.fixture
@@ -66,6 +74,25 @@ def table(tmp_path_factory):
     yield run
     for each in visits.values():
         each.__exit__()
+
+
+def questions(visit):
+    """Return what was asked in the sessions of a host, the oldest first."""
+    store = SqliteStore(visit.state / "hooks.db")
+    with store.reader() as reader:
+        rows = [row.body for _, row in reader.states_like("question:")]
+    asyncio.run(store.close())
+    return sorted(map(read_question, rows), key=lambda question: question.asked_ns)
+
+
+def give(visit, question):
+    """Answer *question* by a yes, as a person who was shown it."""
+
+    async def run():
+        async with SqliteStore(visit.state / "hooks.db") as store:
+            return await answer(store, question.id, question.digest, approve=True, by="ann")
+
+    return asyncio.run(run())
 
 
 def turns(visit):
@@ -169,6 +196,24 @@ def test_a_question_is_asked_or_denied(host, table):
         assert "a tag is for ever" not in result
         states = sqlite3.connect(visit.state / "hooks.db").execute("SELECT name FROM states")
         assert (f"question:{waiting[1]}",) in states.fetchall()
+
+
+def test_an_approved_call_runs_once(host, visit):
+    made = visit(host, KEPT_FROM_ASKING)
+    call = [made.host.shell("echo ran >> effects; git tag v1")]
+
+    def approved(results):
+        (question,) = questions(made)
+        assert question.id in results[0, 0]
+        assert give(made, question).status == "accepted"
+        return call
+
+    run = made.run([call, approved, call, "all is done"])
+
+    done, waiting = questions(made)
+    assert (made.project / "effects").read_text() == "ran\n"
+    assert (done.state, waiting.state) == ("done", "pending")
+    assert (waiting.id in run.model.result(2), done.id in run.model.result(1)) == (True, False)
 
 
 def test_secrets_in_results_are_replaced(host, table):

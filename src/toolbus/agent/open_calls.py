@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.approvals import sub_sessions
+from toolbus.messages.records import ToolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,27 +19,27 @@ WITHDRAWN = "the question about this call was withdrawn: the conversation went o
 
 
 class OpenCalls(NamedTuple):
-    """Open calls: of *waiting* none has run; *continued* are sub-agents that wait below them.
+    """Open calls: of *waiting* none has run; those of *continued* have begun sub-agents.
 
-    Both have the ids of calls, with the question or the session that they wait for.
+    Both have the ids of calls, with the question or the session below.
     """
 
     waiting: Mapping[str, str]
     continued: Mapping[str, str]
 
     def has(self, call: ToolCall) -> bool:
-        """Tell whether *call* waits for a person, itself or below."""
+        """Tell whether *call* can go on."""
         return call.id in self.waiting or call.id in self.continued
 
 
 async def find_open(session: AgentSession) -> OpenCalls:
-    """Return what waits in *session*, after putting right what a killed process left there."""
+    """Return what can go on in *session*, after putting right what a killed process left there."""
     approvals, transcript = session.config.approvals, session.transcript
     if approvals.store is None:
         return OpenCalls({}, {})
     session_id = session.scope.session_id
     ids = [call.id for call in transcript.unanswered]
-    continued = await sub_sessions.find_waiting(approvals.store, session_id, ids)
+    continued = await sub_sessions.find_linked(approvals.store, session_id, ids)
     open_ids = set(ids)
 
     def is_answered(call_id: str) -> bool:
@@ -57,7 +58,7 @@ async def find_pending(session: AgentSession) -> tuple[str, ...]:
 
 
 async def take_up(session: AgentSession, scope: Scope) -> tuple[list[ToolCall], Mapping[str, str]]:
-    """Return the calls of *session* that wait, and those of them that have begun and go on.
+    """Return the calls of *session* that can go on, and those of them that have begun.
 
     All others that are open are answered as interrupted.
     """
@@ -73,10 +74,23 @@ async def settle(session: AgentSession, scope: Scope) -> None:
     """
     calls = session.transcript.unanswered
     open_calls = await find_open(session)
-    if waiting := [call for call in calls if open_calls.has(call)]:
-        await _withdraw(session, [call.id for call in waiting])
+    waiting = [
+        call
+        for call in calls
+        if call.id in open_calls.waiting or await _waits_below(session, open_calls, call)
+    ]
+    await _withdraw(session, [call.id for call in calls if open_calls.has(call)])
+    if waiting:
         await session.runner(scope).close_refused(waiting, WITHDRAWN)
-    await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
+    await interrupt(session, scope, [call for call in calls if call not in waiting])
+
+
+async def _waits_below(session: AgentSession, open_calls: OpenCalls, call: ToolCall) -> bool:
+    """Tell whether a sub-agent that *call* has begun waits for a person."""
+    store, below = session.config.approvals.store, open_calls.continued.get(call.id)
+    if store is None or below is None:
+        return False
+    return bool(await sub_sessions.find_pending(store, below))
 
 
 async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) -> None:
@@ -88,10 +102,16 @@ async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) ->
 async def _withdraw(session: AgentSession, call_ids: Sequence[str]) -> None:
     """Withdraw what waits for calls of *session*, or below them."""
     approvals, session_id = session.config.approvals, session.scope.session_id
-    if approvals.store is not None and call_ids:
-        await approvals.withdraw(session_id, call_ids)
-        for below in await sub_sessions.find_below(approvals.store, session_id, call_ids):
-            await approvals.withdraw(below)
+    store = approvals.store
+    if store is None or not call_ids:
+        return
+    await approvals.withdraw(session_id, call_ids)
+    for below in await sub_sessions.find_below(store, session_id, call_ids):
+        messages = await store.read(below)
+        answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+        # Nobody will write that session any more.
+        await approvals.repair(below, (), answered.__contains__)
+        await approvals.withdraw(below)
 
 
 async def interrupt(session: AgentSession, scope: Scope, calls: list[ToolCall]) -> None:

@@ -119,9 +119,15 @@ class AgentSession:
             if self._worker is task:
                 self._worker, self._stale = None, bool(self.transcript.unanswered)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was said in it."""
+        messages = self.transcript.messages
+        return not all(isinstance(message, SystemMessage) for message in messages)
+
     def check_begun(self) -> None:
         """Raise `AppendError` for a session in which there is nothing to go on with."""
-        if all(isinstance(message, SystemMessage) for message in self.transcript.messages):
+        if not self.has_begun:
             reason = "it has no run to go on with; use `agent.run(prompt)`"
             raise AppendError(self.scope.session_id, reason)
 

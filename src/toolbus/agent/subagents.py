@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from toolbus.agent import turns
 from toolbus.agent.sessions import AgentSession
 from toolbus.approvals import sub_sessions
-from toolbus.errors import RegistrationError
+from toolbus.errors import AppendError, RegistrationError
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.loops import holding
 from toolbus.tools import Tool, ToolContext, Toolset
@@ -93,7 +93,7 @@ async def run_below(
 ) -> RunResult[Any]:
     """Run the agent of *agent_scope* in a session, which is *current* meanwhile.
 
-    It is a fresh one, or that of the same call which waits for a person: that goes on.
+    It is a fresh one, or that which the same call has begun before: that goes on.
 
     Its events are dispatched on the bus of its *caller*. An agent without an approver asks that of
     its caller, and without deps has those of it.
@@ -101,9 +101,9 @@ async def run_below(
     above = caller.scope
     approvals = config.approvals.below(caller.approvals)
     store = approvals.store
-    waiting = await _waiting_below(store, caller)
+    resumed_id = await _linked(store, caller)
     # Models may give the ids of calls twice, and a call may be run again.
-    session_id = waiting or f"{above.session_id}/{caller.call_id}/{config.ids()}"
+    session_id = resumed_id or f"{above.session_id}/{caller.call_id}/{config.ids()}"
     scope = replace(
         agent_scope,
         session_id=session_id,
@@ -116,24 +116,27 @@ async def run_below(
     if store is not None:
         # What waits must be found again, so its messages are where the questions are.
         config = config if config.has_store else config._replace(store=store)
-        if waiting is None:
+        if resumed_id is None:
             await sub_sessions.link(store, above.session_id, caller.call_id, session_id)
     session = AgentSession(config, scope)
     await session.open()
     try:
         with holding(current, session):
-            text = prompt if waiting is None else None
+            if resumed_id and not session.has_begun and config.store is not store:
+                reason = "its messages are gone with their store, so it does not go on"
+                raise AppendError(session_id, reason)
+            text = None if session.has_begun else prompt
             return await turns.run(session, text, above.context, output=config.output)
     finally:
         await session.close()
 
 
-async def _waiting_below(store: Store | None, caller: ToolContext) -> str | None:
-    """Return the session that waits below the call of *caller*, or None."""
-    if store is None:
+async def _linked(store: Store | None, caller: ToolContext) -> str | None:
+    """Return the session that the call of *caller* goes on with, or None."""
+    if store is None or not caller.continued:
         return None
     call_id = caller.call_id
-    return (await sub_sessions.find_waiting(store, caller.scope.session_id, [call_id])).get(call_id)
+    return (await sub_sessions.find_linked(store, caller.scope.session_id, [call_id])).get(call_id)
 
 
 def check_caller(agent: SubAgent, bus: EventBus, callers: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.approvals.webhook_answers import MOST_BYTES, WebhookReply, receive_answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from toolbus.approvals.webhook_signing import WebhookSecret
     from toolbus.store.protocol import Store
@@ -43,8 +43,11 @@ class ServerAddress(NamedTuple):
 
 
 class _AnswerServer:
-    def __init__(self, store: Store, secret: WebhookSecret) -> None:
+    def __init__(
+        self, store: Store, secret: WebhookSecret, on_reply: Callable[[WebhookReply], None]
+    ) -> None:
         self._store, self._secret, self._connections = store, secret, 0
+        self._on_reply = on_reply
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the one request of a connection."""
@@ -69,15 +72,25 @@ class _AnswerServer:
             return WebhookReply(431, f"a request begins with at most {_MOST_HEAD} bytes")
         except _BadRequestError as error:
             return error.reply
-        return await receive_answer(self._store, self._secret, headers, body)
+        reply = await receive_answer(self._store, self._secret, headers, body)
+        self._on_reply(reply)
+        return reply
 
 
 @asynccontextmanager
 async def serving_answers(
-    store: Store, secret: WebhookSecret, *, host: str = "127.0.0.1", port: int = 0
+    store: Store,
+    secret: WebhookSecret,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    on_reply: Callable[[WebhookReply], None] = lambda _: None,
 ) -> AsyncIterator[ServerAddress]:
-    """Take answers by POST, at any path, as long as the block runs; raises `OSError`."""
-    answering = _AnswerServer(store, secret)
+    """Take answers by POST, at any path, as long as the block runs; raises `OSError`.
+
+    *on_reply* is told what each message that could be one was answered.
+    """
+    answering = _AnswerServer(store, secret, on_reply)
     server = await asyncio.start_server(answering.serve, host, port, limit=_MOST_HEAD)
     async with server:
         address = server.sockets[0].getsockname()

@@ -10,14 +10,16 @@ as pending; the same call again attaches to the question.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
 from copy import copy
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.attaching import Asking, attach
+from toolbus.approvals.attaching import Asking, Attached, attach
 from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
@@ -27,6 +29,7 @@ from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
+from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.approvals import Approvals, Pending, Permit
 
 if TYPE_CHECKING:
@@ -179,10 +182,10 @@ class StoredApprovals(Approvals):
         now = self._clock()
         expires = now + round(self._expires_after * 1e9)
         asking = Asking(asked.scope, self._host, now, expires, asked.continued)
-        attached = await attach(store, binding, asking)
+        attached = await self._attach(store, binding, asking)
         if isinstance(attached, Deny):
             return attached
-        question = await self._answers.granted(store, attached.question)
+        question = attached.question
         waits = question.state == "pending"
         if waits:
             if attached.is_new:
@@ -197,6 +200,27 @@ class StoredApprovals(Approvals):
             case "denied" | "expired":
                 await deliver(store, question)
         return refusal_of(question, binding)
+
+    async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
+        """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
+        results: list[Attached | Deny] = []
+
+        async def work() -> None:
+            attached = await attach(store, binding, asking)
+            if isinstance(attached, Attached):
+                question = await self._answers.granted(store, attached.question)
+                attached = attached._replace(question=question)
+            results.append(attached)
+
+        try:
+            await shield_until_done(work)
+        except asyncio.CancelledError:
+            for attached in results:
+                if isinstance(attached, Attached) and attached.is_new:
+                    withdraw = partial(self._answers.withdraw, store, attached.question)
+                    await shield_until_done(withdraw)
+            raise
+        return results[0]
 
 
 def _pending_text(question_id: str) -> str:

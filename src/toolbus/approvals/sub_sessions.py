@@ -1,4 +1,4 @@
-"""The session of a sub-agent that waits: which one a call of its caller goes on with.
+"""The sessions of sub-agents: which one a call of their caller goes on with.
 
 The session of the caller keeps it as `below:CALL`, written before the sub-agent begins.
 """
@@ -32,17 +32,14 @@ async def link(store: Store, session_id: str, call_id: str, below: str) -> None:
         pass
 
 
-async def find_waiting(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:
-    """Return the sessions that wait for a person below a session, by the ids of their calls."""
+async def find_linked(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:
+    """Return the sessions that these calls of a session have begun, by the ids of the calls."""
     linked = {}
     for call_id in call_ids:
         body = await store.read_state(session_id, f"{LINK_PREFIX}{call_id}")
         if body is not None:
             linked[call_id] = msgspec.json.decode(body, type=str)
-    if not linked:
-        return {}
-    waiting = await asyncio.to_thread(_waiting, store, list(linked.values()))
-    return {call_id: below for call_id, below in linked.items() if below in waiting}
+    return linked
 
 
 async def find_below(store: Store, session_id: str, call_ids: Iterable[str]) -> list[str]:
@@ -66,11 +63,6 @@ async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
             return tuple(_pending(reader, session_id, _DEEPEST))
 
     return await asyncio.to_thread(read)
-
-
-def _waiting(store: Store, session_ids: Iterable[str]) -> set[str]:
-    with store.reader() as reader:
-        return {each for each in session_ids if any(_pending(reader, each, _DEEPEST))}
 
 
 def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:

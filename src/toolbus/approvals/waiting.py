@@ -114,7 +114,7 @@ class AnswerWait:
                 asking.task.cancel()
                 asking.task.add_done_callback(forget)
             if self._waiters.leave(question.id) and cancelled is not None:
-                await shield_until_done(partial(self._withdraw, store, question))
+                await shield_until_done(partial(self.withdraw, store, question))
 
     async def granted(self, store: Store, question: Question) -> Question:
         """Return *question*, approved if a grant says yes to it."""
@@ -192,7 +192,8 @@ class AnswerWait:
             clock=self._clock,
         )
 
-    async def _withdraw(self, store: Store, question: Question) -> None:
+    async def withdraw(self, store: Store, question: Question) -> None:
+        """Withdraw *question*, for nobody waits for it any more; a failure is logged."""
         try:
             current = await _current(store, question)
             await take_step(store, current, "withdraw", ended_ns=self._clock())

@@ -45,6 +45,22 @@ run; it never runs again by itself. Look, and settle it: --ran or --never-ran.
 Only a person answers: at a terminal, and at none in which an agent runs. A
 reason is read by the model. It ends with 1 if an answer did not count."""
 
+_SERVE = """\
+The key of both ends is the secret_file of your own toolbus.toml, and if that
+names none ~/.config/toolbus/approvals.secret. Only you may read it: "whsec_"
+and 24 to 64 random bytes in base64. To make one:
+
+  (umask 077; printf whsec_ > ~/.config/toolbus/approvals.secret
+   openssl rand -base64 32 >> ~/.config/toolbus/approvals.secret)
+
+With a table [approvals.webhook] of `url` and `secret_file` in your toolbus.toml
+each question is sent there, signed as Standard Webhooks says: `data` has the
+`text` to be shown, `id`, `digest`, and `whole`; without that no yes is taken.
+
+An answer is a POST of {"id", "digest", "decision": "approve" or "deny", "by",
+"reason"}, signed likewise; its webhook-id is answer_ID_DIGEST. It counts once,
+for five minutes. Speak TLS in front of this if it comes from elsewhere."""
+
 _SPAN = re.compile(r"([0-9]{1,6})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -59,7 +75,7 @@ def command() -> Command:
     parser.add_argument("--watch", action="store_true", help="go on with what comes")
     actions = parser.add_subparsers(
         dest="action",
-        metavar="list|show|approve|deny|review|settle|grants|revoke",
+        metavar="ACTION",
         parser_class=Parser,
     )
     _add_actions(actions)
@@ -71,6 +87,10 @@ def command() -> Command:
         match parsed.action:
             case "approve" | "deny" | "settle" | "revoke":
                 return _do(parsed, address, output)
+            case "serve":
+                from toolbus.console.answer_serving import serve_answers  # noqa: PLC0415 - for few
+
+                return serve_answers(output, address, parsed.listen)
             case "review":
                 from toolbus.console.reviewing import review  # noqa: PLC0415 - loads the house
 
@@ -112,6 +132,11 @@ def _add_actions(actions: argparse._SubParsersAction[Parser]) -> None:
     outcome = settle.add_mutually_exclusive_group(required=True)
     for word in ("ran", "never-ran"):
         outcome.add_argument(f"--{word}", action="store_const", dest="outcome", const=word)
+    serve = actions.add_parser("serve", help="take signed answers of a webhook", epilog=_SERVE)
+    _add_common(serve, hidden)
+    serve.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:8787", help="where (127.0.0.1:8787)"
+    )
     revoke = actions.add_parser("revoke", help="take a grant back")
     for named in (show, approve, deny, settle, revoke):
         _add_common(named, hidden)

@@ -74,6 +74,12 @@ class PersonTerminal:
 
 def require_person(environ: Mapping[str, str] = os.environ) -> None:
     """Raise `NoPersonError` unless this runs in the foreground of a terminal, below no agent."""
+    require_no_agent(environ)
+    os.close(_open_terminal())
+
+
+def require_no_agent(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise `NoPersonError` if an agent runs this: for what may run without a terminal."""
     if (name := marked_variable(environ)) is not None:
         raise NoPersonError(f"the variable {name} says that an agent runs this; {_ELSEWHERE}")
     try:
@@ -82,7 +88,6 @@ def require_person(environ: Mapping[str, str] = os.environ) -> None:
                 raise NoPersonError(f"{agent!r} (process {process.pid}) runs this; {_ELSEWHERE}")
     except AncestorsError as error:
         raise NoPersonError(str(error)) from error
-    os.close(_open_terminal())
 
 
 @contextmanager

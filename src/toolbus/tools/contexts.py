@@ -49,7 +49,7 @@ class ToolContext(Generic[D_co]):
     'the caller is Jane'
     """
 
-    __slots__ = ("_call", "_deps", "_progress", "approvals", "bus", "call_id", "scope")
+    __slots__ = ("_call", "_deps", "_progress", "approvals", "bus", "call_id", "continued", "scope")
 
     def __init__(
         self,
@@ -61,11 +61,14 @@ class ToolContext(Generic[D_co]):
         *,
         deps: D_co = NO_DEPS,
         bus: EventBus | None = None,
+        continued: bool = False,
     ) -> None:
         # Who is asked about what runs below the tool, if that has nobody to ask.
         self.approvals = approvals
         # On which the call's events are dispatched; None if no runner made the context.
         self.bus = bus
+        # Whether the call began before, perhaps in another process, and goes on.
+        self.continued = continued
         self.scope = Scope() if scope is None else scope
         self.call_id, self._call, self._progress, self._deps = call_id, call, progress, deps
 

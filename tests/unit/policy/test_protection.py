@@ -113,6 +113,7 @@ async def line(policy, command):
         "cp -r ~/.config/toolbus other",
         "grep -r whsec ~/.config",
         "head ~/.config/toolbus/*",
+        "cat ~/.config/toolbus/webhook.key",
         "F=~/.config/toolbus/approvals.secret; cat $F",
         "cd ~/.config/toolbus && cat approvals.secret",
         "cat ~/.local/state/toolbus/logins/a.json",

@@ -1,7 +1,8 @@
 """What no tool that is judged reads, whatever the rules say: secrets that speak for a person.
 
-With that of the webhook anybody can answer questions, and with the tokens of logins act as the
-person. Where such a file is not there yet, a folder that it would be in may be read.
+With that of the webhook, a `.secret` or a `.key` in the folder of the configuration, anybody can
+answer questions, and with the tokens of logins act as the person. Where such a file is not there
+yet, a folder that it would be in may be read. A name that a program makes up is not seen.
 """
 
 from __future__ import annotations
@@ -47,5 +48,6 @@ def _patterns() -> tuple[PathPattern, ...]:
     # Asked for each time: variables of the environment may move them.
     texts = []
     with suppress(RuntimeError):
-        texts = [str(approvals_secret()), f"{logins_folder()}/**"]
+        folder = approvals_secret().parent
+        texts = [f"{folder}/**/*.{{secret,key}}", f"{logins_folder()}/**"]
     return path_patterns(texts, "/")

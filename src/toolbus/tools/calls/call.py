@@ -164,7 +164,8 @@ class CallInProgress(CallJudging):
         # What it got the first time it may have changed.
         if self._attempts > 1 and not await self._is_still_valid():
             return "failed"
-        context = self._environment.context_of(self.call)
+        is_continued = self._continued and self._attempts == 1
+        context = self._environment.context_of(self.call, continued=is_continued)
         try:
             ending = await execute(
                 f"tool {tool.spec.name!r}",

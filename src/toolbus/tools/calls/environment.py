@@ -49,8 +49,8 @@ class CallEnvironment:
         self.max_attempts, self.progress, self.deps = max_attempts, _guarded(progress), deps
         self.check, self.clock = ArgumentsCheck(toolset), clock
 
-    def context_of(self, call: ToolCall) -> ToolContext:
-        """Return what the tool of *call* may know of it."""
+    def context_of(self, call: ToolCall, *, continued: bool = False) -> ToolContext:
+        """Return what the tool of *call* may know of it; *continued*: it began before."""
         return ToolContext(
             self.scope,
             call.id,
@@ -59,6 +59,7 @@ class CallEnvironment:
             self.approvals,
             deps=self.deps,
             bus=self.bus,
+            continued=continued,
         )
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
