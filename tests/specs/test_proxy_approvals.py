@@ -5,6 +5,7 @@ import json
 import sys
 from contextlib import asynccontextmanager
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
@@ -216,6 +217,28 @@ async def test_what_a_form_cannot_show_waits(till):
 
 
 @pytest.mark.full
+async def test_a_secret_is_approved_without_being_shown(till):
+    secret = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]
+    file = till.here / "toolbus.toml"
+    file.write_text(f'{file.read_text()}[[component]]\nuse = "redact-secrets"\n')
+    arguments = {"token": secret}
+
+    async with till.proxy() as client:
+        waits = await pay(client, 1, arguments=arguments)
+        question = await till.asked()
+        await till.answer(question)
+        paid = await pay(client, 2, arguments=arguments)
+
+    (effect,) = till.effects()
+    stored = b"".join(each.read_bytes() for each in till.here.glob("calls.db*"))
+    assert (question.hidden, text_of(paid)) == (True, "paid")
+    assert question.arguments["token"].startswith("[github-pat")
+    assert effect["arguments"] == arguments
+    assert secret not in json.dumps(waits)
+    assert secret.encode() not in stored
+
+
+@pytest.mark.full
 async def test_the_configuration_says_how_long(till):
     rest = '[[component]]\nuse = "./guard.py:Till"\n'
     (till.here / "brief.toml").write_text(f"[approvals]\nwait = 0\nexpires_after = 1\n{rest}")
@@ -314,6 +337,52 @@ async def test_the_official_client_asks_its_person(till, mode):
     assert "│ pay it?" in shown[0].splitlines()
     assert (len(shown), result.content[0].text, till.effects()) == (1, "paid", [5])
     assert [each.state for each in await till.questions()] == ["done"]
+
+
+async def post(url, token, own):
+    """Return the text of the result of a call by a stateless client, which shows *token*."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "till", "version": "1"},
+    }
+    params = {"name": "pay", "arguments": {"amount": 5}, "_meta": meta}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "authorization": f"Bearer {token}",
+        "mcp-protocol-version": STATELESS,
+        "mcp-method": "tools/call",
+        "mcp-name": "pay",
+    }
+    body = {"jsonrpc": "2.0", "id": own, "method": "tools/call", "params": params}
+    async with httpx2.AsyncClient(timeout=60) as http:
+        reply = await http.post(url, json=body, headers=headers)
+    return text_of(reply.json()["result"])
+
+
+@pytest.mark.full
+async def test_over_http_each_client_has_its_own(till):
+    command = till.command("--approval-wait", "0", "--listen", "127.0.0.1:0")
+    pipes = {"stdin": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.PIPE}
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=till.here, env=till.environment, **pipes
+    )
+    try:
+        line = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+        url = line.removeprefix("toolbus: listening on ").strip()
+        waiting = [await post(url, token, 1) for token in ("ann", "bob")]
+        first, second = await till.questions()
+        await till.answer(first)
+        again = [await post(url, token, 2) for token in ("bob", "ann", "bob")]
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.wait(), 60)
+
+    assert [first.id in waiting[0], second.id in waiting[1]] == [True, True]
+    assert first.session_id != second.session_id
+    assert second.id in again[0]
+    assert (again[1], again[2]) == ("paid", again[0])
+    assert len(till.effects()) == 1
 
 
 KILLED = """
