@@ -334,6 +334,7 @@ async def test_a_forged_answer_reaches_nothing(secret_file):
         (headers | {"webhook-signature": ""}, body),
         (headers | {"webhook-signature": "v1,"}, body),
         (headers | {"webhook-signature": "\u00e9"}, body),
+        (headers | {"webhook-signature": "\ud800", "webhook-id": "\ud800"}, body),
         (headers | {"webhook-timestamp": str(NOW + 1)}, body),
         (headers, body.replace(b"ann", b"eve")),
         (headers | {"webhook-id": headers["webhook-id"] + "0"}, body),
@@ -343,7 +344,7 @@ async def test_a_forged_answer_reaches_nothing(secret_file):
     ]
     told = [await program.receive(*message, secret=secret) for message in messages]
 
-    assert [each.status for each in told] == [401] * 10 + [400]
+    assert [each.status for each in told] == [401] * 11 + [400]
     assert [each.state for each in await program.asked()] == ["pending"]
 
 

@@ -260,6 +260,25 @@ def test_another_call_needs_its_own_yes(place):
     assert place.call("git push") == {}
 
 
+def test_a_grant_is_for_calls_like_it(place):
+    rule = 'name = "tags"\nverdict = "ask"\ncommand = "git tag"\nreason = "it is for ever"\n'
+    place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
+    place.call("git push")
+    place.answer(approve=True, grant="session")
+
+    alike = place.call("git push --force")
+    others = [place.call("git tag v1"), place.call("git push", session="s2")]
+
+    _, granted, other = place.questions()
+    assert (alike, granted.state, bool(granted.grant), other.state) == (
+        {},
+        "taken",
+        True,
+        "pending",
+    )
+    assert [each["decision"] for each in others] == ["deny", "deny"]
+
+
 def test_without_a_result_the_end_is_unknown(place):
     place.named(POLICY)
     place.call("git push")
@@ -284,6 +303,20 @@ def test_a_host_may_be_kept_from_asking(place):
 
     (question,) = place.questions(host="pi")
     assert question.id in told["block"]
+
+
+def test_a_hook_may_wait_for_the_answer(place):
+    place.named(f"{POLICY}[approvals]\nwait = 60")
+
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(place.call, "git push")
+        while not (place.store.exists() and place.questions()):
+            pass
+        place.answer(approve=True)
+        told = calling.result()
+
+    assert told == {}
+    assert [each.state for each in place.questions()] == ["taken"]
 
 
 def test_a_question_about_a_prompt_waits(place):

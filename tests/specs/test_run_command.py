@@ -450,15 +450,25 @@ def test_long_arguments_say_what_is_hidden(tape, terminal):
     model = tape(calling("shell", command=lines), "Done.")
 
     with terminal("go", model, "--tools=shell") as person:
-        short = person.expect("v to see all] ")
+        short = person.expect("[n, n and a reason, v to see all] ")
+        person.type("y\n")
+        refused = person.expect("[n, n and a reason, v to see all] ")
         person.type("v\n")
-        full = person.expect("v to see all] ")
+        full, seen, size = "", -1, 0
+        while seen < 999:
+            is_last = size and seen + size >= 999
+            page = person.expect("allow shell? " if is_last else "next page, q ends: ")
+            numbers = [int(number) for number in re.findall(r"│ echo (\d+)\n", page)]
+            full, seen, size = full + page, numbers[-1], len(numbers)
+            person.type("" if is_last else "\n")
+        person.expect("[y, n, n and a reason, v to see all] ")
         person.type("n\n")
         code, _ = person.end()
 
     assert code == 0
     assert "[940 rows are not shown]" in short
     assert "│ echo 500\n" not in short
+    assert "not all of it was shown" in refused
     assert all(f"│ echo {number}\n" in full for number in range(1000))
 
 

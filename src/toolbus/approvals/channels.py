@@ -18,7 +18,13 @@ logger = logging.getLogger("toolbus")
 
 
 class Notifier(Protocol):
-    """A channel that is told of each question when it is asked; it decides nothing."""
+    """A channel that is told of each question when it is asked; it decides nothing.
+
+    >>> class Chat:
+    ...     async def notify(self, question):
+    ...         print(question.tool, dict(question.arguments), question.digest[:8])
+    >>> approvals = StoredApprovals(notify=[Chat()])
+    """
 
     async def notify(self, question: Question) -> None:
         """Tell a person of *question*; a failure is logged, and changes nothing."""

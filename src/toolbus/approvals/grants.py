@@ -100,7 +100,11 @@ async def revoke_grant(
     by: str,
     clock: Callable[[], int] = time.time_ns,
 ) -> Grant | None:
-    """Revoke a grant and return it as it is now; None if there is none. A second time is none."""
+    """Revoke a grant and return it as it is now; None if there is none. A second time is none.
+
+    >>> async def take_back(store, grant):
+    ...     return await revoke_grant(store, grant.session_id, grant.id, by="ann")
+    """
     name = GRANT_PREFIX + grant_id
     while (body := await store.read_state(session_id, name)) is not None:
         grant = _decode_grant(body)

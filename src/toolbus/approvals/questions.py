@@ -70,6 +70,9 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     wrote it, if that differs.
     *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force.
     *delivered* says that the caller has heard of the refusal.
+
+    >>> def brief(question: Question) -> str:
+    ...     return f"{question.state}: {question.tool} in session {question.session_id}"
     """
 
     id: str
@@ -113,6 +116,9 @@ class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     It ends at *expires_ns* (0: with the session), when it is revoked, and with changed *rules*; it
     never lifts a denial.
+
+    >>> def brief(grant: Grant) -> str:
+    ...     return f"{grant.tool} in session {grant.session_id}, by {grant.granted_by}"
     """
 
     id: str

@@ -32,6 +32,9 @@ class AnswerResult(NamedTuple):
     """What became of an answer: only "accepted" has changed anything.
 
     *question* is as it stands now, None if there is none; *grant* was made with the answer.
+
+    >>> asyncio.run(answer(MemoryStore(), "q1", "", approve=True, by="ann")).status
+    'unknown_question'
     """
 
     status: AnswerStatus
@@ -103,6 +106,9 @@ async def answer(
         clock: tells nanoseconds since the epoch.
 
     Raises `FreezeError` for *by*, *channel* or *reason* that cannot be kept, and `StoreError`.
+
+    >>> async def approve(store, question):
+    ...     return await answer(store, question.id, question.digest, approve=True, by="ann")
     """
     _check_words(by, channel, reason)
     if grant is not None:

@@ -71,6 +71,8 @@ class StoredApprovals(Approvals):
         clock: tells nanoseconds since the epoch, UTC.
 
     Raises `RegistrationError` for what cannot be used.
+
+    >>> agent = Agent(ScriptedModel(["hi"]), store=MemoryStore(), approver=StoredApprovals(wait=30))
     """
 
     def __init__(

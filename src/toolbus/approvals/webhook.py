@@ -62,6 +62,9 @@ class Webhook:
         clock: tells seconds since the epoch.
 
     Raises `RegistrationError`.
+
+    >>> channel = Webhook("https://example.com/asked", secret_file="~/.config/toolbus/webhook.key")
+    >>> approvals = StoredApprovals(notify=[channel])
     """
 
     def __init__(

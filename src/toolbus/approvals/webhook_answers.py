@@ -75,6 +75,9 @@ async def receive_answer(
         body: the JSON of a `WebhookAnswer`.
         limit: as that of the `Webhook`: what it could not show whole gets no yes.
         clock: tells nanoseconds since the epoch.
+
+    >>> async def take(store, secret, headers, body):
+    ...     return await receive_answer(store, secret, headers, body)
     """
     if len(body) > MOST_BYTES:
         return WebhookReply(413, f"an answer has at most {MOST_BYTES} bytes")

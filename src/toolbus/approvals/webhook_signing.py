@@ -37,7 +37,11 @@ Direction = Literal["question", "answer"]
 
 
 class WebhookSecret:
-    """A key that both ends have; it shows in no text."""
+    """A key that both ends have; it shows in no text.
+
+    >>> sorted(WebhookSecret(b"k" * 32).headers("q1", 1_790_000_000, b"{}"))
+    ['webhook-id', 'webhook-signature', 'webhook-timestamp']
+    """
 
     def __init__(self, key: bytes) -> None:
         if not _SHORTEST <= len(key) <= _LONGEST:
@@ -62,7 +66,9 @@ class WebhookSecret:
             return "its id has a full stop"
         expected = self._sign(message_id, time, body).encode()
         offered = signatures.split(" ")[:_MOST_SIGNATURES]
-        if not any(hmac.compare_digest(each.encode(), expected) for each in offered):
+        if not any(
+            hmac.compare_digest(each.encode(errors="replace"), expected) for each in offered
+        ):
             return "its signature is not of this secret"
         if not (time.isascii() and time.isdecimal() and len(time) <= len(str(2**63))):
             return "its time is no number of seconds"
@@ -71,7 +77,7 @@ class WebhookSecret:
         return None
 
     def _sign(self, message_id: str, seconds: str, body: bytes) -> str:
-        head = f"{message_id}.{seconds}.".encode(errors="surrogateescape")
+        head = f"{message_id}.{seconds}.".encode(errors="backslashreplace")
         digest = hmac.digest(self._key, head + body, hashlib.sha256)
         return f"v1,{base64.b64encode(digest).decode()}"
 
@@ -86,6 +92,11 @@ def read_secret(file: str | Path) -> WebhookSecret:
 
     It must be a file of ours that nobody else may read or replace, and no symlink. Raises
     `RegistrationError`, which never says what is in it.
+
+    >>> file = Path("webhook.secret")
+    >>> _ = file.write_text("k" * 43)
+    >>> file.chmod(0o600)
+    >>> secret = read_secret(file)
     """
     path = Path(file).expanduser()
     try:

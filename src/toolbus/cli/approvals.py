@@ -48,7 +48,8 @@ reason is read by the model. It ends with 1 if an answer did not count."""
 _SERVE = """\
 The key of both ends is the secret_file of your own toolbus.toml, and if that
 names none ~/.config/toolbus/approvals.secret. Only you may read it: "whsec_"
-and 24 to 64 random bytes in base64. To make one:
+and 24 to 64 random bytes in base64. Policies let no tool read a file of that
+folder whose name ends with .secret or .key. To make one:
 
   (umask 077; printf whsec_ > ~/.config/toolbus/approvals.secret
    openssl rand -base64 32 >> ~/.config/toolbus/approvals.secret)
@@ -132,7 +133,12 @@ def _add_actions(actions: argparse._SubParsersAction[Parser]) -> None:
     outcome = settle.add_mutually_exclusive_group(required=True)
     for word in ("ran", "never-ran"):
         outcome.add_argument(f"--{word}", action="store_const", dest="outcome", const=word)
-    serve = actions.add_parser("serve", help="take signed answers of a webhook", epilog=_SERVE)
+    serve = actions.add_parser(
+        "serve",
+        help="take signed answers of a webhook",
+        epilog=_SERVE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_common(serve, hidden)
     serve.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8787", help="where (127.0.0.1:8787)"

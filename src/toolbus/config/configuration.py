@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config.approvals import ApprovalSettings, read_approvals
+from toolbus.config.configured import Configuration, Configured
 from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
 from toolbus.config.making import make_component
@@ -57,35 +58,6 @@ __all__ = ["Configuration", "Configured", "Entry", "find", "load", "read", "read
 _PRIORITY = 100
 
 
-class Configured(NamedTuple):
-    """A *component*, and the *entry* of the file that it was made of."""
-
-    entry: Entry
-    component: AgentComponent
-
-
-class Configuration(NamedTuple):
-    """What *file* names, in the order in which it is to be installed, and what is *disabled*.
-
-    *servers* are those MCP servers that are enabled, *prices* those of models, *approvals* what
-    is said of questions to a person. If it was looked for, the user's own comes first, and stands
-    alone where the project's is not trusted: *refusal* says why.
-    """
-
-    file: Path
-    configured: tuple[Configured, ...]
-    disabled: tuple[Entry, ...]
-    refusal: str = ""
-    servers: tuple[ServerEntry, ...] = ()
-    prices: tuple[Price, ...] = ()
-    approvals: ApprovalSettings = ApprovalSettings()
-
-    @property
-    def components(self) -> tuple[AgentComponent, ...]:
-        """The components, for `Agent(components=…)`."""
-        return tuple([configured.component for configured in self.configured])
-
-
 class _Layer(NamedTuple):
     """A *document* that is in force; *judged* holds the modules of one that was looked for.
 
@@ -99,10 +71,14 @@ class _Layer(NamedTuple):
 
 
 def load(file: Path | str | None = None) -> tuple[AgentComponent, ...]:
-    """Return the components that *file*, else what is in force here, names, in their order.
+    r"""Return the components that *file*, else what is in force here, names, in their order.
 
     A higher priority comes first, then what stands first in the file; what a component requires
     comes before it. They are new ones each time. Raises as `read` does.
+
+    >>> _ = Path("toolbus.toml").write_text('[[component]]\nuse = "truncate-output"\n')
+    >>> [type(component).__name__ for component in load("toolbus.toml")]
+    ['TruncateOutput']
     """
     return read(file).components
 

@@ -27,6 +27,11 @@ class Keyboard:
         """How wide the terminal is; 80 if it does not say."""
         return os.get_terminal_size(self._descriptor).columns or 80
 
+    @property
+    def rows(self) -> int:
+        """How many rows the terminal has; 24 if it does not say."""
+        return os.get_terminal_size(self._descriptor).lines or 24
+
     async def ask(self, prompt: str) -> str | None:
         """Return the line that is typed after *prompt*; None if the person ends or interrupts it.
 

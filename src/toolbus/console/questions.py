@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -15,6 +16,7 @@ from toolbus.console.reports import NOBODY
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import AssistantMessage, encode
 from toolbus.terminal.differences import differences
+from toolbus.terminal.output import Output
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.visible_text import brief, make_visible, quote_rows
 
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
     from toolbus.console.side_output import SideOutput
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import JsonObject, ToolCall
-    from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
     from toolbus.tools.toolset import Toolset
 
 NOT_READ_ONLY = "it may change something"
 REFUSED = "the person refused this call"
 _LONGEST_NAME = 40
+_SHORTEST_PAGE = 5
 _SHOWN = 60
 """Rows of a value that are shown at once; half of them are its first ones."""
 
@@ -123,26 +125,48 @@ class ApprovalPrompt:
         # Standard output may be a file, so the width is that of the terminal where it is asked.
         screen = open_screen(self._output)
         screen.width = min(screen.width, keyboard.columns)
+        self._output.write("\n")
         is_cut = self._write(screen, ask, call, edit, full=False)
+        is_seen = not is_cut
         name = "this run" if call is None else brief(call.name)
-        keys = "y, n, n and a reason, v to see all" if is_cut else "y, n, n and a reason"
         while True:
-            line = await keyboard.ask(f"allow {name}? [{keys}] ")
+            keys = "y, n, n and a reason" if is_seen else "n, n and a reason"
+            see = ", v to see all" if is_cut else ""
+            line = await keyboard.ask(f"allow {name}? [{keys}{see}] ")
             word, _, reason = (line or "n").strip().partition(" ")
             match word.lower():
-                case "y" | "yes" if not reason:
+                case "y" | "yes" if not reason and is_seen:
                     return None
+                case "y" | "yes" if not reason:
+                    self._output.write("not all of it was shown; v shows it\n")
                 case "n" | "no":
                     return Deny(f"{REFUSED}: {reason.strip()}" if reason.strip() else REFUSED)
                 case "v" if is_cut:
-                    self._write(screen, ask, call, edit, full=True)
+                    is_seen = await self._show_pages(keyboard, ask, call, edit) or is_seen
+
+    async def _show_pages(
+        self, keyboard: Keyboard, ask: Ask, call: ToolCall | None, edit: FileEdit | None
+    ) -> bool:
+        """Show the whole question, page by page; return whether the person saw the last one."""
+        text = StringIO()
+        screen = open_screen(Output(text, is_terminal=self._output.is_terminal))
+        screen.width = min(screen.width, keyboard.columns)
+        self._write(screen, ask, call, edit, full=True)
+        rows = text.getvalue().rstrip("\n").split("\n")
+        size = max(keyboard.rows - 2, _SHORTEST_PAGE)
+        for start in range(0, len(rows), size):
+            self._output.write("\n".join(rows[start : start + size]) + "\n")
+            if start + size < len(rows):
+                line = await keyboard.ask("Enter shows the next page, q ends: ")
+                if line is None or line.strip():
+                    return False
+        return True
 
     def _write(
         self, screen: Screen, ask: Ask, call: ToolCall | None, edit: FileEdit | None, *, full: bool
     ) -> bool:
         """Write the question; return whether something of it is not shown."""
         title = "may this run begin?" if call is None else f"the model calls {brief(call.name)}"
-        self._output.write("\n")
         screen.whole(title, style="asked")
         is_cut = _write_value(screen, "why asked", ask.prompt, full=full)
         if call is None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus
 from toolbus.bus.ledger.wording import is_notable
+from toolbus.events.call_values import ToolStatus
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_AFTER,
     MESSAGE_APPEND_BEFORE,
@@ -18,7 +19,6 @@ from toolbus.events.catalogue import (
     ModelReply,
     ToolCallFailure,
     ToolCallOutcome,
-    ToolStatus,
 )
 from toolbus.messages.records import (
     AssistantMessage,

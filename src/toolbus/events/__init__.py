@@ -1,5 +1,30 @@
-"""The named points in an agent's life, and the values that are shown there."""
+"""The named points in an agent's life, and the values that are shown there.
 
+Dispatched with `apply`, where handlers may change the value, refuse it, or answer:
+`RUN_BEFORE` - a `RunStart`; a run begins
+`RUN_ERROR` - a `RunFailure`; an exception is about to leave the run
+`TOOLS_PROVIDE` - a tuple of `ToolSpec`; what the model is told of, before each of its calls
+`MODEL_CALL_BEFORE` - a `ModelRequest`; as it will be sent
+`MODEL_CALL_ERROR` - a `ModelFailure`; a model call raised
+`TOOL_CALL_BEFORE` - a `ToolCall`; before its tool runs
+`TOOL_CALL_ERROR` - a `ToolCallFailure`; the tool raised, timed out or returned an error
+`MESSAGE_APPEND_BEFORE` - a `Message`; before it enters the transcript
+`MESSAGE_PERSIST_BEFORE` - a `Message`; the copy for the store
+`MCP_REQUEST_BEFORE` - an `McpRequest`; a client of `toolbus proxy` asks for what is no tool
+
+Dispatched with `do` or `observe`, and only seen:
+`RUN_AFTER` - a `RunResult`; once per run
+`MODEL_CALL_DELTA` - a `ModelDelta`; a piece of a streamed answer
+`MODEL_CALL_AFTER` - a `ModelReply`; the model answered
+`TOOL_CALL_AFTER` - a `ToolCallOutcome`; once per call, on every path
+`TOOL_CALL_PERSIST_BEFORE` - a `ToolCallPersist`; before a result is written
+`TOOL_CALL_PERSIST_AFTER` - a `ToolCallPersist`; after it was written
+`MESSAGE_APPEND_AFTER` - a `Message`; it is in the transcript and in the store
+
+`toolbus guide failures` tells of each what becomes of a value when a handler fails.
+"""
+
+from toolbus.events.call_values import ToolStatus as ToolStatus
 from toolbus.events.catalogue import CATALOGUE as CATALOGUE
 from toolbus.events.catalogue import MCP_REQUEST_BEFORE as MCP_REQUEST_BEFORE
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER as MESSAGE_APPEND_AFTER
@@ -37,7 +62,6 @@ from toolbus.events.catalogue import ToolCallFailure as ToolCallFailure
 from toolbus.events.catalogue import ToolCallOutcome as ToolCallOutcome
 from toolbus.events.catalogue import ToolCallPersist as ToolCallPersist
 from toolbus.events.catalogue import ToolSpec as ToolSpec
-from toolbus.events.catalogue import ToolStatus as ToolStatus
 from toolbus.events.catalogue import TransformEvent as TransformEvent
 from toolbus.events.catalogue import TurnEnd as TurnEnd
 from toolbus.events.catalogue import by_name as by_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from toolbus.errors import RegistrationError
+from toolbus.events.call_values import McpRequest, ToolCallOutcome, ToolCallPersist, ToolSpec
 from toolbus.events.kinds import Event, ObserveEvent, Scope, TransformEvent
 from toolbus.events.values import (
-    McpRequest,
     ModelDelta,
     ModelFailure,
     ModelReply,
@@ -17,10 +17,6 @@ from toolbus.events.values import (
     RunStart,
     RunStatus,
     ToolCallFailure,
-    ToolCallOutcome,
-    ToolCallPersist,
-    ToolSpec,
-    ToolStatus,
     TurnEnd,
 )
 from toolbus.events.verdicts import Ask, Deny, Retry
@@ -64,7 +60,6 @@ __all__ = [
     "ToolCallOutcome",
     "ToolCallPersist",
     "ToolSpec",
-    "ToolStatus",
     "TransformEvent",
     "TurnEnd",
     "by_name",

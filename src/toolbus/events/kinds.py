@@ -62,6 +62,9 @@ class TransformEvent(Generic[V, R]):
     *asks* says that guards may return `Ask`; *strict* that a return which is nothing of all this
     denies, whatever the handler's policy, because a refusal may have been meant. `R` is all that
     a handler may return but None.
+
+    >>> PRICE: TransformEvent[int, int] = TransformEvent("price:before", int)
+    >>> handle = EventBus().on(PRICE, lambda ctx: ctx.value + 1)
     """
 
     __slots__ = ("_accepted", "_items", "answer", "asks", "name", "strict", "value")
@@ -123,6 +126,9 @@ class ObserveEvent(Generic[V]):
     """A point that handlers see and cannot change.
 
     It is dispatched with `do`, or with `observe` if it is *awaited*.
+
+    >>> SOLD: ObserveEvent[str] = ObserveEvent("sold", str)
+    >>> handle = EventBus().on(SOLD, lambda ctx: print("sold", ctx.value))
     """
 
     __slots__ = ("awaited", "name", "value")

@@ -8,9 +8,10 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from toolbus.errors import RunStatusError
+from toolbus.events.call_values import ToolSpec
 from toolbus.messages.codec import decoder
 from toolbus.messages.fields import Record, check_texts, copied, freeze_items, freeze_objects
-from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject, escape_surrogates
+from toolbus.messages.immutable import EMPTY, JsonObject, escape_surrogates
 from toolbus.messages.parts import freeze_parts, join_text
 from toolbus.messages.records import (
     AssistantMessage,
@@ -37,41 +38,14 @@ _ROLES = get_args(Message)
 _read_json = decoder(object)
 
 RunStatus = Literal["ok", "denied", "error", "cancelled", "max_turns", "pending"]
-ToolStatus = Literal[
-    "ok",
-    "error",
-    "denied",
-    "answered",
-    "unknown_tool",
-    "invalid_arguments",
-    "timeout",
-    "cancelled",
-    "interrupted",
-    "pending",
-]
-
-
-class ToolSpec(Record, frozen=True, kw_only=True):
-    """What a model is told of a tool.
-
-    >>> tool(greet).spec.name
-    'greet'
-    """
-
-    name: str
-    description: str = ""
-    input_schema: JsonObject = FrozenDict({"type": "object"})
-    output_schema: JsonObject | None = None
-    annotations: JsonObject = EMPTY
-
-    def __post_init__(self) -> None:
-        check_texts(self, "name", "description")
-        freeze_objects(self, "input_schema", "annotations")
-        freeze_objects(self, "output_schema", optional=True)
 
 
 class RunStart(Record, frozen=True, kw_only=True):
-    """The caller's *prompt*, text or parts, and the messages that the session held before it."""
+    """The caller's *prompt*, text or parts, and the messages that the session held before it.
+
+    >>> RunStart(prompt="clean up").text
+    'clean up'
+    """
 
     prompt: str | tuple[Part, ...]
     messages: tuple[Message, ...] = ()
@@ -96,6 +70,9 @@ class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=Tru
     are the ids of the questions on which a run of that status waits.
     *output_json* is the JSON of `output`, None if that is the text. Printed, it is its text, or how
     and why it ended otherwise; `raise_for_status` raises that.
+
+    >>> print(RunResult(status="denied", reason="not at night"))
+    denied: not at night
     """
 
     status: RunStatus
@@ -150,6 +127,10 @@ class ModelRequest(Record, frozen=True, kw_only=True):
     """What is sent to the model.
 
     *output_schema* is the JSON schema that its answer shall fit, one of an object; None: text.
+
+    >>> request = ModelRequest(model="NAME", messages=(UserMessage(content="hi"),))
+    >>> request.messages[-1].text
+    'hi'
     """
 
     model: str
@@ -166,7 +147,13 @@ class ModelRequest(Record, frozen=True, kw_only=True):
 
 
 class ModelReply(Record, frozen=True, kw_only=True):
-    """A model's answer, and the request that it answers."""
+    """A model's answer, and the request that it answers.
+
+    >>> request = ModelRequest(model="NAME", messages=())
+    >>> reply = ModelReply(request=request, message=AssistantMessage(content="ok"), duration_ns=5)
+    >>> reply.message.text
+    'ok'
+    """
 
     request: ModelRequest
     message: AssistantMessage
@@ -179,6 +166,9 @@ class ModelDelta(Record, frozen=True, kw_only=True):
     *index* counts the tool calls of the answer; *name* and *id* are those that the model gave the
     call, empty if they are not known yet. In its message a call has another id if the model gave
     none, or one that was there before.
+
+    >>> ModelDelta(kind="text", text="It ").text
+    'It '
     """
 
     kind: Literal["text", "reasoning", "tool_call"]
@@ -189,7 +179,11 @@ class ModelDelta(Record, frozen=True, kw_only=True):
 
 
 class TurnEnd(Record, frozen=True, kw_only=True):
-    """The end of a turn: the answer as it was appended, and what its calls were answered."""
+    """The end of a turn: the answer as it was appended, and what its calls were answered.
+
+    >>> TurnEnd(turn=1, message=AssistantMessage(content="It is 5.")).tool_messages
+    ()
+    """
 
     turn: int
     message: AssistantMessage
@@ -200,7 +194,11 @@ class TurnEnd(Record, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """What is left of an exception, so that it can be encoded: its type's name and its text."""
+    """What is left of an exception, so that it can be encoded: its type's name and its text.
+
+    >>> Failure(error_type="ValueError", error_text="no number").error_type
+    'ValueError'
+    """
 
     error_type: str
     error_text: str
@@ -212,87 +210,34 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class RunFailure(Failure, frozen=True, kw_only=True):
-    """An exception that is about to leave a run."""
+    """An exception that is about to leave a run.
+
+    >>> def answer(ctx):
+    ...     return RunResult(status="error", reason=ctx.value.error_text)
+    >>> handle = EventBus().on(events.RUN_ERROR, answer)
+    """
 
     start: RunStart
 
 
 class ModelFailure(Failure, frozen=True, kw_only=True):
-    """A model call that raised."""
+    """A model call that raised.
+
+    >>> def answer(ctx):
+    ...     return AssistantMessage(content=f"I am out of order: {ctx.value.error_type}")
+    >>> handle = EventBus().on(events.MODEL_CALL_ERROR, answer)
+    """
 
     request: ModelRequest
 
 
 class ToolCallFailure(Failure, frozen=True, kw_only=True):
-    """A tool that raised, timed out or returned an error; *response* is what the model reads."""
+    """A tool that raised, timed out or returned an error; *response* is what the model reads.
+
+    >>> def fall_back(ctx):
+    ...     return ToolResponse("none") if ctx.value.call.name == "search" else None
+    >>> handle = EventBus().on(events.TOOL_CALL_ERROR, fall_back)
+    """
 
     call: ToolCall
     response: ToolResponse
-
-
-class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
-
-    *status* tells what happened to the tool, also when a fallback answered; "pending": a person
-    has not answered the questions of the ids *pending* yet. *again* says that a former process,
-    which was killed, may have told of the call already.
-    """
-
-    requested: ToolCall
-    executed: ToolCall | None
-    response: ToolResponse
-    status: ToolStatus
-    attempts: int = 0
-    duration_ns: int = 0
-    again: bool = False
-    pending: tuple[str, ...] = ()
-
-
-class ToolCallPersist(Record, frozen=True, kw_only=True):
-    """A tool's result on its way into the store; *tool_result* is None before it was written.
-
-    *tool_input* are the arguments as executed, or as requested if the tool never ran.
-    """
-
-    session_key: str
-    agent_id: str
-    tool_name: str
-    tool_call_id: str
-    tool_input: JsonObject
-    tool_result: ToolResponse | None
-    message_id: str
-    tool_message_id: str
-
-    def __post_init__(self) -> None:
-        freeze_objects(self, "tool_input")
-
-
-class McpRequest(Record, frozen=True, kw_only=True):
-    """What an MCP client asks of a server that is no tool call: its *method* and *params*.
-
-    The params are as the client wrote them: two URIs that differ may mean one file.
-    """
-
-    method: str
-    params: JsonObject = EMPTY
-
-    def __post_init__(self) -> None:
-        check_texts(self, "method")
-        freeze_objects(self, "params")
-
-    @property
-    def uri(self) -> str | None:
-        """The URI of the resource that is asked for, or its template; None: it is about none."""
-        return self._reference("uri")
-
-    @property
-    def name(self) -> str | None:
-        """The name of the prompt that is asked for; None: it is about none."""
-        return self._reference("name")
-
-    def _reference(self, member: str) -> str | None:
-        # A completion says in `ref` what it is about: MCP 2025-11-25, server/utilities/completion.
-        value = self.params.get(member)
-        if value is None and isinstance(reference := self.params.get("ref"), dict):
-            value = reference.get(member)
-        return value if isinstance(value, str) else None

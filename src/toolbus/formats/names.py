@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolbus.events.values import ToolSpec
+    from toolbus.events.call_values import ToolSpec
 
 NAME_LENGTH = 64
 """Letters of a tool's name, and of most ids (https://docs.anthropic.com/en/api/messages)."""

@@ -11,7 +11,7 @@ from toolbus.messages.records import encode
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from toolbus.events.values import ToolSpec
+    from toolbus.events.call_values import ToolSpec
     from toolbus.messages.records import JsonObject, ToolCall
 
 INVALID_JSON = "invalid_json"

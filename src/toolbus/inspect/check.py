@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.errors import WrongPathError
+from toolbus.inspect.writing import count_things
 from toolbus.messages.records import encode
 from toolbus.store.checking import check_reader
 from toolbus.store.inspection import inspect
@@ -58,7 +59,7 @@ def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckRep
 
 
 def _show(report: CheckReport, screen: Screen) -> None:
-    pages = f"{_count(report.pages, 'page')}, " if report.pages else ""
+    pages = f"{count_things(report.pages, 'page')}, " if report.pages else ""
     facts = f"version {report.version}, {pages}{report.bytes:,} bytes"
     screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
     if report.sessions:
@@ -69,7 +70,9 @@ def _show(report: CheckReport, screen: Screen) -> None:
         screen.prose(f"✗ {problem}", style="bad")
     if len(report.problems) > _MAX_PROBLEMS:
         rest = len(report.problems) - _MAX_PROBLEMS
-        screen.line(Span(f"  and {_count(rest, 'more problem')}; see them with --json", "dim"))
+        screen.line(
+            Span(f"  and {count_things(rest, 'more problem')}; see them with --json", "dim")
+        )
     _show_verdict(report, screen)
 
 
@@ -78,19 +81,19 @@ def _row(state: SessionState) -> list[Span | str]:
     for rows in state.lost:
         lost[rows.kind] += rows.count
     open_ends = [
-        _count(number, what)
-        for number, what in (
-            (state.unanswered, "call without result"),
-            (state.unasked, "result without call"),
+        count_things(number, f"{what} without {other}", f"{what}s without {other}")
+        for number, what, other in (
+            (state.unanswered, "call", "result"),
+            (state.unasked, "result", "call"),
         )
         if number
     ]
     return [
         state.id,
-        _count(state.messages, "message"),
-        _count(state.records, "record"),
-        _count(state.states, "state") if state.states else "",
-        Span(", ".join([f"{_count(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
+        count_things(state.messages, "message"),
+        count_things(state.records, "record"),
+        count_things(state.states, "state") if state.states else "",
+        Span(", ".join([f"{count_things(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
         Span(", ".join(open_ends), "dim"),
     ]
 
@@ -108,10 +111,3 @@ def _show_verdict(report: CheckReport, screen: Screen) -> None:
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
     if report.recovered is not None:
         screen.whole(f"what can be read was written to {report.recovered}")
-
-
-def _count(number: int, thing: str) -> str:
-    head, space, rest = thing.partition(" ")
-    if head in {"call", "result"}:
-        return f"{number} {head}{'s' * (number != 1)}{space}{rest}"
-    return f"{number} {thing}{'s' * (number != 1)}"

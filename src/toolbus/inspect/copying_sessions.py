@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.errors import ToolbusError
 from toolbus.inspect.lookup import find_session
-from toolbus.inspect.writing import print_json
+from toolbus.inspect.writing import count_things, print_json
 from toolbus.store.copying import SessionCopy, copy_session
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.progress import ProgressLine
@@ -98,7 +98,8 @@ class _CopyReport:
             self._screen.prose(copy.reason, indent=2)
         else:
             sign = Span("✓ ", "good") if copy.status == "copied" else Span("= ", "dim")
-            counts = f"{copy.messages:,} messages, {copy.records:,} records"
+            messages = count_things(copy.messages, "message")
+            counts = f"{messages}, {count_things(copy.records, 'record')}"
             self._screen.line(sign, copy.session, right=[Span(counts, "dim")])
 
     def end(self) -> None:

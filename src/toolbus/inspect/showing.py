@@ -9,7 +9,13 @@ from toolbus.bus.ledger.wording import describe, describe_change, is_notable
 from toolbus.inspect.history import status_of
 from toolbus.inspect.lookup import find_session
 from toolbus.inspect.sessions import facts, moment
-from toolbus.inspect.writing import print_json, write_calls, write_invocation, write_text
+from toolbus.inspect.writing import (
+    count_things,
+    print_json,
+    write_calls,
+    write_invocation,
+    write_text,
+)
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.store.opening import open_reader
 from toolbus.store.reading import MessageRow, Page
@@ -159,7 +165,8 @@ class _TextWriter:
 
     def __init__(self, screen: Screen, session: SessionRow, *, full: bool) -> None:
         self._screen, self._full = screen, full
-        counts = f"{session.messages:,} messages, {session.records:,} records"
+        messages = count_things(session.messages, "message")
+        counts = f"{messages}, {count_things(session.records, 'record')}"
         screen.line("session ", Span(session.id, "strong"), right=[counts])
         times = f"{moment(session.created_ns)} to {moment(session.updated_ns)} UTC"
         screen.line(Span(times, "dim"))

@@ -30,6 +30,11 @@ _TEXT_LINES = 6
 """How many lines of a text are shown before the rest is only counted."""
 
 
+def count_things(number: int, thing: str, things: str = "") -> str:
+    """Return *number* with *thing*, or with *things*, if those are not only `thing` and an s."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
 def print_json(output: Output, value: Any) -> None:
     """Write *value* as one line of JSON, every control character escaped."""
     text = encode(value).decode()

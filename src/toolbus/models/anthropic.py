@@ -40,6 +40,8 @@ class AnthropicModel(RemoteModel):
             SDK, with the pause that the server asks for.
         structured_output: how the server is told what an `output_type` is: `native`, by the API's
             own parameter, or `text`, in words, for servers that refuse that parameter.
+
+    >>> agent = Agent(AnthropicModel("NAME"))
     """
 
     def __init__(

@@ -42,6 +42,8 @@ class OpenAIModel(RemoteModel):
             SDK, with the pause that the server asks for.
         structured_output: how the server is told what an `output_type` is: `native`, by the API's
             own parameter, or `text`, in words, for servers that refuse that parameter.
+
+    >>> agent = Agent(OpenAIModel("NAME", base_url="http://localhost:8000/v1"))
     """
 
     def __init__(

@@ -19,6 +19,13 @@ class Model(Protocol):
 
     `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
     `toolbus.messages.immutable.mend_text` a text that every reader takes.
+
+    >>> class Parrot:
+    ...     name = "parrot"
+    ...     async def complete(self, request):
+    ...         return AssistantMessage(content=request.messages[-1].text)
+    >>> Agent(Parrot()).run_sync("hello").text
+    'hello'
     """
 
     @property

@@ -30,6 +30,10 @@ class ReplayModel(ScriptedModel):
     Those are what each answer was given to: where a request has other prompts, or other results
     of tools, the answer is given all the same, and `deviations` and the log say what is other. A
     recording that has neither, answers alone, deviates from nothing.
+
+    >>> recorded = [UserMessage(content="hello"), AssistantMessage(content="hi")]
+    >>> Agent(ReplayModel(recorded)).run_sync("hello").text
+    'hi'
     """
 
     def __init__(self, messages: Iterable[Message], *, name: str = "replay") -> None:

@@ -28,6 +28,11 @@ class ScriptedModel:
 
     An answer is a message, a text, an error to raise, or a function of the request, sync or
     async. *requests* are those that it got.
+
+    >>> model = ScriptedModel(["hi", lambda request: f"{len(request.messages)} messages"])
+    >>> agent = Agent(model)
+    >>> agent.run_sync("hello").text, agent.run_sync("and now?").text
+    ('hi', '3 messages')
     """
 
     def __init__(

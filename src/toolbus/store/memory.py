@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """Sessions in lists; *clock* returns nanoseconds since the epoch."""
+    """Sessions in lists; *clock* returns nanoseconds since the epoch.
+
+    >>> store = MemoryStore()
+    >>> Agent(ScriptedModel(["hi"]), store=store, session_id="s1").run_sync("hello").text
+    'hi'
+    >>> [message.text for message in asyncio.run(store.read("s1"))]
+    ['hello', 'hi']
+    """
 
     durable = False
 

@@ -45,6 +45,11 @@ def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> S
 
     Raises `StoreError` for what cannot be opened, also if the extra is missing that it needs.
     Whoever opens it closes it.
+
+    >>> store = open_store("agent.db")
+    >>> asyncio.run(store.sessions())
+    ()
+    >>> asyncio.run(store.close())
     """
     if is_postgres(address):
         store: Store = _postgres("store").PostgresStore(os.fspath(address), read_only=read_only)
@@ -58,6 +63,11 @@ def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> Store
     """Open the store at *address* to look into it; nothing is made or changed.
 
     With *live* somebody may write meanwhile. Raises as `open_store`.
+
+    >>> asyncio.run(open_store("agent.db").close())
+    >>> with open_reader("agent.db") as reader:
+    ...     list(reader.sessions())
+    []
     """
     if is_postgres(address):
         reader: StoreReader = _postgres("reader").PostgresReader(os.fspath(address))

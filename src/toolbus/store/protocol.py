@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class Original(Struct, frozen=True, kw_only=True):
-    """A value as the ledger knows it, by its digest; *body* is its JSON."""
+    """A value as the ledger knows it, by its digest; *body* is its JSON.
+
+    >>> Original(digest="d1", body=b'"secret"').body
+    b'"secret"'
+    """
 
     digest: str
     body: bytes
@@ -47,7 +51,11 @@ def _values_of(record: DispatchRecord) -> Iterator[tuple[str, object]]:
 
 
 class Position(Struct, frozen=True):
-    """Where a session stands: the *epoch* of its writer, and how many messages it has."""
+    """Where a session stands: the *epoch* of its writer, and how many messages it has.
+
+    >>> asyncio.run(MemoryStore().open_session("s1", "me", 30))
+    Position(epoch=1, length=0)
+    """
 
     epoch: int
     length: int
@@ -63,6 +71,11 @@ class Stored(Struct, frozen=True, kw_only=True):
     Of *records* the digests are kept, and values and details dropped: what a guard refused must
     not come back through the ledger. *originals* are those that a session opted in to keep.
     *written_ns*, in nanoseconds since the epoch, is when a copy was first written; None: now.
+
+    >>> store = MemoryStore()
+    >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
+    >>> [message.text for message in asyncio.run(store.read("s1"))]
+    ['hello']
     """
 
     message: Message | None = None
@@ -84,7 +97,13 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A line of the list of sessions; times are nanoseconds since the epoch."""
+    """A line of the list of sessions; times are nanoseconds since the epoch.
+
+    >>> store = MemoryStore()
+    >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
+    >>> [(session.id, session.messages) for session in asyncio.run(store.sessions())]
+    [('s1', 1)]
+    """
 
     id: str
     messages: int
@@ -97,6 +116,12 @@ class Store(Protocol):
 
     Every method may be called from any thread and event loop; after `close` each raises
     `ClosedError`. What cannot be read or written raises `StoreError`.
+
+    >>> store: Store = MemoryStore()
+    >>> asyncio.run(store.swap_state("s1", "count", None, b"1"))
+    True
+    >>> asyncio.run(store.read_state("s1", "count"))
+    b'1'
     """
 
     @property

@@ -114,6 +114,12 @@ class StoreReader(Protocol):
     10,000,000 rows than in one of 10,000; only `sessions`, `messages` and `pages` take as long as
     what they give. Sees what was committed before the verb was called. Raises `StoreError` for
     what cannot be read; a single damaged row is no error, but has its `damage`.
+
+    >>> store = MemoryStore()
+    >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
+    >>> with store.reader() as reader:
+    ...     [row.id for row in reader.sessions()]
+    ['s1']
     """
 
     @property

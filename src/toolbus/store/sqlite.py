@@ -52,6 +52,12 @@ class SqliteStore:
     seconds for the others' writes. With *read_only* nothing is written and appending raises.
     *clock* returns nanoseconds since the epoch. Raises `StoreError` for a file that cannot be
     a store, and leaves it as it is.
+
+    >>> async def main():
+    ...     async with SqliteStore("agent.db") as store:
+    ...         return await store.sessions()
+    >>> asyncio.run(main())
+    ()
     """
 
     durable = True

@@ -23,6 +23,9 @@ def assert_denied(result: object, reason: str = "") -> str:
 
     *result* is what a guard returned (`Deny`), what `bus.apply` returned, the outcome of a call,
     a tool message or its response, or the result of a run. Raises `AssertionError`.
+
+    >>> assert_denied(Deny("only inside the project"), "inside")
+    'only inside the project'
     """
     text = _reason_of(result)
     if text is None:
@@ -40,6 +43,9 @@ def assert_unchanged(result: Any, after: Any = _MISSING) -> None:
     *result* is what `bus.apply` returned, or the outcome of a call. With *after*, a value before
     and one after are compared as the bus does it, by their encoding; None after means unchanged,
     as it does when a handler or an adapter returns it.
+
+    >>> call = ToolCall(name="read", arguments={"path": "a"})
+    >>> assert_unchanged(asyncio.run(EventBus().apply(events.TOOL_CALL_BEFORE, call)))
     """
     for problem in _problems(result, after):
         raise AssertionError(problem)

@@ -58,9 +58,6 @@ def check_adapter(
     names, changes nothing that it was given, leaves other tools alone, gives the same result for
     the same value, publishes sound schemas, and what it makes still fits them.
 
-        def test_my_adapter_keeps_the_laws():
-            check_adapter(Shorten())
-
     Args:
         adapter: an adapter, a component (then all of its adapters), or a function of a response,
             and of its call if it takes two arguments.
@@ -72,6 +69,8 @@ def check_adapter(
         examples: how many cases to draw, besides a list of hostile ones.
         seed: another one draws other cases, the same one the same.
         limit: seconds that one call of it may take.
+
+    >>> check_adapter(lambda response: response.with_text(response.text.upper()))
     """
     specs, names = tuple(tools), check_names(without)
     with installed(adapter, limit) as watch:
@@ -125,6 +124,10 @@ def check_guard(
         examples: how many cases to draw, besides a list of hostile ones.
         seed: another one draws other cases, the same one the same.
         limit: seconds that one call of it may take.
+
+    >>> def no_deploys(ctx):
+    ...     return Deny("no") if ctx.value.name == "deploy" else None
+    >>> check_guard(no_deploys, tools=[ToolSpec(name="deploy")])
     """
     source = _CaseSource(tuple(tools), values, examples, seed)
     _check(find_subjects(event, guard, "guard"), source, Claims(), without, limit)
@@ -163,6 +166,8 @@ def check_handler(
         examples: as in `check_guard`.
         seed: as in `check_guard`.
         limit: as in `check_guard`.
+
+    >>> check_handler(events.TOOL_CALL_BEFORE, lambda ctx: None)
     """
     source = _CaseSource(tuple(tools), values, examples, seed, only)
     names = None if roles is None else frozenset(roles)

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
 
 
 class FakeClock:
-    """A clock that stands still until it is told to go on; counts nanoseconds."""
+    """A clock that stands still until it is told to go on; counts nanoseconds.
+
+    >>> clock = FakeClock()
+    >>> before = clock()
+    >>> clock.advance(2.5)
+    >>> clock() - before
+    2500000000
+    """
 
     def __init__(self, now_ns: int = 1_000) -> None:
         self.now_ns = now_ns
@@ -25,6 +32,11 @@ class FakeClock:
 
 
 def counting_ids(prefix: str = "id") -> Callable[[], str]:
-    """Return a maker of ids: "id-1", "id-2" and so on."""
+    """Return a maker of ids: "id-1", "id-2" and so on.
+
+    >>> ids = counting_ids("m")
+    >>> ids(), ids()
+    ('m-1', 'm-2')
+    """
     numbers = count(1)
     return lambda: f"{prefix}-{next(numbers)}"

@@ -22,6 +22,16 @@ def ledger_text(records: Iterable[DispatchRecord], *, idle: bool = False) -> str
 
     Dispatches that nobody handles are left out, unless *idle*. Who spoke is told by depth only:
     what a sub-agent's handlers did says so.
+
+    >>> def no(ctx):
+    ...     return Deny("no")
+    >>> def deploy() -> str:
+    ...     return "deployed"
+    >>> agent = Agent(ScriptedModel([]), tools=[deploy])
+    >>> handle = agent.guard(events.TOOL_CALL_BEFORE, no)
+    >>> outcome = asyncio.run(agent.call_tool("deploy"))
+    >>> "no" in ledger_text(agent.ledger)
+    True
     """
     shown = [record for record in records if record.entries or idle]
     return "\n".join([line for record in shown for line in _record(record)])

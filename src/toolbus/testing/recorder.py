@@ -14,6 +14,13 @@ class Recorder:
     """Collects a record of every dispatch on *bus*, with its values, until it is closed.
 
     It is a tap: it changes nothing, not even whether an event has handlers.
+
+    >>> bus = EventBus()
+    >>> handle = bus.guard(events.TOOL_CALL_BEFORE, lambda ctx: Deny("no"))
+    >>> with Recorder(bus) as recorder:
+    ...     context = asyncio.run(bus.apply(events.TOOL_CALL_BEFORE, ToolCall(name="deploy")))
+    >>> [record.outcome for record in recorder.records]
+    ['denied']
     """
 
     def __init__(self, bus: EventBus) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 from toolbus import events
+from toolbus.events.call_values import ToolStatus
 from toolbus.events.catalogue import (
     McpRequest,
     ModelDelta,
@@ -18,7 +19,6 @@ from toolbus.events.catalogue import (
     ToolCallFailure,
     ToolCallOutcome,
     ToolCallPersist,
-    ToolStatus,
 )
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.records import (

@@ -5,6 +5,7 @@ from importlib import import_module, metadata
 from importlib.resources import files
 
 from toolbus import events
+from toolbus.store.schema import VERSION
 
 
 def page(name):
@@ -44,3 +45,9 @@ def test_components_are_those_that_we_ship():
     offered = [one.name for one in ours.entry_points if one.group == "toolbus.components"]
     assert sorted(name for name, _ in named) == sorted(offered)
     assert {extra for _, extra in named if extra} <= set(ours.metadata.get_all("Provides-Extra"))
+
+
+def test_the_changelog_names_the_format_of_stores():
+    newest = page("changelog").partition("\n## ")[2].partition("\n## ")[0]
+
+    assert f"format {VERSION}." in newest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolbus.events.values import ToolSpec
+from toolbus.events.call_values import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.messages.records import encode

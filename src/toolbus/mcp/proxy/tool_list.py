@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import TOOLS_PROVIDE
-from toolbus.events.values import ToolSpec
 from toolbus.mcp.proxy.jsonrpc import read_json
 from toolbus.mcp.proxy.response_filter import UNCHANGED, refusing_failures
 from toolbus.mcp.proxy.revisions import LIST

@@ -22,7 +22,7 @@ from toolbus.terminal.differences import differences
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from toolbus.events.values import ToolSpec
+    from toolbus.events.call_values import ToolSpec
 
 _MOST_REMEMBERED = 20_000
 """Tools of which it is remembered what they are; a server that lists more is judged anew."""

@@ -36,6 +36,7 @@ from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard, on
 from toolbus.errors import ConfigurationError
+from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import (
     MCP_REQUEST_BEFORE,
     TOOL_CALL_AFTER,
@@ -44,7 +45,6 @@ from toolbus.events.catalogue import (
     Ask,
     Deny,
 )
-from toolbus.events.values import ToolSpec
 from toolbus.policy.pins.lock_files import LOCK_NAME, LONGEST_LOCK, read_lock
 from toolbus.policy.pins.pin_judging import PinJudge, PinObjection
 from toolbus.settings.provenance import provenance

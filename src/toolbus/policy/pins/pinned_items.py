@@ -12,7 +12,7 @@ from toolbus.messages.immutable import thaw
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolbus.events.values import ToolSpec
+    from toolbus.events.call_values import ToolSpec
 
 DIGEST_VERSION = 1
 """Of the canonical form that digests are of; a lock file of another version is pinned anew."""

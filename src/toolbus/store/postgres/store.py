@@ -41,6 +41,9 @@ class PostgresStore:
     role need not be able to. *timeout* is how many seconds are waited for a lock, a statement and
     a server that is gone. *clock* returns nanoseconds since the epoch; None is the server's, which
     is one for all machines. Raises `StoreError` for what cannot be a store, and leaves it as it is.
+
+    >>> store = PostgresStore("service=agents")
+    >>> agent = Agent(ScriptedModel(["hi"]), store=store, session_id="s1")
     """
 
     durable = True

@@ -24,7 +24,8 @@ from toolbus.tools.calls.table import TRANSITIONS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from toolbus.events.catalogue import ToolSpec, ToolStatus
+    from toolbus.events.call_values import ToolStatus
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.environment import CallEnvironment

@@ -17,7 +17,7 @@ from toolbus.tools.calls.table import ENDS, TRANSITIONS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from toolbus.events.catalogue import ToolStatus
+    from toolbus.events.call_values import ToolStatus
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.environment import CallEnvironment

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from toolbus.events.catalogue import ToolStatus
+from toolbus.events.call_values import ToolStatus
 
 State = Literal["requested", "asking", "permitted", "known", "running", "failed", "overdue"]
 Signal = Literal[

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.errors import ConfigurationError
-from toolbus.events.values import ToolSpec
+from toolbus.events.call_values import ToolSpec
 from toolbus.policy import PinTools
 from toolbus.policy.pins.lock_files import read_lock, write_lock
 from toolbus.policy.pins.look_alikes import skeleton

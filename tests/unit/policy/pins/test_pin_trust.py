@@ -9,7 +9,7 @@ from toolbus.config import configuration
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import trust
 from toolbus.errors import LoadError
-from toolbus.events.values import ToolSpec
+from toolbus.events.call_values import ToolSpec
 from toolbus.policy.pins.lock_files import write_lock
 from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins, pin_tool
 

@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import get_args
 
-from toolbus.events.catalogue import ToolStatus
+from toolbus.events.call_values import ToolStatus
 from toolbus.tools.calls import table
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.table import ENDS, TRANSITIONS, Signal, State

@@ -1,8 +1,8 @@
 """How long a list of tools is good for others."""
 
 from toolbus.bus.bus import EventBus
+from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import Scope
-from toolbus.events.values import ToolSpec
 from toolbus.mcp.proxy.http.listings import Listings
 from toolbus.mcp.proxy.tool_list import ToolList
 from toolbus.tools.toolset import Toolset

@@ -1,0 +1,121 @@
+"""The records of tools and of their calls that pass through events."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from toolbus.messages.fields import Record, check_texts, freeze_objects
+from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
+from toolbus.messages.records import ToolCall, ToolResponse  # noqa: TC001 - msgspec reads them
+
+ToolStatus = Literal[
+    "ok",
+    "error",
+    "denied",
+    "answered",
+    "unknown_tool",
+    "invalid_arguments",
+    "timeout",
+    "cancelled",
+    "interrupted",
+    "pending",
+]
+
+
+class ToolSpec(Record, frozen=True, kw_only=True):
+    """What a model is told of a tool.
+
+    >>> tool(greet).spec.name
+    'greet'
+    """
+
+    name: str
+    description: str = ""
+    input_schema: JsonObject = FrozenDict({"type": "object"})
+    output_schema: JsonObject | None = None
+    annotations: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        check_texts(self, "name", "description")
+        freeze_objects(self, "input_schema", "annotations")
+        freeze_objects(self, "output_schema", optional=True)
+
+
+class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
+
+    *status* tells what happened to the tool, also when a fallback answered; "pending": a person
+    has not answered the questions of the ids *pending* yet. *again* says that a former process,
+    which was killed, may have told of the call already.
+
+    >>> outcome = asyncio.run(ToolRunner(EventBus(), Toolset([])).call("add"))
+    >>> outcome.status, outcome.executed
+    ('unknown_tool', None)
+    """
+
+    requested: ToolCall
+    executed: ToolCall | None
+    response: ToolResponse
+    status: ToolStatus
+    attempts: int = 0
+    duration_ns: int = 0
+    again: bool = False
+    pending: tuple[str, ...] = ()
+
+
+class ToolCallPersist(Record, frozen=True, kw_only=True):
+    """A tool's result on its way into the store; *tool_result* is None before it was written.
+
+    *tool_input* are the arguments as executed, or as requested if the tool never ran.
+
+    >>> def watch(ctx):
+    ...     print(ctx.value.tool_name, dict(ctx.value.tool_input))
+    >>> handle = EventBus().on(events.TOOL_CALL_PERSIST_AFTER, watch)
+    """
+
+    session_key: str
+    agent_id: str
+    tool_name: str
+    tool_call_id: str
+    tool_input: JsonObject
+    tool_result: ToolResponse | None
+    message_id: str
+    tool_message_id: str
+
+    def __post_init__(self) -> None:
+        freeze_objects(self, "tool_input")
+
+
+class McpRequest(Record, frozen=True, kw_only=True):
+    """What an MCP client asks of a server that is no tool call: its *method* and *params*.
+
+    The params are as the client wrote them: two URIs that differ may mean one file.
+
+    >>> def closed(ctx):
+    ...     return Deny("no resources") if ctx.value.method == "resources/read" else None
+    >>> handle = EventBus().guard(events.MCP_REQUEST_BEFORE, closed)
+    """
+
+    method: str
+    params: JsonObject = EMPTY
+
+    def __post_init__(self) -> None:
+        check_texts(self, "method")
+        freeze_objects(self, "params")
+
+    @property
+    def uri(self) -> str | None:
+        """The URI of the resource that is asked for, or its template; None: it is about none."""
+        return self._reference("uri")
+
+    @property
+    def name(self) -> str | None:
+        """The name of the prompt that is asked for; None: it is about none."""
+        return self._reference("name")
+
+    def _reference(self, member: str) -> str | None:
+        # A completion says in `ref` what it is about: MCP 2025-11-25, server/utilities/completion.
+        value = self.params.get(member)
+        if value is None and isinstance(reference := self.params.get("ref"), dict):
+            value = reference.get(member)
+        return value if isinstance(value, str) else None
