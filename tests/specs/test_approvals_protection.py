@@ -94,6 +94,7 @@ def test_without_a_terminal_it_is_refused(place, tmp_path):
     assert contents(tmp_path) == before
 
 
+@pytest.mark.full
 def test_at_a_terminal_it_is_done(place, tmp_path):
     project, env = place
     settings = tmp_path / ".gemini/settings.json"
@@ -219,6 +220,7 @@ print("typed:", int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.b
 """
 
 
+@pytest.mark.full
 def test_a_model_s_shell_is_no_person(place, tmp_path):
     _, env = place
     trust = shlex.join(TRUST)
@@ -285,6 +287,7 @@ asyncio.run(use())
 """
 
 
+@pytest.mark.full
 def test_servers_are_marked_and_have_no_terminal(place):
     project, env = place
     recorded = project / "recorded.txt"
