@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from toolbus import (
     Agent,
@@ -22,10 +23,12 @@ from toolbus import (
     tool,
 )
 from toolbus.approvals import StoredApprovals, answer
-from toolbus.approvals.records import find_question, questions_of
-from toolbus.errors import AppendError
+from toolbus.approvals.records import find_question, questions_of, swap_question
+from toolbus.errors import AppendError, SessionBusyError
 from toolbus.events import TOOL_CALL_BEFORE, ModelDelta, RunResult, TurnEnd
 from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.store.memory import MemoryStore
 from toolbus.testing.fakes import FakeClock
 
 HOUR = 3_600
@@ -229,6 +232,20 @@ async def test_a_run_resumed_twice_runs_nothing_twice(house):
     assert house.models[-1].requests == []
 
 
+async def test_two_that_resume_at_once_run_once(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending)
+
+    async with house.agent("Done.") as one, house.agent("Done.") as other:
+        ends = await asyncio.gather(one.resume(), other.resume(), return_exceptions=True)
+
+    assert house.effects == ["look", "pay 1"]
+    busy = [end for end in ends if isinstance(end, SessionBusyError)]
+    assert [str(end) for end in ends if end not in busy] == ["Done."] * (2 - len(busy))
+    assert len(busy) <= 1
+
+
 async def test_what_is_said_withdraws_what_waits(house):
     async with house.agent(PAY, "Well.") as agent:
         waiting = await agent.run("go")
@@ -238,6 +255,32 @@ async def test_what_is_said_withdraws_what_waits(house):
     assert (result.status, late.status, house.effects) == ("ok", "too_late", ["look"])
     assert "withdrawn" in house.read()["c1"]
     assert await house.states() == ["withdrawn"]
+
+
+async def test_the_program_answers_a_call_itself(house):
+    async with house.agent(PAY, "Well.") as agent:
+        waiting = await agent.run("go")
+        await agent.append(ToolMessage(tool_call_id="c1", tool_name="pay", content="by cheque"))
+        late = await house.answer(*waiting.pending)
+        result = await agent.resume()
+
+    assert (late.status, result.status, house.effects) == ("too_late", "ok", ["look"])
+    assert house.read()["c1"] == "by cheque"
+
+
+async def test_the_next_run_finds_what_was_done(house):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    await house.answer(*waiting.pending)
+    async with house.agent("Done.") as agent:
+        await agent.resume()
+    (question,) = await questions_of(house.store, "s")
+    assert await swap_question(house.store, question, replace(question, state="taken"))
+
+    async with house.agent("More.") as agent:
+        await agent.run("more")
+
+    assert await house.states() == ["done"]
 
 
 async def test_enqueued_messages_withdraw_nothing(house, caplog):
@@ -319,6 +362,42 @@ async def test_call_ids_of_two_sessions_stay_apart(house):
     assert (ends, house.effects) == (["pending", "ok"], ["pay 1"])
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_secret_is_put_back_after_the_yes(store, is_known):
+    house, secret, got = House(store), "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8", []
+
+    @tool
+    async def give() -> str:
+        return secret
+
+    @tool
+    async def use(key: str) -> str:
+        got.append(key)
+        return "used"
+
+    def quote(request):
+        return calling(("u1", "use", {"key": request.messages[-1].text}), message_id="m2")
+
+    def made(*answers):
+        vault = [RedactSecrets(vault=[{"tool": "use", "arguments": ["key"]}])]
+        return house.agent(*answers, asks=("use",), tools=[give, use], components=vault)
+
+    async with made(calling(("g1", "give", {})), quote, "Done.") as first:
+        waiting = await first.run("go")
+        question = await find_question(store, waiting.pending[0])
+        await house.answer(question.id)
+        if is_known:
+            await first.resume()
+    if not is_known:
+        async with made("Well.") as second:
+            await second.resume()
+
+    assert secret not in str(question)
+    assert got == ([secret] if is_known else [])
+    assert await house.states() == (["done"] if is_known else ["withdrawn"])
+    assert is_known or "is gone" in house.read()["u1"]
+
+
 async def test_a_nested_call_is_not_left_open(house):
     @tool
     async def outer(context: ToolContext) -> str:
@@ -339,10 +418,13 @@ WORK = calling(("w2", "pay", {"amount": 5}), message_id="work")
 
 
 def family(house, above, below, **options):
-    """Return an agent with a sub-agent `worker`, which was given no store."""
+    """Return an agent with a sub-agent `worker`, which has no store unless *worker_store*."""
     bus = house.bus(options.pop("asks", ("pay",)))
     house.models.append(ScriptedModel(below))
-    worker = Agent(house.models[-1], tools=house.tools(), bus=bus, agent_id="worker")
+    worker_store = options.pop("worker_store", None)
+    worker = Agent(
+        house.models[-1], tools=house.tools(), bus=bus, agent_id="worker", store=worker_store
+    )
     return house.agent(*above, bus=bus, tools=[worker.as_tool("worker")], **options)
 
 
@@ -383,6 +465,20 @@ async def test_an_approved_sub_agent_waits_below(house):
     assert states == ["taken"]
     assert house.effects == ["look", "pay 5"]
     assert await house.states() == await house.states(below.session_id) == ["done"]
+
+
+async def test_a_sub_agent_whose_messages_are_gone(house):
+    async with family(house, [DELEGATE], [WORK], worker_store=MemoryStore()) as agent:
+        waiting = await agent.run("go")
+    question = await find_question(house.store, waiting.pending[0])
+    await house.answer(question.id)
+
+    async with family(house, ["Well."], [WORK], worker_store=MemoryStore()) as agent:
+        result = await agent.resume()
+
+    assert (result.status, house.effects) == ("ok", [])
+    assert "its messages are gone with their store" in house.read()["down"]
+    assert await house.states(question.session_id) == ["withdrawn"]
 
 
 async def test_what_is_said_withdraws_below(house):

@@ -189,7 +189,8 @@ class Agent(ResumableAgent[T]):
         """Call a tool as the program, through all handlers; return what became of it.
 
         The history pairs: an assistant message with this one call is appended first. *named*
-        is laid over *arguments*. Raises `AppendError` while a run is under way.
+        is laid over *arguments*. One that waits for a person is "pending" and stays open: `resume`
+        takes it up, and lets the model go on. Raises `AppendError` while a run is under way.
         """
         await self._start()
         merged = {**(arguments or {}), **named}

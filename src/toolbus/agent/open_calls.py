@@ -79,7 +79,7 @@ async def settle(session: AgentSession, scope: Scope) -> None:
         for call in calls
         if call.id in open_calls.waiting or await _waits_below(session, open_calls, call)
     ]
-    await _withdraw(session, [call.id for call in calls if open_calls.has(call)])
+    await withdraw(session, [call.id for call in calls if open_calls.has(call)])
     if waiting:
         await session.runner(scope).close_refused(waiting, WITHDRAWN)
     await interrupt(session, scope, [call for call in calls if call not in waiting])
@@ -96,10 +96,10 @@ async def _waits_below(session: AgentSession, open_calls: OpenCalls, call: ToolC
 async def withdraw_answered(session: AgentSession, calls: Iterable[ToolCall]) -> None:
     """Withdraw what waits for those of *calls* that have their answer without it."""
     unanswered = {call.id for call in session.transcript.unanswered}
-    await _withdraw(session, [call.id for call in calls if call.id not in unanswered])
+    await withdraw(session, [call.id for call in calls if call.id not in unanswered])
 
 
-async def _withdraw(session: AgentSession, call_ids: Sequence[str]) -> None:
+async def withdraw(session: AgentSession, call_ids: Sequence[str]) -> None:
     """Withdraw what waits for calls of *session*, or below them."""
     approvals, session_id = session.config.approvals, session.scope.session_id
     store = approvals.store

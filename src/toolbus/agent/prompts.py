@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from msgspec.structs import replace
 
 from toolbus.errors import AppendError
-from toolbus.messages.records import Message, Part, TextPart, UserMessage
+from toolbus.messages.records import Message, Part, SystemMessage, TextPart, UserMessage
 
 if TYPE_CHECKING:
     from toolbus.events.catalogue import RunStart
@@ -17,6 +18,7 @@ Prompt: TypeAlias = str | Sequence[str | Part] | UserMessage
 """What a user says: text, texts and parts (`["what is this?", ImagePart(…)]`), or the message."""
 
 _PARTS = get_args(Part)
+logger = logging.getLogger("toolbus")
 
 
 def content_of(prompt: Prompt, session_id: str) -> str | tuple[Part, ...]:
@@ -60,3 +62,17 @@ def as_message(message: Message | Prompt, session_id: str, new_id: Callable[[], 
     if isinstance(message, Message):
         return message
     return UserMessage(id=new_id(), content=content_of(message, session_id))
+
+
+def compare_system(system: str | None, messages: Sequence[Message], session_id: str) -> None:
+    """Tell who gave a *system* message that a session with another one does not take."""
+    if system is None or not messages:
+        return
+    first = messages[0]
+    if not isinstance(first, SystemMessage) or first.content != system:
+        has = "another system message" if isinstance(first, SystemMessage) else "none"
+        logger.warning(
+            "session %r goes on as it began, with %s: `system=` is that of a new session",
+            session_id,
+            has,
+        )

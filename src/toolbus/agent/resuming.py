@@ -50,9 +50,10 @@ class ResumableAgent(RunnableAgent[T]):
         have run is answered as interrupted. Then the model goes on. A session whose last answer
         has no calls is at its end, and this returns that end. `RUN_BEFORE` is not fired again.
 
-        The arguments are those of `run`, and are not kept for it. Raises what `run` raises, and
-        `AppendError` for a session in which there is nothing to go on with. A run that waits
-        itself, by a guard of `RUN_BEFORE`, has left nothing: `run` it again, with its prompt.
+        The arguments are those of `run`, and are not kept for it; it has as many turns as a run.
+        A run that waits itself, by a guard of `RUN_BEFORE`, has left nothing: `run` it again, with
+        its prompt. Raises what `run` raises, and `AppendError` for a session in which there is
+        nothing to go on with.
         """
         start = self._run_of(None, context, deps, output_type)
         await self._start()

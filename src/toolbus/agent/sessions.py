@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolbus.agent import open_calls
-from toolbus.agent.prompts import as_message
+from toolbus.agent.prompts import as_message, compare_system
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.ids import new_id
@@ -50,30 +50,16 @@ class AgentSession:
         self._waiting: deque[Message] = deque()
         self._reported: set[str] = set()
         self._beginning = LoopLock()
-        self._opened = self._stale = self._closed = False
+        self._opened = self._stale = self._closed = self._settled = False
         self._worker: asyncio.Task[Any] | None = None
         self._end_tap: Callable[[], object] = lambda: None
 
     async def open(self) -> None:
         """Read what a former process left in the store, and begin the ledger."""
         await self._read()
-        self._compare_system()
+        compare_system(self.config.system, self.transcript.messages, self.scope.session_id)
         self._opened = True
         self._tap()
-
-    def _compare_system(self) -> None:
-        """Tell who gave a system message that a session with another one does not take."""
-        system, messages = self.config.system, self.transcript.messages
-        if system is None or not messages:
-            return
-        first = messages[0]
-        if not isinstance(first, SystemMessage) or first.content != system:
-            has = "another system message" if isinstance(first, SystemMessage) else "none"
-            logger.warning(
-                "session %r goes on as it began, with %s: `system=` is that of a new session",
-                self.scope.session_id,
-                has,
-            )
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
@@ -165,7 +151,10 @@ class AgentSession:
             elif self._is_busy() and message.tool_call_id in open_ids:
                 reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
                 raise AppendError(self.scope.session_id, reason)
-            return await self.transcript.append(message, self.scope)
+            appended = await self.transcript.append(message, self.scope)
+            if isinstance(message, ToolMessage):
+                await open_calls.withdraw(self, [message.tool_call_id])
+            return appended
 
     def _is_busy(self) -> bool:
         """Tell whether somebody works in it: not a task that ended, or whose loop was closed."""
@@ -180,10 +169,14 @@ class AgentSession:
         return self._stale
 
     async def settle(self, scope: Scope) -> None:
-        """Answer the calls that were left open; what waits for a person is withdrawn."""
-        if self.transcript.unanswered:
+        """Answer the calls that were left open; what waits for a person is withdrawn.
+
+        The first time it is also found out what a former process knew of its questions.
+        """
+        is_new_here = not self._settled and bool(self.transcript.messages)
+        if self.transcript.unanswered or is_new_here:
             await open_calls.settle(self, scope)
-        self._stale = False
+        self._stale, self._settled = False, True
 
     def enqueue(self, message: Message | Prompt) -> None:
         """Keep *message* until the transcript can take it: before the next model call."""
