@@ -405,6 +405,53 @@ async def test_changed_rules_need_a_new_question(place):
     assert first.rules != second.rules
 
 
+async def test_rules_that_change_while_it_waits(store):
+    def denies(ctx):
+        return Deny("not any more")
+
+    def asks(ctx):
+        return Ask("pay it now?", rules="later ones")
+
+    def edits(ctx):
+        return replace(ctx.value, arguments={"amount": 2})
+
+    statuses, states = [], []
+    for later in (denies, asks, edits):
+        program = Program(store, session=later.__name__, wait=60).asking()
+        call = asyncio.create_task(program.pay())
+        (question,) = await program.asked()
+        add = program.bus.on if later is edits else program.bus.guard
+        add(TOOL_CALL_BEFORE, later)
+        await program.answer(question.id)
+        if later is not denies:
+            (anew,) = [each for each in await program.asked(2) if each.state == "pending"]
+            await program.answer(anew.id, approve=False)
+        statuses.append((await call).status)
+        states.append(sorted(await program.states()))
+        assert program.effects == []
+
+    assert statuses == ["denied"] * 3
+    assert states == [["withdrawn"], ["denied", "withdrawn"], ["denied", "withdrawn"]]
+
+
+async def test_a_call_that_changes_each_time(store):
+    shown, numbers = [], iter(range(10))
+
+    async def approver(ask, call, scope):
+        shown.append(call.arguments["amount"])
+        return True
+
+    program = Program(store, approver=approver).asking()
+    program.bus.on(
+        TOOL_CALL_BEFORE, lambda ctx: replace(ctx.value, arguments={"amount": next(numbers)})
+    )
+
+    outcome = await program.pay()
+
+    assert (outcome.status, shown, program.effects) == ("ok", [0, 1], [1])
+    assert sorted(await program.states()) == ["done", "withdrawn"]
+
+
 async def test_a_call_that_fails_before_it_gives_back(store):
     program = Program(store).asking()
     await program.answer(await program.pay([]))

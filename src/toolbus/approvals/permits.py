@@ -49,9 +49,15 @@ class StoredPermit(Permit):
     """
 
     def __init__(
-        self, store: Store, question: Question, binding: BoundCall, clock: Callable[[], int]
+        self,
+        store: Store,
+        question: Question,
+        binding: BoundCall,
+        clock: Callable[[], int],
+        *,
+        came_later: bool = False,
     ) -> None:
-        self.question_id = question.id
+        self.question_id, self.came_later = question.id, came_later
         self._store, self._question, self._binding = store, question, binding
         self._clock, self._taken_by = clock, f"{this_process()}/{new_id()}"
         self._is_taken = question.state == "taken"

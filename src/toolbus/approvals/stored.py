@@ -188,7 +188,8 @@ class StoredApprovals(Approvals):
         if isinstance(attached, Deny):
             return attached
         question = attached.question
-        if question.state == "pending":
+        waits = question.state == "pending"
+        if waits:
             if attached.is_new:
                 self._notices.send(question)
             question = await self._answers.until_answered(store, question, asked)
@@ -197,7 +198,7 @@ class StoredApprovals(Approvals):
                 await self._notices.settle(question.id)
                 return Pending(question.id, _pending_text(question.id))
             case "approved" | "taken":
-                return StoredPermit(store, question, binding, self._clock)
+                return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":
                 await deliver(store, question)
         return refusal_of(question, binding)

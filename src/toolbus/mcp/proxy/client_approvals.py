@@ -77,6 +77,7 @@ class CallApprovals(Approvals):
         self._clients, self._request, self._session_id = clients, request, session_id
         self._elicit, self._client_left = elicit, client_left
         self._stored = clients.stored
+        self._for_this_call: StoredApprovals | None = None
         self._asks_back = self._stored is not None and asks_back(request.params)
 
     async def take_verdict(self) -> None:
@@ -109,8 +110,10 @@ class CallApprovals(Approvals):
                 self._elicit, name=_CLIENT, wait=0.0 if self._asks_back else None
             )
         elif self._elicit is not None:
-            # What is asked here and now is kept for as long as that takes.
-            stored = StoredApprovals(store=MemoryStore()).asking(self._elicit, name=_CLIENT)
+            # What is asked here and now is kept for as long as the call takes.
+            if self._for_this_call is None:
+                self._for_this_call = StoredApprovals(store=MemoryStore())
+            stored = self._for_this_call.asking(self._elicit, name=_CLIENT)
         else:
             return await super().decide(asked)
         request = self._request

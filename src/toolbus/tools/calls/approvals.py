@@ -64,10 +64,12 @@ class Permit:
 
     `take` is called once, right before the effect and after everything that might prevent it, and
     `end` when the answer to the call was appended, whether the yes was taken or not. *question_id*
-    names the question that was answered, if one is kept.
+    names the question that was answered, if one is kept. One that *came_later*, after a wait,
+    attaches to its question again: so handlers can judge the call by what holds now.
     """
 
     question_id = ""
+    came_later = False
 
     async def take(self) -> Deny | None:
         """Use the yes up, in one atomic step; return why the call may not run after all."""

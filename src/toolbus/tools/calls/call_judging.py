@@ -63,6 +63,7 @@ class CallJudging:
         self._pending: tuple[str, ...] = ()
         self._askers: tuple[str, ...] = ()
         self.permit = PERMIT
+        self._is_judged_again = False
         self._fillers: tuple[ArgumentsFiller, ...] = ()
         self.waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._walker: asyncio.Task[Any] | None = None
@@ -183,7 +184,13 @@ class CallJudging:
             self._fail(decision.text, "pending")
             return "waits"
         if not isinstance(decision, Deny):
+            if decision.question_id != self.permit.question_id:
+                await self.permit.end()
             self.permit = decision
+            if decision.came_later and not self._is_judged_again:
+                # Once: what a handler makes anew each time would be asked about for ever.
+                self._is_judged_again, self.call = True, self.requested
+                return "approved"
             # An answer in place of the tool's is all the effect that there is.
             refusal = None if self._answer is None else await self.permit.take()
             if refusal is None:

@@ -9,6 +9,7 @@
 | requested | rejected | *invalid_arguments* |
 | asking | allowed | permitted |
 | asking | answered | *answered* |
+| asking | approved | requested |
 | asking | denied | *denied* |
 | asking | waits | *pending* |
 | permitted | known | known |
@@ -44,6 +45,7 @@ Signal = Literal[
     "asked",
     "answered",
     "denied",
+    "approved",
     "waits",
     "rejected",
     "known",
@@ -66,10 +68,11 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
         "denied": "denied",
         "rejected": "invalid_arguments",
     },
-    # A person has decided.
+    # A person has decided; after a while, so that handlers see the call once more.
     "asking": {
         "allowed": "permitted",
         "answered": "answered",
+        "approved": "requested",
         "denied": "denied",
         "waits": "pending",
     },
