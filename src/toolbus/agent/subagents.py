@@ -126,7 +126,13 @@ async def run_below(
                 reason = "its messages are gone with their store, so it does not go on"
                 raise AppendError(session_id, reason)
             text = None if session.has_begun else prompt
-            return await turns.run(session, text, above.context, output=config.output)
+            result = await turns.run(session, text, above.context, output=config.output)
+        if result.status == "pending" and getattr(caller.approvals, "store", None) is None:
+            # Its caller could not go on, so nobody would come back for the answer.
+            await approvals.withdraw(session_id)
+            reason = "a person must approve what it does, and its caller keeps no questions"
+            return replace(result, status="denied", reason=reason, pending=())
+        return result
     finally:
         await session.close()
 
