@@ -451,12 +451,12 @@ def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "distribution", missing)
-    monkeypatch.setattr(syntax, "_shfmt", syntax._shfmt.__wrapped__)
+    monkeypatch.setattr(syntax, "find_shfmt", syntax.find_shfmt.__wrapped__)
 
     reading = read_command("ls; echo for the first time")
 
     assert reading.commands == ()
-    assert "toolbus[policy]" in reading.unreadable[0].reason
+    assert ".[policy]" in reading.unreadable[0].reason
     assert not (tmp_path / "ran").exists()
 
 

@@ -72,5 +72,16 @@ def test_the_two_commands_need_nothing_but_python():
     ]
 
 
+def test_what_the_examples_need_is_made_ready_before():
+    first, ready, *_ = read_commands(INSTALLS[0])
+
+    steps = ready.split(" && ")
+    extras = set(re.findall(r"toolbus\[(\w+)\]`:\n", README))
+    assert first.endswith("toolbus demo")
+    assert (steps[0], steps[2]) == (". .venv/bin/activate", 'cd "$(mktemp -d)"')
+    assert extras == {"policy"}
+    assert steps[1] == "pip install -q '.[policy]'"
+
+
 def test_it_has_at_most_150_lines():
     assert len(README.splitlines()) <= 150

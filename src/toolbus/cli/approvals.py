@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import Parser, make_parser
+from toolbus.cli.parsing import Parser, add_action, make_parser
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -103,19 +103,21 @@ def command() -> Command:
 
 def _add_actions(actions: argparse._SubParsersAction[Parser]) -> None:
     hidden = argparse.SUPPRESS
-    for name, text in (("list", "the questions"), ("grants", "the grants in force")):
-        reading = actions.add_parser(name, help=text)
+    for name, text in (("list", "list the questions"), ("grants", "list the grants in force")):
+        reading = add_action(actions, name, text)
         _add_common(reading, hidden)
         _add_reading(reading, default=hidden)
         if name == "list":
-            reading.add_argument("--watch", action="store_true", default=hidden)
-    review = actions.add_parser("review", help="answer what waits, one by one")
+            reading.add_argument(
+                "--watch", action="store_true", default=hidden, help="and what comes"
+            )
+    review = add_action(actions, "review", "answer what waits, one by one")
     _add_common(review, hidden)
     review.add_argument("--watch", action="store_true", default=hidden, help="and what comes")
-    show = actions.add_parser("show", help="one question whole")
-    show.add_argument("--json", action="store_true", default=hidden)
+    show = add_action(actions, "show", "show one question whole")
+    show.add_argument("--json", action="store_true", default=hidden, help="write JSON")
     show.add_argument("--no-pager", action="store_true", help="write all at once")
-    approve = actions.add_parser("approve", help="let the call run")
+    approve = add_action(actions, "approve", "let the call run")
     which = approve.add_mutually_exclusive_group()
     which.add_argument(
         "--session",
@@ -127,23 +129,20 @@ def _add_actions(actions: argparse._SubParsersAction[Parser]) -> None:
     which.add_argument(
         "--for", type=_span, dest="grant", metavar="TIME", help="the same, for 90s, 30m, 1h or 2d"
     )
-    deny = actions.add_parser("deny", help="refuse the call")
+    deny = add_action(actions, "deny", "refuse the call")
     deny.add_argument("--reason", metavar="TEXT", default="", help="what the model reads")
-    settle = actions.add_parser("settle", help="say what became of a call")
+    settle = add_action(actions, "settle", "say what became of a call whose process was killed")
     outcome = settle.add_mutually_exclusive_group(required=True)
-    for word in ("ran", "never-ran"):
-        outcome.add_argument(f"--{word}", action="store_const", dest="outcome", const=word)
-    serve = actions.add_parser(
-        "serve",
-        help="take signed answers of a webhook",
-        epilog=_SERVE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    for word, text in (("ran", "it had its effect"), ("never-ran", "it had none")):
+        outcome.add_argument(
+            f"--{word}", action="store_const", dest="outcome", const=word, help=text
+        )
+    serve = add_action(actions, "serve", "take signed answers of a webhook", _SERVE)
     _add_common(serve, hidden)
     serve.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8787", help="where (127.0.0.1:8787)"
     )
-    revoke = actions.add_parser("revoke", help="take a grant back")
+    revoke = add_action(actions, "revoke", "take a grant back")
     for named in (show, approve, deny, settle, revoke):
         _add_common(named, hidden)
         named.add_argument("id", metavar="ID", help="its id, or how that begins")

@@ -46,28 +46,28 @@ _COMMANDS = (
 
 _OVERVIEW = """\
 commands:
-  approvals show what waits for a person, and answer it
-  check     say what is still readable of a store, and write it to a new file
-  copy      take sessions from one store to another
-  demo      watch an agent work, and handlers intervene
-  doctor    say whether our hooks in coding agents work, and what they reach
-  explain   tell the life of a message or call, and who changed it
-  export    write the sessions of a store as JSON Lines
-  forget    delete the originals that a session kept, or old sessions
-  guide     tell how to do things, a page a topic
-  hook      answer one event of a coding agent's hooks
-  hosts     install hooks in coding agents, and take them out again
-  login     log in at an MCP server at an address
-  logout    forget the tokens of a login
-  pin       accept tools as they are now, and say when they change
-  policy    write, check, explain and test rules for calls
-  proxy     put handlers in front of an MCP server
-  replay    run recorded sessions through other handlers
-  run       let an agent work on a prompt, with tools
-  sessions  list the sessions of a store
-  show      read a session: what was said and done
-  trust     let a project's toolbus.toml be in force
-  wiring    print who handles what, in the order in which they run
+  approvals  show what waits for a person, and answer it
+  check      say what is still readable of a store, and write it to a new file
+  copy       take sessions from one store to another
+  demo       watch an agent work, and handlers intervene
+  doctor     say whether our hooks in coding agents work, and what they reach
+  explain    tell the life of a message or call, and who changed it
+  export     write the sessions of a store as JSON Lines
+  forget     delete the originals that a session kept, or old sessions
+  guide      tell how to do things, a page a topic
+  hook       answer one event of a coding agent's hooks
+  hosts      install hooks in coding agents, and take them out again
+  login      log in at an MCP server at an address
+  logout     forget the tokens of a login
+  pin        accept tools as they are now, and say when they change
+  policy     write, check, explain and test rules for calls
+  proxy      put handlers in front of an MCP server
+  replay     run recorded sessions through other handlers
+  run        let an agent work on a prompt, with tools
+  sessions   list the sessions of a store
+  show       read a session: what was said and done
+  trust      let a project's toolbus.toml be in force
+  wiring     print who handles what, in the order in which they run
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
@@ -88,8 +88,8 @@ examples:
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
   toolbus hook pi tool_call < event.json     what a coding agent is told
   toolbus hosts install claude-code    the same rules in a coding agent
-  toolbus approvals                  what waits for your yes or no
   toolbus doctor                     whether they work there
+  toolbus approvals                  what waits for your yes or no
   toolbus login https://example.com/mcp      for a proxy in front of it
   toolbus logout https://example.com/mcp     forget its tokens
   toolbus forget agent.db 3f9a       delete what its handlers took out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import Parser, make_parser
+from toolbus.cli.parsing import Parser, add_action, make_parser
 from toolbus.terminal.output import Output
 from toolbus.terminal.person import require_person
 
@@ -65,14 +65,14 @@ def command() -> Command:
     actions = parser.add_subparsers(
         dest="action", metavar="install|uninstall|status", required=True, parser_class=Parser
     )
-    install = actions.add_parser("install", help="write our hooks into a host's configuration")
+    install = add_action(actions, "install", "write our hooks into a host's configuration")
     _add_writing(install)
     install.add_argument("--config", metavar="FILE", help="the configuration that counts")
     install.add_argument(
         "--filter-shell", action="store_true", help="shell commands write into a filter"
     )
-    _add_writing(actions.add_parser("uninstall", help="take them out again"))
-    status = actions.add_parser("status", help="say what is installed")
+    _add_writing(add_action(actions, "uninstall", "take our hooks out again"))
+    status = add_action(actions, "status", "say what is installed")
     status.add_argument("hosts", metavar="HOST", nargs="*", help="all of them, if none is given")
     status.add_argument("--json", action="store_true", help="write one JSON document")
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser, positive
+from toolbus.settings.extras import needs_extra
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def _run(parser: Parser, parsed: argparse.Namespace, output: Output) -> int:
     try:
         from toolbus.mcp.client.login import log_in  # noqa: PLC0415 - the SDK is an extra
     except ImportError as error:
-        reason = "to log in toolbus needs the MCP SDK; install `toolbus[mcp]`"
-        raise UsageError(reason) from error
+        raise UsageError(needs_extra("to log in needs the MCP SDK", "mcp")) from error
 
     def lead(place: str) -> None:
         _lead(output, place, browser=not parsed.no_browser)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from toolbus.settings.hints import nearest
 from toolbus.terminal.output import Output
@@ -18,16 +18,43 @@ Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the option that was probably meant."""
+    """A parser that names the option or action that was probably meant."""
+
+    _words: tuple[str, ...] = ()
 
     def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse *arguments*; exits with 2 if there is one that nobody knows."""
+        self._words = tuple(arguments)
         parsed, strange = self.parse_known_args(arguments)
         for word in strange:
-            kind = "option" if word.startswith("-") else "argument"
-            known = [option for option in self._option_string_actions if option.startswith("--")]
-            self.error(f"unknown {kind} {word!r}{nearest(word.partition('=')[0], known)}")
+            self._refuse_word(word)
         return parsed
+
+    def _refuse_word(self, word: str) -> NoReturn:
+        kind = "option" if word.startswith("-") else "argument"
+        known = [option for option in self._options() if option.startswith("--")]
+        self.error(f"unknown {kind} {word!r}{nearest(word.partition('=')[0], known)}")
+
+    def _options(self) -> list[str]:
+        """Return the options, those of actions behind our own."""
+        options = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no other name
+                options += [option for one in action.choices.values() for option in one._options()]  # noqa: SLF001 - another of us
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - it has no other name
+            # It may be the value of an option that nobody knows, in front of the action.
+            for word in self._words[: self._words.index(value)]:
+                if (
+                    word.startswith("-")
+                    and word.partition("=")[0] not in self._option_string_actions
+                ):
+                    self._refuse_word(word)
+            near = nearest(value, action.choices) or f"; there is {', '.join(action.choices)}"
+            self.error(f"unknown action {value!r}{near}")
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, and where to read on."""
@@ -53,6 +80,20 @@ def make_parser(
     return parser_class(
         prog=prog,
         description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def add_action(
+    actions: argparse._SubParsersAction[Parser], name: str, text: str, epilog: str | None = None
+) -> Parser:
+    """Return the parser of the action *name*, whose help begins with *text*, ends with *epilog*."""
+    return actions.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

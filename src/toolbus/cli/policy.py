@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import Parser, make_parser
+from toolbus.cli.parsing import Parser, add_action, make_parser
 
 if TYPE_CHECKING:
     import argparse
@@ -48,10 +48,10 @@ def command() -> Command:
     actions = parser.add_subparsers(
         dest="action", metavar="init|check|explain|test", required=True, parser_class=Parser
     )
-    _add_init(actions.add_parser("init", help="write a policy to start with"))
-    _add_check(actions.add_parser("check", help="say what is wrong with a policy"))
-    _add_explain(actions.add_parser("explain", help="say why a call gets its verdict"))
-    _add_test(actions.add_parser("test", help="compare verdicts with a table"))
+    _add_init(add_action(actions, "init", "write a policy to start with"))
+    _add_check(add_action(actions, "check", "say what is wrong with a policy"))
+    _add_explain(add_action(actions, "explain", "say why a call gets its verdict"))
+    _add_test(add_action(actions, "test", "compare the verdicts of calls with a table"))
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.inspect import policies  # noqa: PLC0415 - loads the policy's engine
@@ -74,7 +74,14 @@ def command() -> Command:
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, default=Path("policy.toml"))
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        type=Path,
+        default=Path("policy.toml"),
+        help="a new file (policy.toml)",
+    )
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +98,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
     parser.add_argument("--tool", metavar="NAME", default="shell", help="the tool (shell)")
-    parser.add_argument("--command", metavar="LINE", help="what the shell shall run")
+    parser.add_argument("--command", metavar="LINE", help="the command of a shell")
     parser.add_argument("--arguments", metavar="JSON", help="the arguments, as a JSON object")
     _add_folder(parser)
     parser.add_argument("--agent", metavar="ID", default="", help="who calls")

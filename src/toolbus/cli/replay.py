@@ -63,8 +63,8 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--with",
         dest="target",
-        metavar="FILE.py[:name]",
-        help="the handlers (your own and the trusted toolbus.toml)",
+        metavar="FILE",
+        help="the handlers: a toolbus.toml or FILE.py[:name]; if not given, what is in force here",
     )
     parser.add_argument(
         "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"

@@ -15,6 +15,7 @@ from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.command_patterns import CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS
 from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
+from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.policy.value_tests import type_name
 from toolbus.settings.hints import hint
 
@@ -61,7 +62,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
     Raises `ConfigurationError` for what cannot be read at all.
     """
     programs = file.read().programs
-    remarks = [*_of_rules(file, programs), *_of_pairs(file)]
+    remarks = [*_of_rules(file, programs), *_of_pairs(file), *_of_shell(file)]
     if tools is not None:
         remarks += _of_tools(file, {tool.name: tool for tool in tools})
     return sorted(remarks, key=lambda remark: remark.line or 0)
@@ -97,6 +98,15 @@ def _of_command(
         so = "allows exactly these words" if allows else "speaks of what is written so"
         remark = f"command {pattern.text!r} {so}, for {unknown}"
         yield Remark(file.line("rule", index, "command"), "warning", remark)
+
+
+def _of_shell(file: PolicyFile) -> Iterator[Remark]:
+    """Warn of rules for commands where nothing is installed that can read these."""
+    if any("command" in rule for rule in _rules(file)):
+        try:
+            find_shfmt()
+        except SyntaxRefusedError as error:
+            yield Remark(None, "warning", f"{error}; until then most commands are asked about")
 
 
 def _of_pairs(file: PolicyFile) -> Iterator[Remark]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from toolbus.testing.laws import LawName
 
+_OWN_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - compared with the names that code has
 _SHARED: dict[str, Callable[[], object]] = {
     "the state of `random`": random.getstate,
     "os.environ": lambda: dict(os.environ),
@@ -121,10 +122,11 @@ def _encoded(value: Any) -> bytes | None:
 
 
 def _place(error: BaseException) -> str:
-    """Return " at file:line" of where *error* was raised."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
+    """Return " at file:line" of where *error* was raised, not by what a case's own values do."""
+    place, name = error.__traceback__, ""
+    while place is not None:
+        folder, file = os.path.split(place.tb_frame.f_code.co_filename)
+        if folder != _OWN_FOLDER:
+            name = f" at {file}:{place.tb_lineno}"
         place = place.tb_next
-    if place is None:
-        return ""
-    return f" at {os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno}"  # noqa: PTH119 - a name, no path
+    return name

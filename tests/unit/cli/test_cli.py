@@ -1,6 +1,7 @@
 """What the command line does with surroundings that a spec cannot bring about."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -35,6 +36,34 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
 
     assert cli.main(["demo"]) == 1
     assert capsys.readouterr() == ("", f"toolbus: {getattr(error, 'strerror', error)}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ("approvals aprove 8c01", "unknown action 'aprove'; did you mean 'approve'?"),
+        ("policy xyz", "unknown action 'xyz'; there is init, check, explain, test"),
+        ("approvals --stor agent.db", "unknown option '--stor'; did you mean '--store'?"),
+        ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),
+    ],
+)
+def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
+    assert cli.main(words.split()) == 2
+    program = f"toolbus {words.split()[0]}"
+    assert capsys.readouterr().err == f"{program}: {refusal}; see `{program} --help`\n"
+
+
+@pytest.mark.parametrize("name", ["approvals", "hosts", "policy"])
+def test_the_help_of_each_action_says_what_it_is_for(capsys, name):
+    assert cli.main([name, "--help"]) == 0
+    listed = re.findall(r"^    (\w+)  +(\S.*)$", capsys.readouterr().out, re.MULTILINE)
+
+    assert len(listed) >= 3
+    for action, text in listed:
+        assert cli.main([name, action, "--help"]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert text[1:] in printed
+        assert not re.search(r"(--[a-z-]+|FILE) (?=--|$)", printed.partition("options:")[2])
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")

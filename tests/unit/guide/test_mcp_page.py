@@ -1,9 +1,12 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tests.plugins.code_blocks import read_code_blocks
 
 import toolbus
 from toolbus.cli import proxy
@@ -40,6 +43,24 @@ def test_the_settings_of_a_client_start_a_proxy(client):
 
     words = [servers["files"]["command"], *servers["files"]["args"]]
     assert started(words)[:3] == ["--", "npx", "-y"]
+
+
+def test_a_client_can_open_the_server(tmp_path):
+    (server,) = [block for block in read_code_blocks("mcp.md", PAGE) if block.file == "server.py"]
+    tmp_path.joinpath("server.py").write_text(server.text)
+    frames = [
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    lines = "".join([json.dumps({"jsonrpc": "2.0"} | frame) + "\n" for frame in frames])
+
+    program = [sys.executable, tmp_path / "server.py"]
+    answers = subprocess.run(program, input=lines, capture_output=True, text=True, check=True)
+
+    opened, listed = map(json.loads, answers.stdout.splitlines())
+    assert (opened["id"], opened["result"]["capabilities"]) == (1, {"tools": {}})
+    assert (listed["id"], listed["result"]["tools"][0]["name"]) == (2, "delete")
 
 
 def test_six_clients_are_told_of():

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from toolbus.errors import LawBroken
+from toolbus.messages.immutable import FrozenDict
 from toolbus.testing.limits import Stopwatch
+from toolbus.testing.questions import NotedArguments
 from toolbus.testing.trials import Abandoned, Invocation, Trial, differ
 
 
@@ -32,6 +34,13 @@ def test_what_is_left_out_ends_the_trial():
 def test_leaving_the_program_is_an_error_too():
     with pytest.raises(LawBroken, match=r"call raised SystemExit: 3 at test_trials\.py:"):
         perform(lambda: sys.exit(3))
+
+
+def test_a_missing_argument_is_told_of_where_it_was_asked_for():
+    arguments = NotedArguments.of(FrozenDict(), lambda *_, **__: None, ())
+
+    with pytest.raises(LawBroken, match=r"call raised KeyError: 'path' at test_trials\.py:"):
+        perform(lambda: arguments["path"])
 
 
 def test_interrupting_is_none():

@@ -97,7 +97,7 @@ def _plain_tree(text: str) -> File:
 
 def _run(data: bytes) -> bytes:
     with subprocess.Popen(
-        [_shfmt(), "-ln=bash", "--to-json"],
+        [find_shfmt(), "-ln=bash", "--to-json"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -117,7 +117,8 @@ def _run(data: bytes) -> bytes:
 
 
 @cache
-def _shfmt() -> str:
+def find_shfmt() -> str:
+    """Return the path of shfmt; raises `SyntaxRefusedError` if it is not installed."""
     # Not by PATH: that is the environment's, and this program decides what is allowed.
     # Slow to import, and most commands are plain.
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
@@ -130,7 +131,7 @@ def _shfmt() -> str:
     for file in package.files or ():
         if file.stem == "shfmt" and file.parent.name in {"bin", "Scripts"}:
             return str(Path(str(package.locate_file(file))).resolve())
-    raise SyntaxRefusedError("the package shfmt-py has no shfmt: install toolbus[policy] again")
+    raise SyntaxRefusedError("shfmt is gone; `pip install --force-reinstall shfmt-py`")
 
 
 @cache

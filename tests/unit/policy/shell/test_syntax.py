@@ -62,7 +62,7 @@ def test_a_shfmt_that_does_not_end_is_killed(monkeypatch, tmp_path):
     slow = tmp_path / "shfmt"
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(syntax, "_shfmt", lambda: str(slow))
+    monkeypatch.setattr(syntax, "find_shfmt", lambda: str(slow))
     monkeypatch.setattr(syntax, "_SECONDS", 0.3)
 
     with pytest.raises(syntax.SyntaxRefusedError, match="too long"):
