@@ -40,7 +40,9 @@ class Parser(argparse.ArgumentParser):
         options = list(self._option_string_actions)
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no other name
-                options += [option for one in action.choices.values() for option in one._options()]  # noqa: SLF001 - another of us
+                options += [
+                    option for parser in action.choices.values() for option in parser._options()
+                ]  # noqa: SLF001 - another of us
         return options
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
