@@ -32,18 +32,17 @@ class Parser(argparse.ArgumentParser):
 
     def _refuse_word(self, word: str) -> NoReturn:
         kind = "option" if word.startswith("-") else "argument"
-        known = [option for option in self._options() if option.startswith("--")]
+        known = [option for option in self.option_names() if option.startswith("--")]
         self.error(f"unknown {kind} {word!r}{nearest(word.partition('=')[0], known)}")
 
-    def _options(self) -> list[str]:
-        """Return the options, those of actions behind our own."""
-        options = list(self._option_string_actions)
+    def option_names(self) -> list[str]:
+        """Return our options, and behind them those of our actions."""
+        names = list(self._option_string_actions)
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no other name
-                options += [
-                    option for parser in action.choices.values() for option in parser._options()
-                ]  # noqa: SLF001 - another of us
-        return options
+                for parser in action.choices.values():
+                    names += parser.option_names()
+        return names
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - it has no other name

@@ -84,10 +84,21 @@ def _write_table(screen: Screen, block: list[str]) -> None:
 
 
 def _column_widths(rows: list[list[str]], width: int) -> list[int]:
-    """Return how wide columns are that fit *width*: the widest ones are narrowed."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    while sum(widths) + _GAP * (len(widths) - 1) > width and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
+    """Return how wide columns are that fit *width*: the widest ones are narrowed.
+
+    Words stay whole as long as another column can be narrowed between its words.
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    longest = [max(map(len, " ".join(column).split()), default=0) for column in columns]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
+    for narrowest in (longest, [_NARROWEST] * len(widths)):
+        while excess > 0:
+            wide = [index for index, least in enumerate(narrowest) if widths[index] > least]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+            excess -= 1
     return widths
 
 

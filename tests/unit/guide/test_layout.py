@@ -35,6 +35,17 @@ def test_a_table_is_wrapped_by_its_cells(rich):
     ]
 
 
+def test_words_of_a_table_stay_whole_if_others_can_give_way():
+    table = "| name | a | |\n|---|---|---|\n| `SOME_LONG_NAME` | one two three four | |\n"
+
+    assert laid_out(table, 28, rich=False).splitlines() == [
+        "name              a",
+        "`SOME_LONG_NAME`  one two",
+        "                  three",
+        "                  four",
+    ]
+
+
 def test_items_of_a_list_hang():
     text = "- one two three four\n  five\n- six\n\n1. seven eight nine\n"
 
