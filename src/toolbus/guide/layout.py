@@ -89,7 +89,7 @@ def _column_widths(rows: list[list[str]], width: int) -> list[int]:
     Words stay whole as long as another column can be narrowed between its words.
     """
     columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
+    widths = [max(1, *map(len, column)) for column in columns]
     longest = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
     for narrowest in (longest, [_NARROWEST] * len(widths)):
