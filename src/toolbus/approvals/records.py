@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from toolbus.approvals.questions import ATTACH_PREFIX, PREFIX, Question
+from toolbus.errors import DecodeError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.protocol import Store
+    from toolbus.store.reading import StateRow, StoreReader
+
+logger = logging.getLogger("toolbus")
 
 decode_question = decoder(Question)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -54,42 +61,76 @@ def pointer_name(key: str) -> str:
 
 
 async def read_question(store: Store, session_id: str, question_id: str) -> Question | None:
-    """Return the question as it stands now; None if the session has none of this id."""
+    """Return the question as it stands now; None if the session has none of this id.
+
+    Raises `DecodeError` for what is no question, or another one.
+    """
     body = await store.read_state(session_id, question_name(question_id))
-    return None if body is None else decode_question(body)
+    return None if body is None else _decode(body, session_id, question_id)
 
 
 async def find_question(
     store: Store, question_id: str, session_id: str | None = None
 ) -> Question | None:
-    """Return the question of this id, None if there is none; *session_id* is its, if known."""
+    """Return the question of this id, None if there is none; *session_id* is its, if known.
+
+    Raises `DecodeError` as `read_question` does.
+    """
     if session_id is not None:
         return await read_question(store, session_id, question_id)
-    body = await asyncio.to_thread(_body_of, store, question_name(question_id))
-    return None if body is None else decode_question(body)
+    return await asyncio.to_thread(_find, store, question_id)
 
 
 async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:
-    """Return all questions of one session, the oldest first."""
-    bodies = await asyncio.to_thread(_question_bodies, store, session_id)
-    questions = [decode_question(body) for body in bodies]
+    """Return all questions of one session that can be read, the oldest first."""
+
+    def read() -> list[Question]:
+        with store.reader() as reader:
+            return list(readable_questions(reader, session_id))
+
+    questions = await asyncio.to_thread(read)
     return tuple(sorted(questions, key=lambda question: (question.asked_ns, question.id)))
 
 
-def _body_of(store: Store, name: str) -> bytes | None:
-    """Return the newest state of this very name, in whatever session it is."""
+def _find(store: Store, question_id: str) -> Question | None:
+    """Return the question of this very id, in whatever session it is."""
+    name = question_name(question_id)
     with store.reader() as reader:
-        bodies = [row.body for _, row in reader.states_like(name) if row.name == name]
-    return next((body for body in reversed(bodies) if body is not None), None)
+        found = [(key, row.body) for key, row in reader.states_like(name) if row.name == name]
+    for session_id, body in reversed(found):
+        if body is not None:
+            return _decode(body, session_id, question_id)
+    return None
 
 
-def _question_bodies(store: Store, session_id: str) -> list[bytes]:
-    with store.reader() as reader:
-        session = reader.session(session_id)
-        if session is None:
-            return []
-        rows = [row for row in reader.states(session.key) if row.name.startswith(PREFIX)]
-    return [row.body for row in rows if row.body is not None]
+def readable_questions(reader: StoreReader, session_id: str) -> Iterator[Question]:
+    """Give the questions of a session; those that cannot be read are logged, and left out.
+
+    One of them harms its own call alone, of which then nobody knows whether it has run.
+    """
+    session = reader.session(session_id)
+    for row in () if session is None else reader.states(session.key):
+        question = _readable(row, session_id) if row.name.startswith(PREFIX) else None
+        if question is not None:
+            yield question
+
+
+def _readable(row: StateRow, session_id: str) -> Question | None:
+    if row.body is None:
+        return None
+    try:
+        return _decode(row.body, session_id, row.name.removeprefix(PREFIX))
+    except DecodeError as error:
+        logger.error("%s of session %r cannot be read: %s", row.name, session_id, error)  # noqa: TRY400 - it says all
+        return None
+
+
+def _decode(body: bytes, session_id: str, question_id: str) -> Question:
+    question = decode_question(body)
+    if (question.session_id, question.id) != (session_id, question_id):
+        reason = f"it says that it is {question.id!r} of session {question.session_id!r}"
+        raise DecodeError(reason, "$")
+    return question
 
 
 async def swap_question(store: Store, old: Question, new: Question) -> bool:
