@@ -443,13 +443,11 @@ WORK = calling(("w2", "pay", {"amount": 5}), message_id="work")
 
 
 def family(house, above, below, **options):
-    """Return an agent with a sub-agent `worker`, which has no store unless *worker_store*."""
+    """Return an agent with a sub-agent `worker`, which has nothing of its own unless told."""
     bus = house.bus(options.pop("asks", ("pay",)))
     house.models.append(ScriptedModel(below))
-    worker_store = options.pop("worker_store", None)
-    worker = Agent(
-        house.models[-1], tools=house.tools(), bus=bus, agent_id="worker", store=worker_store
-    )
+    own = {name: options.pop(f"worker_{name}", None) for name in ("store", "approver")}
+    worker = Agent(house.models[-1], tools=house.tools(), bus=bus, agent_id="worker", **own)
     return house.agent(*above, bus=bus, tools=[worker.as_tool("worker")], **options)
 
 
@@ -504,6 +502,23 @@ async def test_a_sub_agent_whose_messages_are_gone(house):
     assert (result.status, house.effects) == ("ok", [])
     assert "its messages are gone with their store" in house.read()["down"]
     assert await house.states(question.session_id) == ["withdrawn"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_sub_agent_with_approvals_of_its_own(house, keeps):
+    own = {"worker_approver": StoredApprovals()}
+    above = {} if keeps else {"approver": None}
+    async with family(house, [DELEGATE, "Well."], [WORK], **own, **above) as agent:
+        waiting = await agent.run("go")
+    question = await find_question(house.store, (*waiting.pending, "none")[0])
+    if keeps:
+        await house.answer(question.id)
+        async with family(house, ["All done."], ["Paid it."], **own) as agent:
+            await agent.resume()
+
+    assert waiting.status == ("pending" if keeps else "ok")
+    assert house.effects == (["pay 5"] if keeps else [])
+    assert keeps or "its caller keeps no questions" in house.read()["down"]
 
 
 async def test_what_is_said_withdraws_below(house):

@@ -30,12 +30,18 @@ async def outputs() -> None:
     assert_type(agent.run_sync("hi").output, City)
     assert_type(agent.run_sync("hi", output_type=str).output, str)
     assert_type(agent.run_sync("hi").raise_for_status(), RunResult[City])
+    assert_type(await agent.resume(), RunResult[City])
+    assert_type(await agent.resume(output_type=str), RunResult[str])
+    assert_type(agent.resume_sync(context={"user": "u"}).output, City)
+    assert_type(await agent.pending(), tuple[str, ...])
     print((await agent.run("hi")).output.age)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
     Agent("openai:m", max_turn=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def pieces(agent: Agent[City]) -> None:
     async for piece in agent.stream("hi"):
+        assert_type(piece, ModelDelta | ToolMessage | TurnEnd | RunResult[City])
+    async for piece in agent.resume_stream():
         assert_type(piece, ModelDelta | ToolMessage | TurnEnd | RunResult[City])
     async for other in agent.stream("hi", output_type=int):
         assert_type(other, ModelDelta | ToolMessage | TurnEnd | RunResult[int])

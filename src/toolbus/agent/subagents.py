@@ -126,9 +126,21 @@ async def run_below(
                 reason = "its messages are gone with their store, so it does not go on"
                 raise AppendError(session_id, reason)
             text = None if session.has_begun else prompt
-            return await turns.run(session, text, above.context, output=config.output)
+            result = await turns.run(session, text, above.context, output=config.output)
+        return await _ended(session, result, caller)
     finally:
         await session.close()
+
+
+async def _ended(
+    session: AgentSession, result: RunResult[Any], caller: ToolContext
+) -> RunResult[Any]:
+    """Return *result*; below a caller that cannot go on later nothing waits."""
+    if result.status != "pending" or getattr(caller.approvals, "store", None) is not None:
+        return result
+    await session.config.approvals.withdraw(session.scope.session_id)
+    reason = "a person must approve what it does, and its caller keeps no questions"
+    return replace(result, status="denied", reason=reason, pending=())
 
 
 async def _linked(store: Store | None, caller: ToolContext) -> str | None:

@@ -88,6 +88,7 @@ class StoredApprovals(Approvals):
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         super().__init__(approver)
+        self._has_host_store = False
         _check_arguments(wait, expires_after, notify, key)
         self._store, self._expires_after = store, expires_after
         self._host, self._clock = host, clock
@@ -101,17 +102,19 @@ class StoredApprovals(Approvals):
         return self._store
 
     def below(self, above: Approvals | None) -> Approvals:
-        """Return these: the questions of an agent below reach who answers here anyway."""
-        del above
-        return self
+        """Return these, for an agent below one that has *above*: its questions are kept there.
+
+        Unless these were given a store of their own.
+        """
+        if above is None or above.store is None or not self._has_host_store:
+            return self
+        return self._bound(above.store)
 
     def for_host(self, store: Store) -> Self:
         """Return these, with *store* for the questions if they were given none."""
         if self._store is not None:
             return self
-        bound = copy(self)
-        bound._store = store  # noqa: SLF001 - a copy of its own
-        return bound
+        return self._bound(store)
 
     def asking(
         self, asker: QuestionAsker | None, *, name: str = "approver", wait: float | None = None
@@ -123,6 +126,11 @@ class StoredApprovals(Approvals):
         """
         bound = copy(self)
         bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
+        return bound
+
+    def _bound(self, store: Store) -> Self:
+        bound = copy(self)
+        bound._store, bound._has_host_store = store, True  # noqa: SLF001 - a copy of its own
         return bound
 
     async def repair(

@@ -38,15 +38,18 @@ class HookAsking(NamedTuple):
         asking = replace(decision, asked=prompt)
         return None if "ask" in dialect.encode(event, asking).undelivered else asking
 
-    async def by_us(self, judged: CallInProgress, call_id: str, session_id: str) -> str | None:
+    async def by_us(self, judged: CallInProgress, session_id: str, event_id: str) -> str | None:
         """Ask by a question of ours; return why the call may not run, None if it may.
 
         The yes is used up before the host hears of it. If *judged* has an end, that says why.
         """
+        ask, call = judged.question, judged.call
+        if ask is not None and await self.taken.is_again(call, ask, event_id):
+            return None
         await judged.walk({PERMITTED})
         if judged.has_ended:
             return ""
-        refusal = await self.taken.take(judged.permit, call_id, session_id)
+        refusal = await self.taken.take(judged.permit, judged.requested.id, session_id, event_id)
         return None if refusal is None else refusal.reason
 
     async def about_run(self, bus: EventBus, start: EventContext[RunStart]) -> str | None:

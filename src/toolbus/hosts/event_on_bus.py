@@ -168,7 +168,7 @@ class EventOnBus:
         asked = self._asking.by_host(self._event, self._dialect, decision, prompt)
         if asked is not None:
             return asked
-        refusal = await self._asking.by_us(judged, self._call_id, session_id)
+        refusal = await self._asking.by_us(judged, session_id, self._log.message_id)
         return decision if refusal is None else refusal
 
     async def _judge_result(

@@ -26,10 +26,14 @@ _MOST, _LONGEST = 20, 20_000
 
 
 class TakenCall(Struct, frozen=True, kw_only=True):
-    """A call that the host was let run by the yes to a question, which is kept in *session_id*."""
+    """A call that the host was let run by the yes to a question, which is kept in *session_id*.
+
+    *event_id* is that of the event which the host was to be told so for.
+    """
 
     session_id: str
     question_id: str
+    event_id: str = ""
 
 
 class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):

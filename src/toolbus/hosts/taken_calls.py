@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from toolbus.approvals.records import read_question
+from toolbus.approvals.records import digest_of, read_question
 from toolbus.approvals.steps import take_step
 from toolbus.hosts.hook_sessions import TakenCall
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from toolbus.approvals.questions import QuestionSignal
-    from toolbus.events.catalogue import Deny
+    from toolbus.events.catalogue import Ask, Deny
     from toolbus.hosts.hook_sessions import HookSessions
+    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import Permit
 
@@ -41,14 +42,33 @@ class TakenCalls:
         self._store, self._sessions, self._root = store, sessions, root
         self._known, self._clock = known, clock
 
-    async def take(self, permit: Permit, call_id: str, session_id: str) -> Deny | None:
+    async def is_again(self, call: ToolCall, ask: Ask, event_id: str) -> bool:
+        """Tell whether the same event has taken the yes to *call* before, and nobody heard so.
+
+        A worker may be killed before it answers; then its client has the event handled once more.
+        """
+        taken = self._known.get(call.id)
+        if taken is None or taken.event_id != event_id:
+            return False
+        question = await read_question(self._store, taken.session_id, taken.question_id)
+        return (
+            question is not None
+            and question.state == "taken"
+            and not question.hidden
+            and question.digest == digest_of(call.name, call.arguments)
+            and (question.rule, question.rules) == (ask.rule, ask.rules)
+        )
+
+    async def take(
+        self, permit: Permit, call_id: str, session_id: str, event_id: str = ""
+    ) -> Deny | None:
         """Use up the yes to a call; return why it may not run after all."""
         if not permit.question_id:
             return await permit.take()
         oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
         await self._lose(oldest)
         # Before the yes is used up: a process that is killed in between leaves a name too many.
-        taken = TakenCall(session_id=session_id, question_id=permit.question_id)
+        taken = TakenCall(session_id=session_id, question_id=permit.question_id, event_id=event_id)
         await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
         refusal = await permit.take()
         if refusal is not None:

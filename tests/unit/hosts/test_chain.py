@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from plain_dialect import PlainDialect, told
+from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard, on
@@ -147,6 +148,27 @@ async def test_a_host_that_cannot_ask_denies_with_a_handle(tmp_path):
         (question,) = await questions_of(chain.store, "plain:s1")
     assert f"question {question.id} waits" in answer["denied"]
     assert (question.prompt, question.call_id) == ("sure?", "plain:s1/c1")
+
+
+async def test_an_event_that_is_handled_once_more_has_its_yes(tmp_path):
+    cannot_ask = PlainDialect(ask="no")
+    async with chain_of(tmp_path, Minding(Ask("sure?"))) as chain:
+        await handled(chain, call(call_id="c0"), cannot_ask)
+        (question,) = await questions_of(chain.store, "plain:s1")
+        await answer(chain.store, question.id, question.digest, approve=True, by="ann")
+
+        # As if the worker had been killed before it answered, and a child took the event.
+        told_twice = [await handled(chain, call(), cannot_ask, "e1") for _ in range(2)]
+        other_event = await handled(chain, call(), cannot_ask, "e2")
+        other_call = await handled(chain, call({"a": "2"}), cannot_ask, "e1")
+        await handled(chain, result("fine"))
+        ended = await handled(chain, call(), cannot_ask, "e1")
+
+        questions = {each.id: each.state for each in await questions_of(chain.store, "plain:s1")}
+    assert told_twice == [{}, {}]
+    assert all("waits" in each["denied"] for each in (other_event, other_call, ended))
+    assert questions.pop(question.id) == "done"
+    assert set(questions.values()) == {"pending"}
 
 
 async def test_nobody_is_asked_about_what_a_handler_answered(tmp_path):
