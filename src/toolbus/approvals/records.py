@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
+from toolbus.approvals.decoding import decode_question, question_at, readable_questions
 from toolbus.approvals.questions import ATTACH_PREFIX, PREFIX, Question
-from toolbus.errors import DecodeError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import StateRow, StoreReader
 
-logger = logging.getLogger("toolbus")
-
-decode_question = decoder(Question)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -66,7 +59,7 @@ async def read_question(store: Store, session_id: str, question_id: str) -> Ques
     Raises `DecodeError` for what is no question, or another one.
     """
     body = await store.read_state(session_id, question_name(question_id))
-    return None if body is None else _decode(body, session_id, question_id)
+    return None if body is None else question_at(body, session_id, question_id)
 
 
 async def find_question(
@@ -96,41 +89,11 @@ def _find(store: Store, question_id: str) -> Question | None:
     """Return the question of this very id, in whatever session it is."""
     name = question_name(question_id)
     with store.reader() as reader:
-        found = [(key, row.body) for key, row in reader.states_like(name) if row.name == name]
-    for session_id, body in reversed(found):
+        places = [(key, row.body) for key, row in reader.states_like(name) if row.name == name]
+    for session_id, body in reversed(places):
         if body is not None:
-            return _decode(body, session_id, question_id)
+            return question_at(body, session_id, question_id)
     return None
-
-
-def readable_questions(reader: StoreReader, session_id: str) -> Iterator[Question]:
-    """Give the questions of a session; those that cannot be read are logged, and left out.
-
-    One of them harms its own call alone, of which then nobody knows whether it has run.
-    """
-    session = reader.session(session_id)
-    for row in () if session is None else reader.states(session.key):
-        question = _readable(row, session_id) if row.name.startswith(PREFIX) else None
-        if question is not None:
-            yield question
-
-
-def _readable(row: StateRow, session_id: str) -> Question | None:
-    if row.body is None:
-        return None
-    try:
-        return _decode(row.body, session_id, row.name.removeprefix(PREFIX))
-    except DecodeError as error:
-        logger.error("%s of session %r cannot be read: %s", row.name, session_id, error)  # noqa: TRY400 - it says all
-        return None
-
-
-def _decode(body: bytes, session_id: str, question_id: str) -> Question:
-    question = decode_question(body)
-    if (question.session_id, question.id) != (session_id, question_id):
-        reason = f"it says that it is {question.id!r} of session {question.session_id!r}"
-        raise DecodeError(reason, "$")
-    return question
 
 
 async def swap_question(store: Store, old: Question, new: Question) -> bool:
