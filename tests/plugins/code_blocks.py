@@ -11,6 +11,7 @@ A block whose first line is `# NAME.EXT` is the file of that name, beside which 
 import asyncio
 import io
 import json
+import logging
 import os
 import re
 import shlex
@@ -181,10 +182,13 @@ class PageRun:
 
     @contextmanager
     def _own_modules(self) -> Iterator[None]:
-        """Forget afterwards what was imported from the folder: another page has other files."""
+        """Leave nothing to another page: neither what was imported from the folder, nor a level."""
+        log = logging.getLogger("toolbus")
+        level = log.level
         try:
             yield
         finally:
+            log.setLevel(level)
             for name, module in list(sys.modules.items()):
                 if str(getattr(module, "__file__", None) or "").startswith(f"{self.folder}/"):
                     del sys.modules[name]

@@ -23,7 +23,12 @@ from toolbus import (
     tool,
 )
 from toolbus.approvals import StoredApprovals, answer
-from toolbus.approvals.records import find_question, questions_of, swap_question
+from toolbus.approvals.records import (
+    find_question,
+    question_name,
+    questions_of,
+    swap_question,
+)
 from toolbus.errors import AppendError, SessionBusyError
 from toolbus.events import TOOL_CALL_BEFORE, ModelDelta, RunResult, TurnEnd
 from toolbus.models.scripted import ScriptedModel
@@ -215,6 +220,26 @@ async def test_ended_siblings_are_kept_while_one_waits(house):
         "tool",
         "assistant",
     ]
+
+
+async def test_an_unreadable_question_harms_its_call_alone(store, caplog):
+    house = House(store)
+    waiting = await house.agent(TWICE).run("go")
+    approved, other = waiting.pending
+    await house.answer(approved)
+    name = question_name(other)
+    body = await store.read_state("s", name)
+    await store.swap_state("s", name, body, body.replace(b'"id":"', b'"id":"x'))
+
+    agent = house.agent("done", "more")
+    first, second = await agent.resume(), await agent.run("and now?")
+
+    texts = [message.text for message in agent.messages if isinstance(message, ToolMessage)]
+    assert (first.status, second.status, house.effects) == ("ok", "ok", ["pay 1"])
+    assert "paid 1" in texts
+    assert sum("was interrupted" in text for text in texts) == 1
+    assert f"{name} of session 's' cannot be read" in caplog.text
+    assert await agent.pending() == ()
 
 
 async def test_a_run_resumed_twice_runs_nothing_twice(house):

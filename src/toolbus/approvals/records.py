@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from toolbus.approvals.decoding import decode_question, question_at, readable_questions
 from toolbus.approvals.questions import ATTACH_PREFIX, PREFIX, Question
 from toolbus.messages.codec import decoder, encode
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.protocol import Store
 
-decode_question = decoder(Question)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -54,42 +54,46 @@ def pointer_name(key: str) -> str:
 
 
 async def read_question(store: Store, session_id: str, question_id: str) -> Question | None:
-    """Return the question as it stands now; None if the session has none of this id."""
+    """Return the question as it stands now; None if the session has none of this id.
+
+    Raises `DecodeError` for what is no question, or another one.
+    """
     body = await store.read_state(session_id, question_name(question_id))
-    return None if body is None else decode_question(body)
+    return None if body is None else question_at(body, session_id, question_id)
 
 
 async def find_question(
     store: Store, question_id: str, session_id: str | None = None
 ) -> Question | None:
-    """Return the question of this id, None if there is none; *session_id* is its, if known."""
+    """Return the question of this id, None if there is none; *session_id* is its, if known.
+
+    Raises `DecodeError` as `read_question` does.
+    """
     if session_id is not None:
         return await read_question(store, session_id, question_id)
-    body = await asyncio.to_thread(_body_of, store, question_name(question_id))
-    return None if body is None else decode_question(body)
+    return await asyncio.to_thread(_find, store, question_id)
 
 
 async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:
-    """Return all questions of one session, the oldest first."""
-    bodies = await asyncio.to_thread(_question_bodies, store, session_id)
-    questions = [decode_question(body) for body in bodies]
+    """Return all questions of one session that can be read, the oldest first."""
+
+    def read() -> list[Question]:
+        with store.reader() as reader:
+            return list(readable_questions(reader, session_id))
+
+    questions = await asyncio.to_thread(read)
     return tuple(sorted(questions, key=lambda question: (question.asked_ns, question.id)))
 
 
-def _body_of(store: Store, name: str) -> bytes | None:
-    """Return the newest state of this very name, in whatever session it is."""
+def _find(store: Store, question_id: str) -> Question | None:
+    """Return the question of this very id, in whatever session it is."""
+    name = question_name(question_id)
     with store.reader() as reader:
-        bodies = [row.body for _, row in reader.states_like(name) if row.name == name]
-    return next((body for body in reversed(bodies) if body is not None), None)
-
-
-def _question_bodies(store: Store, session_id: str) -> list[bytes]:
-    with store.reader() as reader:
-        session = reader.session(session_id)
-        if session is None:
-            return []
-        rows = [row for row in reader.states(session.key) if row.name.startswith(PREFIX)]
-    return [row.body for row in rows if row.body is not None]
+        places = [(key, row.body) for key, row in reader.states_like(name) if row.name == name]
+    for session_id, body in reversed(places):
+        if body is not None:
+            return question_at(body, session_id, question_id)
+    return None
 
 
 async def swap_question(store: Store, old: Question, new: Question) -> bool:

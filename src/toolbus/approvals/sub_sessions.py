@@ -6,26 +6,32 @@ The session of the caller keeps it as `below:CALL`, written before the sub-agent
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from toolbus.approvals.questions import PREFIX, Question
+from toolbus.approvals.decoding import readable_questions
+from toolbus.errors import DecodeError
+from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
     from toolbus.store.reading import StoreReader
+
+logger = logging.getLogger("toolbus")
 
 LINK_PREFIX = "below:"
 _DEEPEST = 64
 """Sessions below one another; more than that is no chain that agents have made."""
 
+_decode_id = decoder(str)
+
 
 async def link(store: Store, session_id: str, call_id: str, below: str) -> None:
     """Note that the call of a session runs the session *below*, the latest if it is run again."""
-    name, body = f"{LINK_PREFIX}{call_id}", msgspec.json.encode(below)
+    name, body = f"{LINK_PREFIX}{call_id}", encode(below)
     while not await store.swap_state(
         session_id, name, await store.read_state(session_id, name), body
     ):
@@ -36,9 +42,10 @@ async def find_linked(store: Store, session_id: str, call_ids: Iterable[str]) ->
     """Return the sessions that these calls of a session have begun, by the ids of the calls."""
     linked = {}
     for call_id in call_ids:
-        body = await store.read_state(session_id, f"{LINK_PREFIX}{call_id}")
-        if body is not None:
-            linked[call_id] = msgspec.json.decode(body, type=str)
+        name = f"{LINK_PREFIX}{call_id}"
+        below = _linked(session_id, name, await store.read_state(session_id, name))
+        if below is not None:
+            linked[call_id] = below
     return linked
 
 
@@ -67,14 +74,11 @@ async def find_pending(store: Store, session_id: str) -> tuple[str, ...]:
 
 def _pending(reader: StoreReader, session_id: str, depth: int) -> Iterator[str]:
     """Give the questions that wait in a session or below it; too deep, nothing does."""
-    row = reader.session(session_id)
-    if row is None or not depth:
+    if not depth:
         return
-    for state in reader.states(row.key):
-        if state.body is not None and state.name.startswith(PREFIX):
-            question = msgspec.json.decode(state.body, type=Question)
-            if waits_for_call(question):
-                yield question.id
+    for question in readable_questions(reader, session_id):
+        if waits_for_call(question):
+            yield question.id
     for _, below in list(_links(reader, session_id)):
         yield from _pending(reader, below, depth - 1)
 
@@ -95,5 +99,16 @@ def waits_for_call(question: Question) -> bool:
 def _links(reader: StoreReader, session_id: str) -> Iterator[tuple[str, str]]:
     row = reader.session(session_id)
     for state in () if row is None else reader.states(row.key):
-        if state.body is not None and state.name.startswith(LINK_PREFIX):
-            yield state.name, msgspec.json.decode(state.body, type=str)
+        if state.name.startswith(LINK_PREFIX):
+            below = _linked(session_id, state.name, state.body)
+            if below is not None:
+                yield state.name, below
+
+
+def _linked(session_id: str, name: str, body: bytes | None) -> str | None:
+    """Return the session that a link leads to; one that cannot be read is logged, and is none."""
+    try:
+        return None if body is None else _decode_id(body)
+    except DecodeError as error:
+        logger.error("%s of session %r cannot be read: %s", name, session_id, error)  # noqa: TRY400 - it says all
+        return None

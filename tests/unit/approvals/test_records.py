@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbus.approvals.decoding import decode_question
 from toolbus.approvals.questions import TRANSITIONS, Question
 from toolbus.approvals.records import (
-    decode_question,
     digest_of,
     find_question,
     question_name,
@@ -15,6 +15,7 @@ from toolbus.approvals.records import (
 )
 from toolbus.approvals.recovery import as_known
 from toolbus.approvals.steps import take_step
+from toolbus.errors import DecodeError
 from toolbus.messages.codec import encode
 from toolbus.store import MemoryStore
 
@@ -123,3 +124,31 @@ def test_who_only_looks_sees_what_is_so():
     assert as_known(question(state="denied"), 100).state == "denied"
     assert as_known(taken, 100).state == "taken"
     assert as_known(taken, 100, taker_is_gone=True).state == "unknown"
+
+
+@pytest.mark.parametrize("body", [b"null", b"{}", b'{"id":', b'{"state":"blessed"}'])
+async def test_what_is_no_question_is_left_out(body, caplog):
+    store = MemoryStore()
+    await put(store, question(id="a"), question(id="c"))
+    if body.startswith(b'{"s'):
+        body = encode(question(id="b")).replace(b"{", b'{"state":"blessed",', 1)
+    await store.swap_state("s", question_name("b"), None, body)
+
+    assert [each.id for each in await questions_of(store, "s")] == ["a", "c"]
+    assert "question:b of session 's' cannot be read" in caplog.text
+    with pytest.raises(DecodeError):
+        await find_question(store, "b", "s")
+    with pytest.raises(DecodeError):
+        await find_question(store, "b")
+
+
+async def test_a_question_is_one_under_its_own_name_only():
+    store = MemoryStore()
+    moved = encode(question(id="a", state="approved"))
+    await store.swap_state("s", question_name("b"), None, moved)
+    await store.swap_state("t", question_name("a"), None, moved)
+
+    assert await questions_of(store, "s") == await questions_of(store, "t") == ()
+    for question_id, session_id in (("b", "s"), ("a", "t"), ("b", None), ("a", None)):
+        with pytest.raises(DecodeError, match="it says that it is 'a' of session 's'"):
+            await find_question(store, question_id, session_id)

@@ -50,3 +50,12 @@ async def test_a_circle_ends():
     await ask(store, "s", "q")
 
     assert set(await sub_sessions.find_pending(store, "s")) == {"q"}
+
+
+async def test_a_link_that_is_none_leads_nowhere(caplog):
+    store = MemoryStore()
+    await store.swap_state("s", "below:c1", None, b"[]")
+
+    assert await sub_sessions.find_linked(store, "s", ["c1"]) == {}
+    assert await sub_sessions.find_below(store, "s", ["c1"]) == []
+    assert "below:c1 of session 's' cannot be read" in caplog.text
