@@ -456,7 +456,7 @@ def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
     reading = read_command("ls; echo for the first time")
 
     assert reading.commands == ()
-    assert ".[policy]" in reading.unreadable[0].reason
+    assert "`pip install '.[policy]'`" in reading.unreadable[0].reason
     assert not (tmp_path / "ran").exists()
 
 
