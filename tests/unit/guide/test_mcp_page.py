@@ -52,15 +52,17 @@ def test_a_client_can_open_the_server(tmp_path):
         {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/list"},
+        {"id": 3, "method": "ping"},
     ]
     lines = "".join([json.dumps({"jsonrpc": "2.0"} | frame) + "\n" for frame in frames])
 
     program = [sys.executable, tmp_path / "server.py"]
     answers = subprocess.run(program, input=lines, capture_output=True, text=True, check=True)
 
-    opened, listed = map(json.loads, answers.stdout.splitlines())
+    opened, listed, alive = map(json.loads, answers.stdout.splitlines())
     assert (opened["id"], opened["result"]["capabilities"]) == (1, {"tools": {}})
     assert (listed["id"], listed["result"]["tools"][0]["name"]) == (2, "delete")
+    assert alive["result"] == {}
 
 
 def test_six_clients_are_told_of():
