@@ -62,8 +62,16 @@ async def make_grant(store: Store, question: Question, span: GrantSpan, now_ns: 
     name = _latest_name(question)
     while True:
         known = await store.read_state(grant.session_id, name)
+        earlier = await find_grant(store, question, now_ns)
+        if earlier is not None and _outlasts(earlier, grant):
+            return grant
         if await store.swap_state(grant.session_id, name, known, encode(grant.id)):
             return grant
+
+
+def _outlasts(earlier: Grant, grant: Grant) -> bool:
+    """Tell whether *earlier*, which is in force, ends no sooner than *grant*."""
+    return not earlier.expires_ns or 0 < grant.expires_ns <= earlier.expires_ns
 
 
 async def read_grant(store: Store, session_id: str, grant_id: str) -> Grant | None:

@@ -204,7 +204,7 @@ class StoredApprovals(Approvals):
         match question.state:
             case "pending":
                 await self._notices.settle(question.id)
-                return Pending(question.id, _pending_text(question.id))
+                return Pending(question.id, _pending_text(question.id, binding))
             case "approved" | "taken":
                 return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":
@@ -233,11 +233,11 @@ class StoredApprovals(Approvals):
         return results[0]
 
 
-def _pending_text(question_id: str) -> str:
-    return (
-        f"a person must approve this call; question {question_id} waits. "
-        "Call it again with the same arguments to learn the answer"
-    )
+def _pending_text(question_id: str, binding: BoundCall) -> str:
+    waits = f"a person must approve this call; question {question_id} waits"
+    if binding.stays_open:
+        return f"{waits}, and `resume` goes on"
+    return f"{waits}. Call it again with the same arguments to learn the answer"
 
 
 def _check_arguments(
