@@ -29,9 +29,10 @@ into your repository: names, descriptions, schemas and annotations, and the
 prompts and instructions of servers, sorted, so that a diff reads well. Give all
 that is to be in it each time: what is not there any more is taken out.
 
-It shows what differs before it writes, and asks, unless --yes is given. Only a
-person writes it: at a terminal, and at none in which an agent runs. With
---check it writes nothing and ends with 1 if something differs: that is for CI.
+It shows what differs before it writes, and asks before it writes over a file,
+unless --yes is given. Only a person writes it: at a terminal, and at none in
+which an agent runs. With --check it writes nothing and ends with 1 if something
+differs: that is for CI.
 Characters that show nothing are written as \\u200b.
 
 A toolbus.toml puts the file in force:

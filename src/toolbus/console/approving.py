@@ -44,7 +44,10 @@ Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
 YES = frozenset({"y", "yes"})
-_NEXT_OF_AGENT = "the call runs once its agent waits for it, or goes on: `toolbus run --resume`"
+_NEXT_OF_AGENT = (
+    "the call runs once its agent waits for it, or goes on: "
+    "`agent.resume()` or `toolbus run --resume`"
+)
 _NEXT = "the call runs once it comes again"
 _LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 

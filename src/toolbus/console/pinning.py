@@ -85,7 +85,9 @@ def run_pin(output: Output, options: PinOptions) -> int:
 
 def _read_before(file: Path, options: PinOptions) -> ToolPins | None:
     """Return what is pinned; None if nothing is, or it cannot be read and is to be written anew."""
-    if not file.exists() and not options.is_check:
+    if not file.exists():
+        if options.is_check:
+            raise LoadError(f"{file}: there is no such file; first pin the tools, without --check")
         return None
     try:
         return read_lock(file)
