@@ -115,7 +115,8 @@ async def test_an_older_schema_is_upgraded(postgres, database):
     for statement in (
         "DROP VIEW toolbus.toolbus_calls, toolbus.toolbus_handlers",
         "DROP INDEX toolbus.states_by_name",
-        "DROP FUNCTION toolbus.as_jsonb, toolbus.append_message",
+        "DROP FUNCTION toolbus.check_answer CASCADE",
+        "DROP FUNCTION toolbus.is_granted, toolbus.as_jsonb, toolbus.append_message",
         "UPDATE toolbus.meta SET version = 1",
     ):
         postgres.execute(statement, name)
