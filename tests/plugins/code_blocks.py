@@ -33,7 +33,7 @@ from toolbus.cli.command_line import main
 from toolbus.config.configuration import load
 from tried_calls import judge, read_calls
 
-KINDS = {"python", "toml", "json", "sh", "console", "text"}
+KINDS = {"python", "toml", "json", "sh", "shell", "console", "text"}
 NOTES = {"not run", "full", "exit code", "fake provider"}
 NOTE = re.compile(r"<!-- ([a-z ]+): (.+) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)")
@@ -83,6 +83,7 @@ def read_code_blocks(page: str, markdown: str) -> list[CodeBlock]:
         elif line.startswith("```"):
             kind, body = line[3:], []
             assert kind in KINDS, f"{page}:{number}: unknown kind of block {kind!r}"
+            kind = "sh" if kind == "shell" else kind
         elif line.startswith("<!--"):
             note = NOTE.fullmatch(line)
             assert note, f"{page}:{number}: a note is <!-- NAME: REASON -->"

@@ -10,9 +10,10 @@ from toolbus.guide.topics import TOPICS
 
 README = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
 BLOCKS = read_code_blocks("README.md", README)
-INSTALLS = [block for block in BLOCKS if "pip install" in block.text]
+# `.ci/run` takes what it runs from the blocks that are marked as `sh`.
+*INSTALLS, READY = [block for block in BLOCKS if "pip install" in block.text]
 PROGRAMS = [block for block in BLOCKS if block.kind == "python"]
-COMMANDS = [block for block in BLOCKS if block.kind == "sh" and block not in INSTALLS]
+COMMANDS = [block for block in BLOCKS if block.kind == "sh" and block not in [*INSTALLS, READY]]
 
 
 @pytest.fixture
@@ -66,6 +67,10 @@ def test_each_page_of_the_guide_has_its_place():
 
 
 def test_the_two_commands_need_nothing_but_python():
+    assert re.findall(r"^```sh\n(.+)\n```$", README, re.MULTILINE) == [
+        block.text.strip() for block in INSTALLS
+    ]
+    assert README.count("```sh\n") == 2
     assert [block.text.split(" && ")[0].split() for block in INSTALLS] == [
         ["python3", "-m", "venv", ".venv"],
         ["python3", "-m", "venv", ".venv-test"],
@@ -73,7 +78,7 @@ def test_the_two_commands_need_nothing_but_python():
 
 
 def test_what_the_examples_need_is_made_ready_before():
-    _, ready = read_commands(INSTALLS[1])
+    (ready,) = read_commands(READY)
 
     steps = ready.split(" && ")
     extras = set(re.findall(r"toolbus\[(\w+)\]`:\n", README))
