@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -94,7 +94,9 @@ class RequestStates:
 
     def _opened(self, state: str) -> AskedBefore:
         try:
-            data = urlsafe_b64decode(state.removeprefix(self._prefix).encode())
+            text = state.removeprefix(self._prefix)
+            # One state is written in one way: what does not belong to it is not passed over.
+            data = b64decode(text.encode(), altchars=b"-_", validate=True)
         except ValueError:
             raise ForeignStateError from None
         tag, body = data[:_TAG], data[_TAG:]

@@ -57,9 +57,10 @@ def test_no_state_is_believed_that_was_changed_or_is_another_s():
     states = RequestStates()
     state = states.write(ASKED)
     prefix, _, body = state.partition(".")
-    broken = [f"{prefix}.", f"{prefix}.é", f"{prefix}.{body[:40]}", f"{prefix}.A{body[1:]}x"]
-    flipped = "B" if body[60] == "A" else "A"
-    broken.append(f"{prefix}.{body[:60]}{flipped}{body[61:]}")
+    broken = [f"{prefix}.", f"{prefix}.é", f"{prefix}.{body[:40]}", f"{prefix}.{body}x"]
+    for place in (0, 60):
+        flipped = "B" if body[place] == "A" else "A"
+        broken.append(f"{prefix}.{body[:place]}{flipped}{body[place + 1 :]}")
 
     for each in broken:
         with pytest.raises(ForeignStateError):
