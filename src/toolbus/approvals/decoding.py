@@ -1,11 +1,11 @@
-"""How a question is read from what a store keeps of it."""
+"""How questions and grants are read from what a store keeps of them."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.questions import PREFIX, Question
+from toolbus.approvals.questions import PREFIX, Grant, Question
 from toolbus.errors import DecodeError
 from toolbus.messages.codec import decoder
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-decode_question = decoder(Question)
+decode_question, decode_grant = decoder(Question), decoder(Grant)
 
 
 def readable_questions(reader: StoreReader, session_id: str) -> Iterator[Question]:

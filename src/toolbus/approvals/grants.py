@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from toolbus.approvals.decoding import decode_grant
 from toolbus.approvals.questions import GRANT_PREFIX, Grant, Question
 from toolbus.approvals.records import canonical
 from toolbus.errors import FreezeError
@@ -26,7 +27,6 @@ GrantSpan: TypeAlias = Literal["session"] | float
 LATEST_PREFIX = "granted:"
 """What the names begin with, under which the latest grant of a kind of question is kept."""
 
-_decode_grant = decoder(Grant)
 _decode_id = decoder(str)
 
 
@@ -77,7 +77,7 @@ def _outlasts(earlier: Grant, grant: Grant) -> bool:
 async def read_grant(store: Store, session_id: str, grant_id: str) -> Grant | None:
     """Return the grant of this id; None if the session has none."""
     body = await store.read_state(session_id, GRANT_PREFIX + grant_id)
-    return None if body is None else _decode_grant(body)
+    return None if body is None else decode_grant(body)
 
 
 async def find_grant(store: Store, question: Question, now_ns: int) -> Grant | None:
@@ -115,7 +115,7 @@ async def revoke_grant(
     """
     name = GRANT_PREFIX + grant_id
     while (body := await store.read_state(session_id, name)) is not None:
-        grant = _decode_grant(body)
+        grant = decode_grant(body)
         if grant.revoked_ns:
             return grant
         revoked = replace(grant, revoked_by=by, revoked_ns=clock())

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from toolbus.approvals.decoding import decode_question
+from toolbus.approvals.decoding import decode_grant, decode_question
 from toolbus.approvals.questions import GRANT_PREFIX, PREFIX, Grant
 from toolbus.approvals.recovery import as_known
 from toolbus.errors import DecodeError
-from toolbus.messages.codec import decoder
 from toolbus.messages.records import ToolMessage
 from toolbus.store.processes import is_gone
 from toolbus.store.reading import FEW
@@ -32,8 +31,6 @@ OPEN = frozenset({"pending", "approved", "taken", "unknown"})
 
 _RUNNING_HERE = frozenset({"agent", "proxy"})
 """The hosts that take a yes and run the call in one process."""
-
-_decode_grant = decoder(Grant)
 
 
 class Damaged(NamedTuple):
@@ -57,7 +54,7 @@ def read_questions(
 def read_grants(reader: StoreReader, prefix: str = "") -> Iterator[Grant | Damaged]:
     """Give the grants of all sessions whose ids begin with *prefix*, in the order of ids."""
     for session, row in reader.states_like(GRANT_PREFIX + prefix):
-        yield _decoded(_decode_grant, GRANT_PREFIX, session, row)
+        yield _decoded(decode_grant, GRANT_PREFIX, session, row)
 
 
 def find_question(reader: StoreReader, name: str, now_ns: int) -> Question:
