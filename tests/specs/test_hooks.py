@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.plugins.killed_writes import KILLED_WRITES
 
 from toolbus.approvals import answer as answer_question
 from toolbus.approvals.records import questions_of
@@ -343,30 +344,9 @@ def test_a_question_about_a_prompt_waits(place):
     assert passed == {}
 
 
-KILLED = """
-import os, signal, sys
-from toolbus.cli import main
-from toolbus.store.sqlite import SqliteStore
-
+KILLED = f"""{KILLED_WRITES}
 steps = int(sys.argv.pop(1))
-
-def tick():
-    global steps
-    steps -= 1
-    if steps < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-def killing(real):
-    async def write(*words, **options):
-        tick()
-        made = await real(*words, **options)
-        tick()
-        return made
-    return write
-
-for name in ("swap_state", "append_once"):
-    setattr(SqliteStore, name, killing(getattr(SqliteStore, name)))
-sys.exit(main())
+run("swap_state", "append_once")
 """
 
 

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
+from tests.plugins.killed_writes import KILLED_WRITES
 
 from toolbus.approvals import answer
 from toolbus.approvals.questions import Question
@@ -385,33 +386,17 @@ async def test_over_http_each_client_has_its_own(till):
     assert len(till.effects()) == 1
 
 
-KILLED = """
-import os, signal, sys
-from toolbus.cli import main
-from toolbus.store.sqlite import SqliteStore
-
-steps = 10**9
+KILLED = f"""{KILLED_WRITES}
+steps, count_down = 10**9, tick
 
 def tick():
     global steps
     if os.path.exists("armed"):
         steps = int(open("armed").read())
         os.remove("armed")
-    steps -= 1
-    if steps < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+    count_down()
 
-def killing(real):
-    async def write(*words, **options):
-        tick()
-        made = await real(*words, **options)
-        tick()
-        return made
-    return write
-
-for name in ("swap_state", "append"):
-    setattr(SqliteStore, name, killing(getattr(SqliteStore, name)))
-sys.exit(main())
+run("swap_state", "append")
 """
 
 
