@@ -41,6 +41,7 @@ from toolbus.config.trust import (
     read_trusted,
 )
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
+from toolbus.settings.importing import LOADING
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.user_folders import config_folder
 from toolbus.settings.values import MisfitError
@@ -177,7 +178,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         entries = read_entries(layer.document)
         importing = layer.judged.importing() if layer.judged else nullcontext()
         making = making_of(layer.document, layer.digests)
-        with redirect_stdout(sys.stderr), importing, making:
+        with LOADING, redirect_stdout(sys.stderr), importing, making:
             made = [Configured(entry, _made(layer, entry)) for entry in entries if entry.enabled]
         configured += _in_order(layer.document, made, configured)
         disabled += [entry for entry in entries if not entry.enabled]

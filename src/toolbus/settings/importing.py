@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ from toolbus.errors import LoadError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+LOADING = threading.RLock()
+"""Held while files are imported and components made of them: no other thread sees them half done."""
 
 
 def import_file(file: Path) -> ModuleType:
@@ -25,9 +29,9 @@ def import_file(file: Path) -> ModuleType:
     while (folder / "__init__.py").is_file():
         dotted.insert(0, folder.name)
         folder = folder.parent
-    sys.path.insert(0, str(folder))
 
     def load() -> ModuleType:
+        sys.path.insert(0, str(folder))
         if dotted != [file.stem]:
             module = importlib.import_module(".".join(dotted))
             if Path(module.__file__ or "").resolve() == file.resolve():
@@ -40,7 +44,8 @@ def import_file(file: Path) -> ModuleType:
 def explained(file: Path, load: Callable[[], ModuleType]) -> ModuleType:
     """Return what *load* makes of *file*; raises `LoadError` with the line that failed."""
     try:
-        return load()
+        with LOADING:
+            return load()
     except LoadError:
         raise
     except SyntaxError as error:
