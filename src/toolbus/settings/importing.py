@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LOADING = threading.RLock()
-"""Held while files are imported and components made of them: no other thread sees them half done."""
+"""Held while files are imported and components made: no other thread sees them half done."""
 
 
 def import_file(file: Path) -> ModuleType:
