@@ -84,7 +84,7 @@ class Place:
         (key,) = {"tool_input", "toolArgs", "arguments"} & event.keys()
         event[key] = {"command": command}
         names = {"tool_use_id", "tool_call_id", "call_id"} & event.keys()
-        event |= {name: f"{command}{number}" for name in names}
+        event |= dict.fromkeys(names, f"{command}{number}")
         data, settings = json.dumps(event).encode(), HookSettings(store=self.store)
         return answer(host, HOSTS[host].tool_events[0], data, settings).stdout
 
@@ -284,7 +284,8 @@ def test_a_proxy_works_where_it_was_started(place, tmp_path):
         "    if asked.get('method') == 'tools/call':\n"
         "        open(asked['params']['arguments']['path'], 'w').close()\n"
         "    result = {'content': [{'type': 'text', 'text': 'done'}]}\n"
-        "    print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)\n"
+        "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': result}\n"
+        "    print(json.dumps(answer), flush=True)\n"
     )
     paths = [str(place.one / "a"), str(place.two / "a")]
     frames = [
@@ -297,9 +298,19 @@ def test_a_proxy_works_where_it_was_started(place, tmp_path):
         for number, path in enumerate(paths)
     ]
 
+    config = place.file.parent / "toolbus.toml"
     done = subprocess.run(
-        [sys.executable, "-m", "toolbus", "proxy", "--config", place.file.parent / "toolbus.toml"]
-        + ["--", sys.executable, server],
+        [
+            sys.executable,
+            "-m",
+            "toolbus",
+            "proxy",
+            "--config",
+            config,
+            "--",
+            sys.executable,
+            server,
+        ],
         input="".join(json.dumps(frame) + "\n" for frame in frames),
         capture_output=True,
         text=True,
@@ -435,5 +446,5 @@ def test_another_word_is_refused(place, value):
 
     assert refused[0] == "deny"
     assert f"{place.file}:1: unknown project " in refused[1]
-    hint = "did you mean 'session'?" if value != '"."' and value != "1" else "known: file, session"
+    hint = "did you mean 'session'?" if value not in {'"."', "1"} else "known: file, session"
     assert hint in refused[1]

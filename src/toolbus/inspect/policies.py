@@ -71,13 +71,13 @@ def write_policy(output: Output, file: Path | None = None, *, personal: bool = F
     One in the folder of the person's own settings, or any that is *personal*, is for the project
     of each session; a personal one without a *file* is put there.
     """
-    own = config_folder()
-    file = file or (_own_policy(own) if personal else Path("policy.toml"))
+    personal_folder = config_folder()
+    file = file or (_own_policy(personal_folder) if personal else Path("policy.toml"))
     path = Path(os.path.realpath(file.parent)) / file.name
     text = files("toolbus.policy").joinpath("starting_policy.toml").read_text("utf-8")
     named_in, start = "a toolbus.toml", None
-    if own is not None and path.is_relative_to(own):
-        named_in, start = str(own / NAME), own
+    if personal_folder is not None and path.is_relative_to(personal_folder):
+        named_in, start = str(personal_folder / NAME), personal_folder
     if personal or start is not None:
         text = text.replace(_OF_FILE, _OF_SESSION)
     try:
@@ -174,8 +174,8 @@ def _rules_in(file: Path, folder: Path | None) -> tuple[PolicyRules, str | None]
 
     Without a folder that is unknown, and of rules for a session's project the current one.
     """
-    begun = project_at(os.path.realpath(process_folder() if folder is None else folder))
-    rules = read_policy(file, begun)
+    start = os.path.realpath(process_folder() if folder is None else folder)
+    rules = read_policy(file, project_at(start))
     if folder is None:
         return rules, process_folder() if rules.works_here else None
     return rules, os.path.abspath(folder)  # noqa: PTH100 - links stay

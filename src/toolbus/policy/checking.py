@@ -116,9 +116,11 @@ def _of_shell(file: PolicyFile) -> Iterator[Remark]:
 
 def _of_project(file: PolicyFile) -> Iterator[Remark]:
     """Warn of paths that a person's own policy means, most likely, from a project on."""
-    own = config_folder()
+    personal_folder = config_folder()
     folder = Path(os.path.realpath(file.file)).parent
-    if own is None or not folder.is_relative_to(own) or "project" in file.table:
+    if personal_folder is None or not folder.is_relative_to(personal_folder):
+        return
+    if "project" in file.table:
         return
     for index, rule in enumerate(_rules(file)):
         for key in ("reads", "writes", "touches"):
