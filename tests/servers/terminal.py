@@ -89,6 +89,17 @@ class Terminal:
         """Type *text*; "\\x03" is Ctrl-C, "\\x04" Ctrl-D."""
         os.write(self._ours, text.encode())
 
+    def answer(self, answers):
+        """Type the answer to each text of *answers* when that is shown; return as `end` does."""
+        before = ""
+        while piece := self._read():
+            self._show(piece)
+            for text, answer in answers.items():
+                if text in self.shown:
+                    before += self.expect(text)
+                    self.type(f"{answer}\n")
+        return self.process.wait(timeout=30), before + self.shown
+
     def end(self):
         """Return the exit code, and what is shown until then."""
         while piece := self._read():
