@@ -51,9 +51,9 @@ def run_as_person(arguments, *, env, python=(sys.executable,), check=False, **op
 class Terminal:
     """`toolbus` with *arguments* on a terminal of its own, which sends it Ctrl-C."""
 
-    def __init__(self, arguments, *, cwd, env, columns=80):
+    def __init__(self, arguments, *, cwd, env, columns=80, rows=24):
         self._ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (24, columns))
+        termios.tcsetwinsize(theirs, (rows, columns))
         self.shown = ""
         # A piece may end within a letter, or between the two of a line's end.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
