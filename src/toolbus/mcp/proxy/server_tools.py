@@ -112,11 +112,9 @@ class ServerTool(Tool):
 
     async def run(self, arguments: JsonObject) -> ToolResponse:
         """Let the server run it."""
-        request = self._call.request
-        original = request.call.arguments
-        # Not `==`, by which 1 is True. What was approved is compared with the line itself: a
-        # handler may have changed the original in place.
-        if arguments is not original and encode(arguments) == encode(request.sent_arguments):
+        original = self._call.request.call.arguments
+        # Not `==`, by which 1 is True.
+        if arguments is not original and encode(arguments) == encode(original):
             arguments = original
         return await self._call.run(self.spec.name, arguments)
 
@@ -137,22 +135,17 @@ class ServerTool(Tool):
 
 
 class ServerTools(Toolset):
-    """The tools that a call may find: the server's, and those *of_components*.
-
-    *specs* gives what the server's list says now: a call that waited finds what a tool became
-    meanwhile. What the list has no more, it finds as it was.
-    """
+    """The tools that a call may find: those of the server's *specs*, and those *of_components*."""
 
     def __init__(
         self,
-        specs: Callable[[], dict[str, ToolSpec]],
+        specs: dict[str, ToolSpec],
         advertised: AdvertisedTools,
         call: ProxiedCall,
         of_components: Toolset,
     ) -> None:
         super().__init__()
-        self._specs, self._latest = specs(), specs
-        self._advertised, self._call = advertised, call
+        self._specs, self._advertised, self._call = specs, advertised, call
         self._components = of_components
         self._made: dict[str, Tool] = {}
 
@@ -162,7 +155,7 @@ class ServerTools(Toolset):
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None; the server's hides one of a component."""
-        tool, spec = self._made.get(name), self._latest().get(name) or self._specs.get(name)
+        tool, spec = self._made.get(name), self._specs.get(name)
         if spec is None:
             return self._components.get(name)
         if tool is None or tool.spec is not spec:
