@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolbus.approvals import Notifier, StoredApprovals
     from toolbus.config.documents import Document
     from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approvals import Approver
 
 APPROVALS = "approvals"
 _LEAST = {"wait": 0.0, "expires_after": 1.0}
@@ -62,14 +63,17 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
             **{name: value for name, value in asdict(self).items() if value is not None},
         )
 
-    def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
+    def make(
+        self, store: Store, host: str, wait: float, approver: Approver | None = None
+    ) -> StoredApprovals:
         """Return what keeps questions in *store* for *host*, which waits *wait* seconds.
 
-        A webhook that cannot be used raises `RegistrationError`.
+        An *approver* is asked as well. A webhook that cannot be used raises `RegistrationError`.
         """
         from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - not for all
 
         return StoredApprovals(
+            approver,
             store=store,
             host=host,
             wait=wait,
