@@ -271,6 +271,20 @@ def test_each_session_of_a_host_keeps_its_project(place, host):
     assert all(told != begun for told in (*outside, denied))
 
 
+def test_a_link_may_lead_to_the_project(place, tmp_path):
+    place.own_policy()
+    allowed = place.hook("claude-code", place.one, "true")
+    for number, (name, target) in enumerate({"project": place.one, "home": place.home}.items()):
+        link = tmp_path / name / "link"
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(target)
+        place.store = tmp_path / f"hooks{number}.db"
+
+        told = [place.hook("claude-code", link, f"touch {file}/a") for file in (".", link, target)]
+
+        assert [each == allowed for each in told] == [name == "project"] * 3
+
+
 @pytest.mark.full
 def test_a_proxy_works_where_it_was_started(place, tmp_path):
     (place.file.parent / "toolbus.toml").write_text(

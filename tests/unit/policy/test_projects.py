@@ -65,3 +65,6 @@ def test_without_a_project_relative_patterns_name_nothing():
     patterns = path_patterns(texts, None, "/home/ada")
 
     assert [pattern.text for pattern in patterns] == ["src/", "{a/b,c}", "**/d", "e*", "~/f", "/g"]
+    for text in ("./*/../x", "./$HOME/**"):
+        with pytest.raises(ValueError, match="pattern"):
+            path_patterns([text], None, "/home/ada")
