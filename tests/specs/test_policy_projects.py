@@ -343,7 +343,7 @@ def test_a_replay_takes_the_recorded_folder(place, monkeypatch, capsys):
         words = ["replay", source, "--with", place.file.parent / "toolbus.toml", "--json", *options]
         assert main([*map(str, words)]) == 0
         found = json.loads(capsys.readouterr().out)["findings"]
-        return [finding["outcome"] for finding in found]
+        return [(finding["outcome"], finding["reason"]) for finding in found]
 
     def line(kind, **message):
         facts = {"type": kind, "sessionId": "s", "uuid": kind, "cwd": str(place.one)}
@@ -361,14 +361,16 @@ def test_a_replay_takes_the_recorded_folder(place, monkeypatch, capsys):
     messages = [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function"}]}]
     messages[0]["tool_calls"][0]["function"] = call
     bare.write_text(json.dumps({"messages": messages}))
-    monkeypatch.chdir(place.two)
+    monkeypatch.chdir(place.one.parent)
     assert main(["export", str(place.store), "-o", str(export)]) == 0
     capsys.readouterr()
 
     told = [findings(source) for source in (place.store, export, claude)]
 
     assert told == [[], [], []]
-    assert findings(bare) == ["asked"]
+    ((outcome, reason),) = findings(bare)
+    assert outcome == "asked"
+    assert "nobody knows where the session began" in reason
     assert findings(bare, "--folder", place.one) == []
 
 
