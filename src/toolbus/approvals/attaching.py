@@ -61,9 +61,9 @@ async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached |
     """
     admitted: list[Question] = []
     attached = await _attach(store, binding, asking, admitted)
-    kept = attached.question.id if isinstance(attached, Attached) else ""
+    attached_id = attached.question.id if isinstance(attached, Attached) else ""
     for question in admitted:
-        if question.id != kept:
+        if question.id != attached_id:
             await give_back(store, question)
     return attached
 

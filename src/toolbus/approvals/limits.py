@@ -35,13 +35,13 @@ class QuestionLimits(NamedTuple):
     """How many questions a session and those below it may have: waiting, and within an hour.
 
     After so many *denials* a call is not asked about again in its session. None: no limit. What
-    grants answer does not count. *tell* gets a session and why it asks no more, once an hour.
+    grants answer does not count. *notify* gets a session and why it asks no more, once an hour.
     """
 
     open: int | None = OPEN
     hourly: int | None = HOURLY
     denials: int | None = DENIALS
-    tell: Callable[[str, str], None] | None = None
+    notify: Callable[[str, str], None] | None = None
 
 
 class OpenQuestion(Struct, frozen=True, array_like=True):
@@ -84,8 +84,8 @@ async def admit(store: Store, question: Question, limits: QuestionLimits) -> Den
             break
     if not reason:
         return None
-    if not tally.is_told and limits.tell is not None:
-        limits.tell(root, reason)
+    if not tally.is_told and limits.notify is not None:
+        limits.notify(root, reason)
     return Deny(f"{reason}; go on without this call, or wait until a person was there")
 
 
