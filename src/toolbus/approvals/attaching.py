@@ -53,7 +53,6 @@ class Attached(NamedTuple):
 async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
     """Return the question about the call of *binding*, asked anew if there is none to attach to."""
     name = pointer_name(binding.key)
-    mark = binding.live if binding.hidden else ""
     while True:
         body = await store.read_state(binding.session_id, name)
         pointer = None if body is None else decode_pointer(body)
@@ -64,11 +63,11 @@ async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached |
                 known = await _known(store, binding, question, pointer, asking)
                 if known is not None:
                     return known
-            elif pointer.live == mark:
+            elif pointer.live == binding.live:
                 question_id = pointer.id
         if not question_id:
             question_id = new_id()
-            fresh = encode(Pointer(question_id, mark))
+            fresh = encode(Pointer(question_id, binding.live))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
         question = _new_question(question_id, binding, asking)
@@ -92,7 +91,7 @@ async def _known(
     if not binding.fits(question):
         await take_step(store, question, "withdraw")
         return None
-    is_lost = question.hidden and pointer.live != binding.live
+    is_lost = question.hidden and (not binding.hidden or pointer.live != binding.live)
     if is_lost or not set(question.filled) <= set(binding.filled):
         await take_step(store, question, "withdraw")
         return VALUE_GONE

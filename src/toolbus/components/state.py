@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from contextvars import ContextVar
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -22,6 +23,7 @@ from toolbus.errors import FreezeError, RegistrationError
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.immutable import check_text, freeze
 from toolbus.store.memory import MemoryStore
+from toolbus.store.value_keys import value_key
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
@@ -77,6 +79,16 @@ class State:
                 new_body = None if value is None else self._encoded(value)
                 if new_body == body or await self._swap(body, new_body):
                     return value
+
+    def digest_key(self) -> bytes | None:
+        """Return a key, of this state alone, for digests of values that it must not hold.
+
+        It is the same in each process of its user; None, after a warning, where none can be had.
+        """
+        key = value_key(self._store)
+        if key is None:
+            return None
+        return blake2b(encode([self._session_id, self._name]), key=key).digest()
 
     async def _body(self) -> bytes | None:
         return await self._store.read_state(self._session_id, self._name)

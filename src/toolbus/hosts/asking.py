@@ -49,7 +49,9 @@ class HookAsking(NamedTuple):
         await judged.walk({PERMITTED})
         if judged.has_ended:
             return ""
-        refusal = await self.taken.take(judged.permit, judged.requested.id, session_id, event_id)
+        # Its result is told under the id that the host knows.
+        known = replace(call, id=judged.requested.id)
+        refusal = await self.taken.take(judged.permit, known, session_id, event_id)
         return None if refusal is None else refusal.reason
 
     async def about_run(self, bus: EventBus, start: EventContext[RunStart]) -> str | None:

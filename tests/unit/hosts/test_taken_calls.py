@@ -13,6 +13,10 @@ from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest
 
 
+def call_of(number):
+    return ToolCall(id=f"c{number}", name="shell", arguments={"n": number})
+
+
 class Place:
     """The session `h:s` of a host, and a sub-agent's below it."""
 
@@ -26,8 +30,7 @@ class Place:
 
     async def permit(self, number, session_id="h:s"):
         """Return the yes to a call."""
-        call = ToolCall(id=f"c{number}", name="shell", arguments={"n": number})
-        asked = ApprovalRequest(Ask("?"), call, Scope(session_id=session_id), EventBus())
+        asked = ApprovalRequest(Ask("?"), call_of(number), Scope(session_id=session_id), EventBus())
         pending = await self.approvals.decide(asked)
         question = (await questions_of(self.store, session_id))[-1]
         await answer(self.store, pending.question_id, question.digest, approve=True, by="ann")
@@ -35,7 +38,7 @@ class Place:
 
     async def take(self, number, session_id="h:s"):
         permit = await self.permit(number, session_id)
-        return await (await self.taken()).take(permit, f"c{number}", session_id)
+        return await (await self.taken()).take(permit, call_of(number), session_id)
 
     async def states(self, session_id="h:s"):
         return [question.state for question in await questions_of(self.store, session_id)]
@@ -76,7 +79,7 @@ async def test_a_refused_yes_is_no_call_without_an_end():
     async with place() as here:
         permit = await here.permit(1)
         await here.approvals.withdraw("h:s")
-        refusal = await (await here.taken()).take(permit, "c1", "h:s")
+        refusal = await (await here.taken()).take(permit, call_of(1), "h:s")
 
         assert "withdrawn" in refusal.reason
         assert (await here.sessions.read("h:s")).taken == {}
@@ -94,5 +97,5 @@ async def test_the_oldest_of_many_is_unknown():
 
 async def test_a_yes_of_nobody_s_question_is_simply_taken():
     async with place() as here:
-        assert await (await here.taken()).take(PERMIT, "c1", "h:s") is None
+        assert await (await here.taken()).take(PERMIT, call_of(1), "h:s") is None
         assert (await here.sessions.read("h:s")).taken == {}
