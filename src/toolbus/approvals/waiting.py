@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
 
-    QuestionAsker: TypeAlias = Callable[[Question], Awaitable[bool | Deny | None]]
-    """Puts a question to a person here and now; None: nobody has answered."""
+    QuestionAsker: TypeAlias = Callable[[Question, ApprovalRequest], Awaitable[bool | Deny | None]]
+    """Puts a question about a call to a person; None: it has no answer, or has written it down."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two looks into the store."""
@@ -159,7 +159,7 @@ class AnswerWait:
 
     def _way_to_ask(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
         if self._asker is not None:
-            return partial(self._asker, question)
+            return partial(self._asker, question, asked)
         if self._approver is not None:
             return partial(self._approver, asked.ask, asked.call, asked.scope)
         return None
