@@ -111,7 +111,7 @@ class _Claim:
         self._agreed = _agreed_suffix(stored, self._suffix)
         highest = _highest(self._before, theirs)
         values = stored.get("values") if isinstance(stored, Mapping) else None
-        known = kept = known_in(values, theirs)
+        known = known_in(values, theirs)
         assigned = dict[str, ValueNumber]()
         for digest, fresh in self._fresh.items():
             number = known.get(digest)
@@ -122,12 +122,11 @@ class _Claim:
         self.is_refused = self._agreed != self._suffix or assigned != self._fresh
         aliases = {alias: assigned[digest] for alias, digest in self._aliases.items()}
         self._highest, self._known = highest, {**aliases, **known, **assigned}
-        if self._lasts:
-            kept = self._known
+        to_store = self._known if self._lasts else known
         return {
             "numbers": highest,
             **({"suffix": self._agreed} if self._agreed else {}),
-            **({"values": stored_form(kept)} if kept else {}),
+            **({"values": stored_form(to_store)} if to_store else {}),
         }
 
     def settle(self, registry: Numbered | Joining) -> None:
