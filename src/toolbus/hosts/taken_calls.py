@@ -61,23 +61,28 @@ class TakenCalls:
         return is_same and (question.rule, question.rules) == (ask.rule, ask.rules)
 
     async def take(
-        self, permit: Permit, call: ToolCall, session_id: str, event_id: str = ""
+        self,
+        permit: Permit,
+        call_id: str,
+        session_id: str,
+        event_id: str = "",
+        *,
+        call: ToolCall | None = None,
     ) -> Deny | None:
-        """Use up the yes to *call*, as it would run; return why it may not run after all."""
+        """Use up the yes to *call*, under its id; return why it may not run after all."""
         if not permit.question_id:
-            return await permit.take()
+            return await permit.take(call)
         oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
         await self._lose(oldest)
-        question = await read_question(self._store, session_id, permit.question_id)
-        live = self._live(call) if question is not None and question.hidden else ""
+        live = "" if call is None else await self._live_of(permit, call, session_id)
         # Before the yes is used up: a process that is killed in between leaves a name too many.
         taken = TakenCall(
             session_id=session_id, question_id=permit.question_id, event_id=event_id, live=live
         )
-        await self._change(lambda calls: {**_without(calls, oldest), call.id: taken})
-        refusal = await permit.take()
+        await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
+        refusal = await permit.take(call)
         if refusal is not None:
-            await self._change(lambda calls: _without(calls, [call.id]))
+            await self._change(lambda calls: _without(calls, [call_id]))
         return refusal
 
     async def end(self, call_id: str) -> None:
@@ -102,6 +107,11 @@ class TakenCalls:
     async def _lose(self, call_ids: Collection[str]) -> None:
         for call_id in call_ids:
             await self._step(call_id, "lose")
+
+    async def _live_of(self, permit: Permit, call: ToolCall, session_id: str) -> str:
+        """Return the digest of *call* if the question of *permit* does not hold all of it."""
+        question = await read_question(self._store, session_id, permit.question_id)
+        return "" if question is None or not question.hidden else self._live(call)
 
     def _live(self, call: ToolCall) -> str:
         """Return a digest of *call* that no other process can make without the key, else ""."""

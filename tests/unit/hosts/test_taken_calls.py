@@ -41,7 +41,7 @@ class Place:
 
     async def take(self, number, session_id="h:s"):
         permit = await self.permit(number, session_id)
-        return await (await self.taken()).take(permit, call_of(number), session_id)
+        return await (await self.taken()).take(permit, f"c{number}", session_id)
 
     async def states(self, session_id="h:s"):
         return [question.state for question in await questions_of(self.store, session_id)]
@@ -82,7 +82,7 @@ async def test_a_refused_yes_is_no_call_without_an_end():
     async with place() as here:
         permit = await here.permit(1)
         await here.approvals.withdraw("h:s")
-        refusal = await (await here.taken()).take(permit, call_of(1), "h:s")
+        refusal = await (await here.taken()).take(permit, "c1", "h:s")
 
         assert "withdrawn" in refusal.reason
         assert (await here.sessions.read("h:s")).taken == {}
@@ -100,14 +100,16 @@ async def test_the_oldest_of_many_is_unknown():
 
 async def test_a_yes_of_nobody_s_question_is_simply_taken():
     async with place() as here:
-        assert await (await here.taken()).take(PERMIT, call_of(1), "h:s") is None
+        assert await (await here.taken()).take(PERMIT, "c1", "h:s") is None
         assert (await here.sessions.read("h:s")).taken == {}
 
 
 async def test_an_event_that_comes_again_is_known_by_what_it_hid():
     async with place() as here:
         here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
-        await (await here.taken()).take(await here.permit(1), call_of(1), "h:s", "event-1")
+        await (await here.taken()).take(
+            await here.permit(1), "c1", "h:s", "event-1", call=call_of(1)
+        )
 
         taken = await here.taken()
         again = [
@@ -133,6 +135,8 @@ async def test_without_a_key_an_event_that_comes_again_is_asked_about(monkeypatc
     monkeypatch.setattr("toolbus.components.state.value_key", lambda _: None)
     async with place() as here:
         here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
-        await (await here.taken()).take(await here.permit(1), call_of(1), "h:s", "event-1")
+        await (await here.taken()).take(
+            await here.permit(1), "c1", "h:s", "event-1", call=call_of(1)
+        )
 
         assert not await (await here.taken()).is_again(call_of(1), Ask("?"), "event-1")
