@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from contextvars import ContextVar
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -23,7 +22,6 @@ from toolbus.errors import FreezeError, RegistrationError
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.immutable import check_text, freeze
 from toolbus.store.memory import MemoryStore
-from toolbus.store.value_keys import value_key
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
@@ -85,6 +83,10 @@ class State:
 
         It is the same in each process of its user; None, after a warning, where none can be had.
         """
+        from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed for hidden values only
+
+        from toolbus.store.value_keys import value_key  # noqa: PLC0415 - as above
+
         key = value_key(self._store)
         if key is None:
             return None
