@@ -121,8 +121,8 @@ class StoredApprovals(Approvals):
     ) -> Self:
         """Return these for one caller: *asker* is asked, in the place of an approver.
 
-        It gets the question as it is kept; its answer is one by *name*. *wait*, seconds, is for
-        this caller; None: as for others.
+        It gets the question as it is kept, and what it is about; its answer is one by *name*.
+        *wait*, seconds, is for this caller; None: as for others.
         """
         bound = copy(self)
         bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from toolbus.approvals import Notifier, StoredApprovals
     from toolbus.config.documents import Document
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approver
 
 APPROVALS = "approvals"
 _LEAST = {"wait": 0.0, "expires_after": 1.0}
@@ -63,17 +62,14 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
             **{name: value for name, value in asdict(self).items() if value is not None},
         )
 
-    def make(
-        self, store: Store, host: str, wait: float, approver: Approver | None = None
-    ) -> StoredApprovals:
+    def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
         """Return what keeps questions in *store* for *host*, which waits *wait* seconds.
 
-        An *approver* is asked as well. A webhook that cannot be used raises `RegistrationError`.
+        A webhook that cannot be used raises `RegistrationError`.
         """
         from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - not for all
 
         return StoredApprovals(
-            approver,
             store=store,
             host=host,
             wait=wait,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from stat import S_ISVTX, S_IWOTH
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,8 +72,16 @@ def _homes() -> Iterator[Path]:
     """Yield the home folders of who runs this: by the environment, and by the system's list."""
     with suppress(RuntimeError):
         yield Path(os.path.realpath(Path.home()))
+    if listed := _listed_home(os.geteuid()):
+        yield Path(os.path.realpath(listed))
+
+
+@cache
+def _listed_home(user: int) -> str:
+    # A directory server may be asked for it.
     with suppress(KeyError):
-        yield Path(os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir))
+        return pwd.getpwuid(user).pw_dir
+    return ""
 
 
 def _status(path: str) -> os.stat_result | None:
