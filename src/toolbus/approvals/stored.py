@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from toolbus.approvals.attaching import Asking, Attached, attach
 from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
+from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
 from toolbus.approvals.records import questions_of
 from toolbus.approvals.recovery import settle_taken
@@ -65,6 +66,10 @@ class StoredApprovals(Approvals):
         wait: seconds for which a call waits for an answer before it ends as pending.
         expires_after: seconds after which a question, or a yes that nobody took, is over.
         notify: channels that are told of each new question.
+        max_open, max_hourly: how many questions of a session, with its sub-agents, may wait, and
+            be asked within an hour: beyond that calls are denied, and the channels are told once.
+        max_denials: after how many denials the same call is not asked about again in its session.
+            What grants answer does not count. None: no limit.
         host: what asks: "agent", or the name of a program.
         key: 32 random bytes by which a call is known again of which the store must not hold all;
             without it only the process that asked knows it.
@@ -83,6 +88,9 @@ class StoredApprovals(Approvals):
         wait: float = 0.0,
         expires_after: float = DAY,
         notify: Sequence[Notifier] = (),
+        max_open: int | None = OPEN,
+        max_hourly: int | None = HOURLY,
+        max_denials: int | None = DENIALS,
         host: str = "agent",
         key: bytes | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -94,6 +102,8 @@ class StoredApprovals(Approvals):
         self._host, self._clock = host, clock
         self._key = os.urandom(32) if key is None else key
         self._notices = Notices(notify)
+        self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
+        _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(self._approver, self._lock, wait, clock)
 
     @property
@@ -191,7 +201,7 @@ class StoredApprovals(Approvals):
     ) -> Permit | Pending | Deny:
         now = self._clock()
         expires = now + round(self._expires_after * 1e9)
-        asking = Asking(asked.scope, self._host, now, expires, asked.continued)
+        asking = Asking(asked.scope, self._host, now, expires, asked.continued, self._limits)
         attached = await self._attach(store, binding, asking)
         if isinstance(attached, Deny):
             return attached
@@ -238,6 +248,12 @@ def _pending_text(question_id: str, binding: BoundCall) -> str:
     if binding.stays_open:
         return f"{waits}, and `resume` goes on"
     return f"{waits}. Call it again with the same arguments to learn the answer"
+
+
+def _check_limits(**limits: object) -> None:
+    for name, limit in limits.items():
+        if limit is not None and not (type(limit) is int and limit > 0):
+            raise RegistrationError(name, f"expected a positive number or None, not {limit!r}")
 
 
 def _check_arguments(
