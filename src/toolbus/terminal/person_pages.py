@@ -41,11 +41,11 @@ def styled_rows(text: str, cells: int) -> Iterator[str]:
     """
     for line in text.split("\n"):
         row, used, style = "", 0, ""
-        for piece in _STYLE.split(line):
-            if piece.startswith("\x1b"):
-                row, style = row + piece, "" if piece == _PLAIN else style + piece
+        for part in _STYLE.split(line):
+            if part.startswith("\x1b"):
+                row, style = row + part, "" if part == _PLAIN else style + part
                 continue
-            for char in piece:
+            for char in part:
                 width = 2 if east_asian_width(char) in "WFA" else 1
                 if used + width > cells:
                     yield f"{row}{_PLAIN}" if style else row
