@@ -487,6 +487,32 @@ async def test_a_cancelled_call_withdraws_its_question(store):
     assert (late.status, program.effects) == ("too_late", [])
 
 
+async def test_a_program_that_stops_leaves_its_question(place):
+    async def approver(ask, call, scope):
+        await asyncio.Event().wait()
+
+    effects = []
+    stopped = Program(place.open(), wait=60, approver=approver).asking()
+    waiting = Program(place.open(), session="w", wait=60).asking()
+    calls = [asyncio.create_task(each.pay()) for each in (stopped, waiting)]
+    for each in (stopped, waiting):
+        await each.asked()
+    any_wait = [each.approvals.stop_waiting() for each in (stopped, waiting)]
+    outcomes = await asyncio.gather(*calls)
+
+    later = Program(place.open(), effects=effects).asking()
+    await later.answer(outcomes[0])
+    resumed = await later.pay()
+    again = asyncio.create_task(waiting.pay(2))
+    (_, anew) = await waiting.asked(2)
+    await waiting.answer(anew.id)
+
+    assert any_wait == [True, True]
+    assert [outcome.status for outcome in outcomes] == ["pending", "pending"]
+    assert (resumed.status, effects, (await again).status) == ("ok", [1], "ok")
+    assert not waiting.approvals.stop_waiting()
+
+
 async def test_one_refused_call_leaves_the_others(store):
     program = Program(store, wait=60).asking()
     calls = asyncio.create_task(program.pay_all(1, 2, 3))

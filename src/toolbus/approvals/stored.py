@@ -141,6 +141,14 @@ class StoredApprovals(Approvals):
         bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
         return bound
 
+    def stop_waiting(self) -> bool:
+        """Let all calls that wait now end as pending, within about a second: the program stops.
+
+        Their questions stay, as if the calls had waited long enough, where cancelling them takes
+        the questions back. Returns whether any call waits. For a handler of a signal.
+        """
+        return self._answers.stop()
+
     def _bound(self, store: Store) -> Self:
         bound = copy(self)
         bound._store, bound._has_host_store = store, True  # noqa: SLF001 - a copy of its own
