@@ -28,10 +28,11 @@ from toolbus.approvals.records import questions_of
 from toolbus.approvals.recovery import settle_taken
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
+from toolbus.approvals.waiving import find_unwritten, waive
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tools.calls.approvals import Approvals, Pending, Permit
+from toolbus.tools.calls.approvals import PERMIT, Approvals, Pending, Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -102,6 +103,8 @@ class StoredApprovals(Approvals):
         self._host, self._clock = host, clock
         self._key = os.urandom(32) if key is None else key
         self._notices = Notices(notify)
+        # By sessions, the calls that a former run left open, with their questions.
+        self._reopened: dict[str, Mapping[str, str]] = {}
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
         _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(self._approver, self._lock, wait, clock)
@@ -160,15 +163,31 @@ class StoredApprovals(Approvals):
                 await settle_taken(self._store, question, is_answered, self._clock())
             elif is_answered(question.call_id):
                 await take_step(self._store, question, "withdraw", ended_ns=self._clock())
-        run = latest.pop("", None)
-        waiting = {call_id: latest[call_id] for call_id in open_calls if call_id in latest}
-        if run is not None and run.state in {"pending", "approved"}:
-            waiting[""] = run
-        return {
-            call_id: question.id
-            for call_id, question in waiting.items()
-            if question.state in NEVER_RAN
+        waiting = {
+            call_id: latest[call_id].id
+            for call_id in open_calls
+            if call_id in latest and latest[call_id].state in NEVER_RAN
         }
+        unknown = [call_id for call_id in open_calls if call_id not in latest]
+        waiting |= await find_unwritten(self._store, session_id, unknown)
+        self._reopened.pop(session_id, None)
+        if waiting:
+            self._reopened[session_id] = dict(waiting)
+        run = latest.get("")
+        if run is not None and run.state in {"pending", "approved"}:
+            waiting[""] = run.id
+        return waiting
+
+    async def waive(self, session_id: str, call_id: str) -> Permit | Deny:
+        """Return the permit for a call about which nobody asks, or why it may not run."""
+        question_id = self._reopened.get(session_id, {}).get(call_id)
+        if question_id is None or self._store is None:
+            return PERMIT
+        try:
+            return await waive(self._store, session_id, call_id, question_id, self._clock)
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
+            return Deny(FAILED, str(error))
 
     async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
         """Withdraw what waits in a session: about *call_ids*, or else about anything."""
@@ -219,7 +238,7 @@ class StoredApprovals(Approvals):
                 return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":
                 await deliver(store, question)
-        return refusal_of(question, binding)
+        return refusal_of(question, stays_open=binding.stays_open)
 
     async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
         """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
