@@ -26,10 +26,10 @@ from toolbus.approvals.channels import Notices
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
 from toolbus.approvals.records import questions_of
-from toolbus.approvals.recovery import settle_taken
+from toolbus.approvals.recovery import repair
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
-from toolbus.approvals.waiving import find_unwritten, waive
+from toolbus.approvals.waiving import waive
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.store.value_keys import value_key
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from toolbus.approvals.channels import Notifier
-    from toolbus.approvals.questions import Question
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 LONGEST = 3_650 * DAY
 """Seconds after which every question expires."""
-
-NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
-"""The states in which the call has surely not run."""
 
 SHORTEST_KEY = 32
 _PURPOSE = b"toolbus: calls with hidden values"
@@ -167,26 +163,11 @@ class StoredApprovals(Approvals):
         """Say what is known of the questions of a session whose writer is a new one."""
         if self._store is None:
             return {}
-        latest: dict[str, Question] = {}
-        for question in await questions_of(self._store, session_id):
-            latest[question.call_id] = question
-            if question.state == "taken" and question.call_id not in continued:
-                await settle_taken(self._store, question, is_answered, self._clock())
-            elif is_answered(question.call_id):
-                await take_step(self._store, question, "withdraw", ended_ns=self._clock())
-        waiting = {
-            call_id: latest[call_id].id
-            for call_id in open_calls
-            if call_id in latest and latest[call_id].state in NEVER_RAN
-        }
-        unknown = [call_id for call_id in open_calls if call_id not in latest]
-        waiting |= await find_unwritten(self._store, session_id, unknown)
+        store, now = self._store, self._clock()
+        waiting = await repair(store, session_id, open_calls, is_answered, continued, now)
         self._reopened.pop(session_id, None)
         if waiting:
-            self._reopened[session_id] = dict(waiting)
-        run = latest.get("")
-        if run is not None and run.state in {"pending", "approved"}:
-            waiting[""] = run.id
+            self._reopened[session_id] = waiting
         return waiting
 
     async def waive(self, session_id: str, call_id: str) -> Permit | Deny:

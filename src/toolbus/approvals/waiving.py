@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from toolbus.approvals.permits import EXPIRED, FAILED, refusal_of
 from toolbus.approvals.records import (
     call_key,
-    decode_pointer,
     pointer_name,
-    question_name,
     read_question,
 )
 from toolbus.approvals.steps import deliver, take_step
@@ -24,7 +22,7 @@ from toolbus.store.processes import this_process
 from toolbus.tools.calls.approvals import PERMIT, Permit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from toolbus.approvals.questions import Question
     from toolbus.events.catalogue import ToolSpec
@@ -32,27 +30,6 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus")
-
-
-async def find_unwritten(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:
-    """Return those of some open calls whose question was about to be written, and was not.
-
-    With the ids of the questions. The pointer to it is written before it, and it before the call
-    may run, so these have not run.
-    """
-    unwritten = {}
-    for call_id in call_ids:
-        body = await store.read_state(session_id, pointer_name(call_key(call_id)))
-        try:
-            question_id = None if body is None else decode_pointer(body).id
-        except DecodeError as error:
-            logger.error("call %r of session %r: %s", call_id, session_id, error)  # noqa: TRY400 - it says all
-            continue
-        if question_id is not None:
-            written = await store.read_state(session_id, question_name(question_id))
-            if written is None:
-                unwritten[call_id] = question_id
-    return unwritten
 
 
 async def waive(
