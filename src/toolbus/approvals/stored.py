@@ -117,15 +117,21 @@ class StoredApprovals(Approvals):
         return self._bound(store)
 
     def asking(
-        self, asker: QuestionAsker | None, *, name: str = "approver", wait: float | None = None
+        self,
+        asker: QuestionAsker | None,
+        *,
+        name: str = "approver",
+        wait: float | None = None,
+        gone: asyncio.Event | None = None,
     ) -> Self:
         """Return these for one caller: *asker* is asked, in the place of an approver.
 
         It gets the question as it is kept, and what it is about; its answer is one by *name*.
-        *wait*, seconds, is for this caller; None: as for others.
+        *wait*, seconds, is for this caller; None: as for others. Once *gone* is set nobody waits
+        any more, and what was asked stays.
         """
         bound = copy(self)
-        bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
+        bound._answers = self._answers.asking(asker, name, wait, gone)  # noqa: SLF001 - a copy of its own
         return bound
 
     def _bound(self, store: Store) -> Self:
@@ -226,7 +232,8 @@ class StoredApprovals(Approvals):
             await shield_until_done(work)
         except asyncio.CancelledError:
             for attached in results:
-                if isinstance(attached, Attached) and attached.is_new:
+                is_new = isinstance(attached, Attached) and attached.is_new
+                if isinstance(attached, Attached) and is_new and not self._answers.has_left:
                     withdraw = partial(self._answers.withdraw, store, attached.question)
                     await shield_until_done(withdraw)
             raise
