@@ -71,7 +71,7 @@ async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached |
             fresh = encode(Pointer(question_id, mark))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
-        question = _new_question(question_id, binding, asking)
+        question = new_question(question_id, binding, asking)
         where = question_name(question_id)
         if await store.swap_state(binding.session_id, where, None, encode(question)):
             return Attached(question, is_new=True)
@@ -102,7 +102,8 @@ async def _known(
     return Attached(question, is_new=False)
 
 
-def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
+def new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
+    """Return the question about the call of *binding*, which waits."""
     requested, scope = binding.requested, asking.scope
     return Question(
         id=question_id,

@@ -13,6 +13,13 @@
 | taken | lose | unknown |
 | unknown | settle_ran | done |
 | unknown | settle_never_ran | withdrawn |
+| hosted | end | done |
+| hosted | lose | unheard |
+| unheard | end | done |
+
+A question that a coding agent puts to its person itself is *hosted*: nobody can answer it here, no
+yes to it is ever taken, and what the person said is not known. It is *done* once the host told of
+the result, and *unheard* if the session went on without one: refused, most likely.
 
 Each step is one `swap_state` of the store, so of two at once exactly one counts. Before *taken*
 the call has not run; *done* says that it ran once; *taken* and *unknown* that it may have run, and
@@ -27,7 +34,16 @@ from toolbus.messages.fields import Record, freeze_objects
 from toolbus.messages.immutable import EMPTY, JsonObject
 
 QuestionState: TypeAlias = Literal[
-    "pending", "approved", "denied", "expired", "withdrawn", "taken", "done", "unknown"
+    "pending",
+    "approved",
+    "denied",
+    "expired",
+    "withdrawn",
+    "taken",
+    "done",
+    "unknown",
+    "hosted",
+    "unheard",
 ]
 QuestionSignal: TypeAlias = Literal[
     "approve",
@@ -51,6 +67,8 @@ TRANSITIONS: dict[QuestionState, dict[QuestionSignal, QuestionState]] = {
     "approved": {"take": "taken", "expire": "expired", "withdraw": "withdrawn"},
     "taken": {"end": "done", "lose": "unknown"},
     "unknown": {"settle_ran": "done", "settle_never_ran": "withdrawn"},
+    "hosted": {"end": "done", "lose": "unheard"},
+    "unheard": {"end": "done"},
 }
 """The whole of its life; what is missing here is an end."""
 
@@ -109,6 +127,12 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         freeze_objects(self, "arguments")
         freeze_objects(self, "requested_arguments", optional=True)
+
+
+def is_hosts_own(question: Question) -> bool:
+    """Tell whether a coding agent put *question* to its person itself, so that no yes is known."""
+    is_over = question.state == "done" and not question.answered_by
+    return question.state in {"hosted", "unheard"} or is_over
 
 
 class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):

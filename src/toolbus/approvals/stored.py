@@ -19,16 +19,21 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.attaching import Asking, Attached, attach
+from msgspec.structs import replace
+
+from toolbus.approvals.attaching import Asking, Attached, attach, new_question
 from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
+from toolbus.approvals.grants import find_grant
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
-from toolbus.approvals.records import questions_of
+from toolbus.approvals.records import question_name, questions_of
 from toolbus.approvals.recovery import settle_taken
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
+from toolbus.messages.codec import encode
+from toolbus.messages.ids import new_id
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.approvals import Approvals, Pending, Permit
 
@@ -173,6 +178,23 @@ class StoredApprovals(Approvals):
         for question in await questions_of(self._store, session_id):
             if call_ids is None or question.call_id in call_ids:
                 await take_step(self._store, question, "withdraw", ended_ns=self._clock())
+
+    async def hand_over(self, asked: ApprovalRequest) -> str | None:
+        """Note that a host asks its person itself, unless a grant says yes: see `Approvals`.
+
+        Nobody answers that question here, nothing attaches to it, and no yes to it is ever taken.
+        """
+        binding = None if self._store is None else await bind(asked, self._key)
+        if self._store is None or not isinstance(binding, BoundCall):
+            return ""  # What may not be stored, or is too large, is the host's to show.
+        now = self._clock()
+        asking = Asking(asked.scope, self._host, now, now + round(self._expires_after * 1e9))
+        question = replace(new_question(new_id(), binding, asking), state="hosted")
+        if await find_grant(self._store, question, now) is not None:
+            return None
+        name = question_name(question.id)
+        await self._store.swap_state(question.session_id, name, None, encode(question))
+        return question.id
 
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet."""

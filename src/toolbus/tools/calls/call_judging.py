@@ -128,6 +128,24 @@ class CallJudging:
         """
         return self._ask if self._state == "asking" and self._answer is None else None
 
+    async def approval_request(self) -> ApprovalRequest | Deny:
+        """Return what a person is to be asked, or why nobody can be."""
+        filled = await self._fillable()
+        if isinstance(filled, Deny):
+            return filled
+        return ApprovalRequest(
+            self._ask,
+            self.call,
+            self._environment.scope,
+            self._environment.bus,
+            requested=self.requested,
+            guards=self._askers,
+            earlier=self._earlier,
+            filled=filled,
+            stays_open=self._stays_open,
+            continued=self._continued,
+        )
+
     async def _judge(self) -> Signal:
         environment, advertised = self._environment, self._advertised
         spec = advertised.specs.get(self.call.name) if advertised else None
@@ -159,26 +177,13 @@ class CallJudging:
         return self._allowed()
 
     async def _ask_person(self) -> Signal:
-        environment = self._environment
-        filled = await self._fillable()
-        if isinstance(filled, Deny):
-            self._fail(filled.reason, "denied")
+        asked = await self.approval_request()
+        if isinstance(asked, Deny):
+            self._fail(asked.reason, "denied")
             return "denied"
-        asked = ApprovalRequest(
-            self._ask,
-            self.call,
-            environment.scope,
-            environment.bus,
-            requested=self.requested,
-            guards=self._askers,
-            earlier=self._earlier,
-            filled=filled,
-            stays_open=self._stays_open,
-            continued=self._continued,
-        )
         if not self.waits.done():
             self.waits.set_result(None)
-        decision = await environment.approvals.decide(asked)
+        decision = await self._environment.approvals.decide(asked)
         if isinstance(decision, Pending):
             self._pending = (decision.question_id,)
             self._fail(decision.text, "pending")
