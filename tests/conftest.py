@@ -7,8 +7,10 @@ as a machine does in an hour or more.
 
 import asyncio
 import functools
+import gc
 import inspect
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("full")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Leave what is collected out of all that is looked through for garbage: it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def synchronous(function):

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import itertools
 import json
 import logging
 import re
@@ -15,6 +16,7 @@ from toolbus import (
     AssistantMessage,
     Deny,
     EventBus,
+    Retry,
     Scope,
     ToolCall,
     ToolRunner,
@@ -22,10 +24,10 @@ from toolbus import (
     tool,
 )
 from toolbus.approvals import StoredApprovals, answer, revoke_grant
-from toolbus.approvals.records import digest_of, find_question, questions_of
+from toolbus.approvals.records import digest_of, find_question, questions_of, swap_question
 from toolbus.approvals.steps import take_step
 from toolbus.errors import FreezeError, RegistrationError, StoreError
-from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
+from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -504,6 +506,102 @@ async def test_the_same_ids_in_two_sessions(store):
 
     assert (waits.status, ran.status, effects) == ("pending", "ok", [1])
     assert (await here.states(), await there.states()) == (["done"], ["pending"])
+
+
+def change(call, amount):
+    """Change the arguments of *call* as no frozen mapping can prevent."""
+    dict.__setitem__(call.arguments, "amount", amount)
+
+
+def changing_approver():
+    """Return an approver that says yes, and makes another amount of each that it is shown."""
+    numbers = itertools.count(100)
+    return lambda ask, call, scope: change(call, next(numbers)) or True
+
+
+async def test_arguments_changed_in_place_never_run(store):
+    outcomes, shown, effects = [], [], []
+    stored = Program(store, approver=changing_approver(), effects=effects).asking()
+    outcomes.append(await stored.pay())
+
+    here = Program(store, effects=effects).asking()
+    approver = ToolRunner(here.bus, here.toolset, here.scope, approver=changing_approver())
+    outcomes.append(await approver.call("pay", {"amount": 1}))
+
+    judged = await approver.judge(ToolCall(id="j", name="pay", arguments={"amount": 1}))
+    change(judged.call, float("nan"))
+    outcomes.append(await approver.finish(judged))
+
+    @tool(idempotent=True)
+    def fail(amount: int) -> str:
+        """Fail."""
+        effects.append(amount)
+        raise ValueError(amount)
+
+    def retry(ctx):
+        change(ctx.value.call, 7)
+        return Retry()
+
+    retried = Program(store, approver=lambda ask, call, scope: shown.append(call) or True).asking()
+    retried.toolset.add(fail)
+    retried.bus.on(TOOL_CALL_ERROR, retry)
+    failed = await retried.runner().call("fail", {"amount": 5})
+
+    texts = [(outcome.status, outcome.response.text) for outcome in outcomes]
+    changed = "the call is another one than was approved; call again to ask anew"
+    assert texts == [("denied", changed)] * 3
+    assert set(await stored.states()) <= {"withdrawn", "done"}
+    assert (failed.status, failed.response.text, effects) == ("error", changed, [5])
+
+
+def other_pay(effects, *, about="Pay.", kind=int):
+    """Return a tool in the place of `pay`, with another description or other parameters."""
+
+    def pay(amount):
+        effects.append(amount)
+
+    pay.__doc__, pay.__annotations__ = about, {"amount": kind}
+    return tool(pay)
+
+
+async def test_a_replaced_tool_needs_a_new_question(store):
+    for number, change_to in enumerate([{"about": "Pay all."}, {"kind": int | str | bool}]):
+        program = Program(store, session=str(number)).asking()
+        for amount, options in [(1, {}), (2, {}), (3, {"grant": "session"})]:
+            await program.answer(await program.pay(amount), **options)
+        old = (await program.questions())[1]
+        await swap_question(store, old, replace(old, definition=""))
+
+        program.toolset.remove("pay")
+        program.toolset.add(other_pay(program.effects, **change_to))
+        outcomes = [await program.pay(amount) for amount in (1, 2, 3)]
+
+        assert [outcome.status for outcome in outcomes] == ["pending"] * 3
+        assert program.effects == []
+        assert await program.states() == [*["withdrawn"] * 3, *["pending"] * 3]
+        withdrawn = (await program.questions())[0]
+        assert withdrawn.settled_by == (
+            "toolbus: the tool is not any more as it was when this was asked"
+        )
+
+
+async def test_a_tool_replaced_while_it_waits(store):
+    program = Program(store).asking()
+    await program.answer(await program.pay())
+    here = ToolRunner(
+        program.bus, program.toolset, program.scope, approver=lambda ask, call, scope: True
+    )
+    call, outcomes = ToolCall(id="j", name="pay", arguments={"amount": 1}), []
+    for runner in (program.runner(), here):
+        judged = await runner.judge(call)
+        program.toolset.remove("pay")
+        program.toolset.add(other_pay(program.effects, about=f"Pay {runner.call}."))
+        outcomes.append(await runner.finish(judged))
+
+    assert {outcome.response.text for outcome in outcomes} == {
+        "the tool changed since the call was approved; call again to ask anew"
+    }
+    assert (await program.states(), program.effects) == (["withdrawn"], [])
 
 
 async def test_a_hidden_value_is_shown_nowhere(store):

@@ -160,6 +160,29 @@ async def test_a_function_may_make_it(write):
     assert component.size == 42
 
 
+async def test_an_adapter_needs_no_component(write):
+    write("marks.py", MARKING)
+    write(
+        "toolbus.toml",
+        """
+        [[component]]
+        use = "marks.py:Mark"
+        tools = ["read_*"]
+        settings = { text = "!" }
+    """,
+    )
+
+    components = load("toolbus.toml")
+    async with Agent(
+        ScriptedModel([]), tools=[read_file, list_files], components=components
+    ) as agent:
+        outcomes = [await agent.call_tool(one, path="p") for one in ("read_file", "list_files")]
+
+    assert [component.name for component in components] == ["Mark"]
+    assert [agent.messages[at].text for at in (1, 3)] == ["p!!", "p"]
+    assert [one.status for one in outcomes] == ["ok", "ok"]
+
+
 async def test_an_installed_package_offers_its_components(write, tmp_path, environment, command):
     text = '[[component]]\nuse = "no-force-push"\nsettings = { branches = ["main", "release"] }'
     write("toolbus.toml", text)

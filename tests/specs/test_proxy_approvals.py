@@ -23,7 +23,7 @@ YES = {"action": "accept", "content": {"approve": True}}
 NO = {"action": "decline"}
 
 SERVER = """
-import json, sys
+import json, os, sys
 
 def run(params):
     with open("effects", "a") as effects:
@@ -35,8 +35,9 @@ for line in sys.stdin:
     params = frame.get("params", {})
     result = {}
     if frame.get("method") == "tools/list":
-        schema = {"type": "object"}
-        result = {"tools": [{"name": name, "inputSchema": schema} for name in ("pay", "survey")]}
+        about = open("about").read() if os.path.exists("about") else "Pay."
+        tool = {"description": about, "inputSchema": {"type": "object"}}
+        result = {"tools": [{"name": name} | tool for name in ("pay", "survey")]}
     elif frame.get("method") == "tools/call":
         if params["name"] == "survey" and params.get("requestState") != "theirs":
             form = {"message": "which colour?", "requestedSchema": {"type": "object"}}
@@ -257,6 +258,37 @@ async def test_the_configuration_says_how_long(till):
     assert question.expires_ns - question.asked_ns == 10**9
     assert told == "approval was not given in time"
     assert (await till.questions())[1].id in anew
+
+
+@pytest.mark.full
+async def test_a_tool_listed_otherwise_asks_anew(till):
+    async with till.proxy() as client:
+        await client.ask(1, "tools/list", {})
+        await pay(client, 2)
+        await till.answer(await till.asked())
+        (till.here / "about").write_text("Pay all.")
+        await client.ask(3, "tools/list", {})
+        waits = await pay(client, 4)
+
+    withdrawn, anew = await till.questions()
+    assert (withdrawn.state, anew.state, till.effects()) == ("withdrawn", "pending", [])
+    assert anew.id in text_of(waits)
+    assert anew.definition != withdrawn.definition
+
+
+@pytest.mark.full
+async def test_what_was_shown_is_sent(till):
+    changing = "dict.__setitem__(ctx.value.arguments, 'amount', 6); return"
+    (till.here / "guard.py").write_text(GUARD.replace("return", changing))
+
+    async with till.proxy() as client:
+        await pay(client, 1)
+        question = await till.asked()
+        await till.answer(question)
+        await pay(client, 2)
+
+    (effect,) = till.effects()
+    assert effect["arguments"] == question.arguments == {"amount": 6}
 
 
 async def test_the_yes_comes_with_the_same_call(till):

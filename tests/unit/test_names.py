@@ -27,7 +27,13 @@ ALLOWED = Counter(
 
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-TREES = [(path.relative_to(ROOT), ast.parse(path.read_bytes())) for path in ROOT.rglob("*.py")]
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """Return the syntax trees of all files: for these tests alone, for they are large."""
+    files = sorted(ROOT.rglob("*.py"))
+    return [(path.relative_to(ROOT), ast.parse(path.read_bytes())) for path in files]
 
 
 def bound_name(node):
@@ -40,15 +46,15 @@ def bound_name(node):
     return ""
 
 
-def vague_words():
-    for path, tree in TREES:
+def vague_words(trees):
+    for path, tree in trees:
         for node in ast.walk(tree):
             if VAGUE.fullmatch(bound_name(node).strip("_")):
                 yield "word", path.parts[0], f"{path}:{node.lineno} {bound_name(node)}"
 
 
-def large_things():
-    for path, tree in TREES:
+def large_things(trees):
+    for path, tree in trees:
         if (ROOT / path).read_bytes().count(b"\n") > MOST_LINES["file"]:
             yield "file", path.parts[0], str(path)
         for node in ast.walk(tree):
@@ -59,9 +65,9 @@ def large_things():
                 yield "function", path.parts[0], f"{path}:{node.lineno} {node.name}"
 
 
-def namesakes():
+def namesakes(trees):
     names = defaultdict(list)
-    for path, tree in sorted(TREES):
+    for path, tree in trees:
         if path.stem not in {"__init__", "__main__"}:
             names["module", path.parts[0], path.stem].append(path)
         for node in ast.walk(tree):
@@ -72,9 +78,9 @@ def namesakes():
 
 
 @pytest.mark.parametrize("search", [vague_words, large_things, namesakes])
-def test_names_are_plain_and_unique_and_all_is_small(search):
+def test_names_are_plain_and_unique_and_all_is_small(search, trees):
     found = defaultdict(list)
-    for kind, room, place in search():
+    for kind, room, place in search(trees):
         found[kind, room].append(place)
 
     assert {key: places for key, places in found.items() if len(places) > ALLOWED[key]} == {}

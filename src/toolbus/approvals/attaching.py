@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
+TOOL_CHANGED = "toolbus: the tool is not any more as it was when this was asked"
 VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 
 
@@ -90,7 +91,7 @@ async def _known(
         is_no = question.state in {"denied", "expired"} and binding.fits(question)
         return Attached(question, is_new=False) if is_no and is_news else None
     if not binding.fits(question):
-        await take_step(store, question, "withdraw")
+        await take_step(store, question, "withdraw", settled_by=_reason_of(binding, question))
         return None
     is_lost = question.hidden and pointer.live != binding.live
     if is_lost or not set(question.filled) <= set(binding.filled):
@@ -100,6 +101,10 @@ async def _known(
         await take_step(store, question, "withdraw")
         return None
     return Attached(question, is_new=False)
+
+
+def _reason_of(binding: BoundCall, question: Question) -> str:
+    return TOOL_CHANGED if binding.definition != question.definition else ""
 
 
 def new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
@@ -116,6 +121,7 @@ def new_question(question_id: str, binding: BoundCall, asking: Asking) -> Questi
         guard=binding.guard,
         rule=binding.rule,
         rules=binding.rules,
+        definition=binding.definition,
         requested_tool="" if requested is None else requested.name,
         requested_arguments=None if requested is None else requested.arguments,
         hidden=binding.hidden,

@@ -14,10 +14,12 @@ from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Deny
 from toolbus.messages.codec import changed
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, ToolCall
+from toolbus.tools.calls.approvals import CHANGED_CALL, CHANGED_TOOL, definition_of
 from toolbus.transcript.admission import check_calls
 
 if TYPE_CHECKING:
     from toolbus.approvals.questions import Question
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.immutable import JsonObject
     from toolbus.tools.calls.approvals import ApprovalRequest
 
@@ -32,9 +34,10 @@ class BoundCall(NamedTuple):
     """A call as a person is asked about it.
 
     *key* names what attaches to the same question. *live* is the keyed digest of the call as it
-    would run; *hidden* says that the stored *arguments* are not those, and *filled* at which JSON
-    paths the tool gets others in the end. *requested* is the call as
-    the model wrote it, as it may be stored, None if it is no other.
+    would run, *runs* a plain one, which is kept nowhere, *definition* that of its tool; *hidden*
+    says that the stored *arguments* are not those, and *filled* at which JSON paths the tool gets
+    others in the end. *requested* is the call as the model wrote it, as it may be stored, None if
+    it is no other.
     """
 
     key: str
@@ -47,7 +50,9 @@ class BoundCall(NamedTuple):
     guard: str
     rule: str
     rules: str
+    definition: str
     live: str
+    runs: str
     hidden: bool
     stays_open: bool
     requested: ToolCall | None = None
@@ -57,10 +62,21 @@ class BoundCall(NamedTuple):
         """Tell whether *question* asks about this very call, as far as it is stored."""
         return (
             self.digest == question.digest == digest_of(question.tool, question.arguments)
-            and (self.guard, self.rule, self.rules)
-            == (question.guard, question.rule, question.rules)
+            and (self.guard, self.rule, self.rules, self.definition)
+            == (question.guard, question.rule, question.rules, question.definition)
             and self.session_id == question.session_id
         )
+
+    def refusal_of(self, call: ToolCall, tool: ToolSpec | None) -> Deny | None:
+        """Return why a yes is none to *call*, which is about to run with *tool*; None: it is."""
+        if digest_of(call.name, call.arguments) != self.runs:
+            return CHANGED_CALL
+        return None if definition_digest(tool) == self.definition else CHANGED_TOOL
+
+
+def definition_digest(tool: ToolSpec | None) -> str:
+    """Return the digest of what a model and a person know of *tool*; "": nobody here knows it."""
+    return "" if tool is None else hashlib.sha256(canonical(definition_of(tool))).hexdigest()
 
 
 async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
@@ -98,7 +114,9 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
         guard=guard,
         rule=asked.ask.rule,
         rules=asked.ask.rules,
+        definition=definition_digest(asked.tool),
         live=live,
+        runs=digest_of(call.name, call.arguments),
         hidden=hidden,
         stays_open=asked.stays_open,
         requested=requested[0] if requested else None,

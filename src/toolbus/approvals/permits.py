@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.binding import BoundCall
     from toolbus.approvals.questions import Question
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus")
@@ -65,10 +67,11 @@ class StoredPermit(Permit):
         if self._is_taken:
             self._taken_by = question.taken_by
 
-    async def take(self) -> Deny | None:
+    async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
         """Use the yes up, in one atomic step; return why the call may not run after all."""
-        if self._is_taken:
-            return None
+        refusal = None if call is None else self._binding.refusal_of(call, tool)
+        if refusal is not None or self._is_taken:
+            return refusal
         try:
             refusal = await self._take()
         except (StoreError, DecodeError) as error:

@@ -86,7 +86,8 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     process that asked can run it. *filled* are the JSON paths at which the tool gets values that
     nobody is shown, such as secrets in place of their names. *requested* is the call as the model
     wrote it, if that differs.
-    *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force.
+    *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force,
+    *definition* that of the tool's name, description and parameters, empty if they are not known.
     *delivered* says that the caller has heard of the refusal.
 
     >>> def brief(question: Question) -> str:
@@ -103,6 +104,7 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     guard: str = ""
     rule: str = ""
     rules: str = ""
+    definition: str = ""
     requested_tool: str = ""
     requested_arguments: JsonObject | None = None
     hidden: bool = False
@@ -138,8 +140,8 @@ def is_hosts_own(question: Question) -> bool:
 class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A yes to every call of *tool* in a session about which *guard* asks by *rule*.
 
-    It ends at *expires_ns* (0: with the session), when it is revoked, and with changed *rules*; it
-    never lifts a denial.
+    It ends at *expires_ns* (0: with the session), when it is revoked, and with changed *rules* or
+    another *definition* of the tool; it never lifts a denial.
 
     >>> def brief(grant: Grant) -> str:
     ...     return f"{grant.tool} in session {grant.session_id}, by {grant.granted_by}"
@@ -151,6 +153,7 @@ class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):
     guard: str = ""
     rule: str = ""
     rules: str = ""
+    definition: str = ""
     granted_by: str
     granted_from: str = ""
     granted_ns: int

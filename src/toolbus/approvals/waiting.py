@@ -160,15 +160,16 @@ class AnswerWait:
                 await take_step(store, question, "expire")
             elif self.has_left:
                 break
-            elif asking is not None and not asking.task.done():
+            elif asking is not None:
                 await asyncio.wait({asking.task}, timeout=seconds)
+                # Before the store is read: what it has answered meanwhile stands there.
+                if asking.task.done():
+                    asking.result()  # An exit, or an error of the store, is raised here.
+                    asking = None
             elif (remaining := deadline - loop.time()) > 0:
                 await asyncio.sleep(min(seconds, remaining))
             else:
                 break
-            if asking is not None and asking.task.done():
-                asking.result()  # An exit, or an error of the store, is raised here.
-                asking = None
             pause = min(pause * 1.5, _LONGEST_PAUSE)
             question = await self.granted(store, await _current(store, question))
         return question

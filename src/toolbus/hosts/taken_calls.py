@@ -68,14 +68,20 @@ class TakenCalls:
         return question is not None and question.state == "hosted"
 
     async def take(
-        self, permit: Permit, call_id: str, session_id: str, event_id: str = ""
+        self,
+        permit: Permit,
+        call_id: str,
+        session_id: str,
+        event_id: str = "",
+        *,
+        call: ToolCall | None = None,
     ) -> Deny | None:
-        """Use up the yes to a call; return why it may not run after all."""
+        """Use up the yes to *call*, under its id; return why it may not run after all."""
         if not permit.question_id:
-            return await permit.take()
+            return await permit.take(call)
         # Before the yes is used up: a process that is killed in between leaves a name too many.
         await self.add(call_id, session_id, permit.question_id, event_id)
-        refusal = await permit.take()
+        refusal = await permit.take(call)
         if refusal is not None:
             await self._change(lambda calls: _without(calls, [call_id]))
         return refusal

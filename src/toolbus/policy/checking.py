@@ -7,17 +7,22 @@ patterns mean the same is not found out.
 
 from __future__ import annotations
 
+import os
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.events.subjects import matches
 from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.command_patterns import CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS
+from toolbus.policy.paths.path_patterns import alternatives, is_relative
+from toolbus.policy.projects import FROM_SESSION
 from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.policy.value_tests import type_name
 from toolbus.settings.hints import hint
+from toolbus.settings.user_folders import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +67,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
     Raises `ConfigurationError` for what cannot be read at all.
     """
     programs = file.read().programs
-    remarks = [*_of_rules(file, programs), *_of_pairs(file), *_of_shell(file)]
+    remarks = [*_of_rules(file, programs), *_of_pairs(file), *_of_shell(file), *_of_project(file)]
     if tools is not None:
         remarks += _of_tools(file, {tool.name: tool for tool in tools})
     return sorted(remarks, key=lambda remark: remark.line or 0)
@@ -107,6 +112,24 @@ def _of_shell(file: PolicyFile) -> Iterator[Remark]:
             find_shfmt()
         except SyntaxRefusedError as error:
             yield Remark(None, "warning", f"{error}; until then most commands are asked about")
+
+
+def _of_project(file: PolicyFile) -> Iterator[Remark]:
+    """Warn of paths that a person's own policy means, most likely, from a project on."""
+    personal_folder = config_folder()
+    folder = Path(os.path.realpath(file.file)).parent
+    if personal_folder is None or not folder.is_relative_to(personal_folder):
+        return
+    if "project" in file.table:
+        return
+    for index, rule in enumerate(_rules(file)):
+        for key in ("reads", "writes", "touches"):
+            texts = [each for text in _texts(rule.get(key)) for each in alternatives(text)]
+            if path := next(filter(is_relative, texts), None):
+                where = f"rule {rule['name']!r}: {path!r} begins at {str(folder)!r}"
+                way_out = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
+                yield Remark(file.line("rule", index, key), "warning", f"{where}; {way_out}")
+                return
 
 
 def _of_pairs(file: PolicyFile) -> Iterator[Remark]:

@@ -74,7 +74,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
 from functools import cache, partial
-from time import monotonic
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from toolbus.components.adapters import ToolAdapter
@@ -126,7 +125,7 @@ class RedactPersonalData(AgentComponent):
         tools: patterns of the names of tools whose results and arguments are examined.
         binary: "withhold" parts that hold no text, or "keep" them.
         max_chars: of text in one result; a larger one is withheld.
-        max_seconds: for one result; what takes longer is withheld.
+        max_seconds: of the processor's time for one result; what takes longer is withheld.
     """
 
     def __init__(
@@ -156,7 +155,7 @@ class RedactPersonalData(AgentComponent):
             if limit <= 0:
                 reason = f"{name} must be above 0, not {limit!r}"
                 raise RegistrationError("RedactPersonalData", reason)
-        self._limits = ScanLimits(max_chars, max_seconds, monotonic)
+        self._limits = ScanLimits(max_chars, max_seconds)
         self._keep_binary = binary == "keep"
         allowed = tuple(allow)
 

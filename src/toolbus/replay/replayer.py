@@ -59,10 +59,13 @@ class Replayer:
         """Begin to hear what the handlers do; return a function that ends it."""
         return self._bus.tap(self._hear, idle=False, digests=False)
 
-    def begin(self, session_id: str) -> ReplaySession:
-        """Return a new session."""
+    def begin(self, session_id: str, folder: str = "") -> ReplaySession:
+        """Return a new session, which began in *folder*, "" if nobody knows."""
         self.totals.sessions += 1
-        return ReplaySession(Scope(agent_id=self._agent_id, session_id=session_id))
+        # A recording may say anything.
+        folder = folder if folder.startswith("/") and "\0" not in folder else ""
+        scope = Scope(agent_id=self._agent_id, session_id=session_id, folder=folder, project=folder)
+        return ReplaySession(scope)
 
     def end(self, session: ReplaySession) -> None:
         """Count the calls that got no result."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from toolbus.redaction.limits import ScanLimits, UnexaminedError
@@ -20,7 +19,7 @@ class Appraisal:
     """Counts what is read, watches the clock, and asks libraries about each candidate once."""
 
     def __init__(self, limits: ScanLimits | None = None) -> None:
-        self._limits = limits or ScanLimits(MAX_CHARS, MAX_SECONDS, monotonic)
+        self._limits = limits or ScanLimits(MAX_CHARS, MAX_SECONDS)
         self._since, self._spent = self._limits.clock(), 0.0
         self._chars = 0
         self._answers: dict[tuple[Callable[[str], Any], str], Any] = {}

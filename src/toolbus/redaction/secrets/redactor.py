@@ -44,7 +44,7 @@ class Redactor:
         allow: tuple[str, ...] = (),
         chars: int,
         seconds: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self.registries = SessionRegistries()
         limits = ScanLimits(chars, seconds, clock)

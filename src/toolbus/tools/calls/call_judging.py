@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from toolbus.errors import HandlerError
+from toolbus.errors import FreezeError, HandlerError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
-from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest, Pending
+from toolbus.tools.calls.approvals import (
+    CHANGED_CALL,
+    PERMIT,
+    ApprovalRequest,
+    Pending,
+    copy_of,
+)
 from toolbus.tools.calls.execution import failure
 from toolbus.tools.calls.filling import changed_paths, fill, fillers_of
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.environment import CallEnvironment
     from toolbus.tools.calls.filling import ArgumentsFiller
     from toolbus.tools.calls.table import Signal, State
+    from toolbus.tools.definitions import Tool
 
 PERMITTED, ASKED = "permitted", "asking"
 """Where to stop before a tool that runs elsewhere; and where a person is asked elsewhere, too."""
@@ -130,6 +137,7 @@ class CallJudging:
 
     async def approval_request(self) -> ApprovalRequest | Deny:
         """Return what a person is to be asked, or why nobody can be."""
+        tool = self._environment.toolset.get(self.call.name)
         filled = await self._fillable()
         if isinstance(filled, Deny):
             return filled
@@ -144,6 +152,7 @@ class CallJudging:
             filled=filled,
             stays_open=self._stays_open,
             continued=self._continued,
+            tool=tool.spec if tool else None,
         )
 
     async def _judge(self) -> Signal:
@@ -197,12 +206,28 @@ class CallJudging:
                 self._is_judged_again, self.call = True, self.requested
                 return "approved"
             # An answer in place of the tool's is all the effect that there is.
-            refusal = None if self._answer is None else await self.permit.take()
+            tool = self._environment.toolset.get(self.call.name)
+            refusal = None if self._answer is None else await self.take_permit(tool)
             if refusal is None:
                 return self._allowed()
             decision = refusal
         self._fail(decision.reason, "denied")
         return "denied"
+
+    def hold(self) -> Deny | None:
+        """Go on with a copy of the call that no handler has, for the yes is compared with that.
+
+        Return why it cannot run: a handler may have changed the arguments in place.
+        """
+        try:
+            self.call = copy_of(self.call)
+        except FreezeError as error:
+            return Deny(CHANGED_CALL.reason, str(error))
+        return None
+
+    async def take_permit(self, tool: Tool | None) -> Deny | None:
+        """Use up the yes to the call, for *tool*; return why it may not run after all."""
+        return await self.permit.take(self.call, None if tool is None else tool.spec)
 
     async def _fillable(self) -> tuple[str, ...] | Deny:
         """Return which arguments its tool gets otherwise than they stand here, or why it gets none.

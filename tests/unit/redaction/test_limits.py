@@ -1,0 +1,29 @@
+"""What one examination may take of the processor's time."""
+
+import time
+
+import pytest
+
+from toolbus.redaction.limits import ScanLimits, UnexaminedError
+
+
+def spent(work):
+    limits = ScanLimits(chars=1, seconds=0.02)
+    since = limits.clock()
+    work()
+    limits.check(limits.clock() - since)
+
+
+def spin():
+    until = time.thread_time() + 0.03
+    while time.thread_time() < until:
+        pass
+
+
+def test_work_counts():
+    with pytest.raises(UnexaminedError, match=r"longer than 0\.02 seconds"):
+        spent(spin)
+
+
+def test_others_work_does_not_count():
+    spent(lambda: time.sleep(0.03))
