@@ -869,6 +869,74 @@ async def test_an_answer_from_elsewhere_comes_first(place):
     assert (cancelled, late.status, program.effects) == (["pay"], "already_answered", [])
 
 
+async def test_too_many_questions_wait(place, caplog):
+    told = []
+
+    class Person(Channel):
+        async def notify_limit(self, session_id, reason):
+            told.append((session_id, reason))
+
+    here, there = [
+        Program(place.open(), max_open=3, notify=[Person(), Channel()]).asking() for _ in range(2)
+    ]
+    below = Program(place.open(), session="below", root="s", max_open=3).asking()
+    await below.pay(0)
+
+    outcomes = await asyncio.gather(*map(here.pay, (1, 2)), *map(there.pay, (3, 4)))
+    pending = [outcome for outcome in outcomes if outcome.status == "pending"]
+    refused = [outcome for outcome in outcomes if outcome.status == "denied"]
+    same = await here.pay(pending[0].requested.arguments["amount"])
+    await here.answer(same, approve=False)
+    others = [await there.pay(amount) for amount in (10, 11)]
+
+    limit = "3 questions of this session wait for a person, the most that may"
+    assert sorted(await here.states()) == ["denied", "pending", "pending"]
+    assert len({outcome.pending for outcome in pending}) == 2
+    assert {outcome.response.text for outcome in refused} == {
+        f"{limit}; go on without this call, or wait until a person was there"
+    }
+    assert same.pending == pending[0].pending
+    assert [outcome.status for outcome in others] == ["pending", "denied"]
+    assert told == [("s", limit)]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_too_many_questions_within_an_hour(store):
+    program = Program(store, max_hourly=2).asking()
+    program.bus.guard(
+        TOOL_CALL_BEFORE, lambda ctx: Ask("wipe?") if ctx.value.name == "wipe" else None
+    )
+    await program.answer(await program.pay(1), grant="session")
+
+    granted = [await program.pay(amount) for amount in range(5)]
+    wipes = [await program.runner(leaves_pending=True).call("wipe") for _ in range(2)]
+    program.clock.advance(HOUR)
+    later = await program.runner(leaves_pending=True).call("wipe")
+
+    assert {outcome.status for outcome in granted} == {"ok"}
+    assert [outcome.status for outcome in wipes] == ["pending", "denied"]
+    assert wipes[1].response.text.startswith("a person was asked 2 questions within an hour")
+    assert (later.status, program.effects) == ("pending", [0, 1, 2, 3, 4])
+
+
+async def test_a_call_that_was_refused_often(store):
+    program, other = Program(store, max_denials=2).asking(), Program(store, session="o").asking()
+    for number in range(2):
+        (asked,) = await program.runner(leaves_pending=True).call_all(
+            [ToolCall(id=f"c{number}", name="pay", arguments={"amount": 1})]
+        )
+        await program.answer(asked, approve=False)
+        await program.runner(leaves_pending=True).call_all([asked.requested])
+
+    outcomes = [await program.pay(1), await program.pay(2), await other.pay(1)]
+
+    assert [outcome.status for outcome in outcomes] == ["denied", "pending", "pending"]
+    assert outcomes[0].response.text == (
+        "a person has refused this call 2 times, and is not asked again in this session"
+    )
+    assert await program.states() == ["denied", "denied", "pending"]
+
+
 async def test_a_store_that_fails_tells_no_lies(slow_place, caplog):
     store = slow_place.open()
     caplog.set_level(logging.CRITICAL, "toolbus")
@@ -1023,7 +1091,8 @@ async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
 
 async def test_a_pointer_to_nothing_is_mended(place):
     first = Program(place.open()).asking()
-    killed = FailingStore(first.store, 3, is_done=False)
+    # Behind the pointer: a grant is looked for, and the question counted.
+    killed = FailingStore(first.store, 6, is_done=False)
     broken = Program(killed).asking()
     denied = await broken.pay()
     pointed = [
@@ -1043,7 +1112,10 @@ async def test_a_pointer_to_nothing_is_mended(place):
 @pytest.mark.full
 async def test_many_questions_are_not_mixed(place):
     count = 150
-    programs = [Program(place.open(), session=session, wait=300).asking() for session in ("a", "b")]
+    programs = [
+        Program(place.open(), session=session, wait=300, max_open=None).asking()
+        for session in ("a", "b")
+    ]
     person = Program(place.open())
     calls = [asyncio.create_task(program.pay_all(*range(count))) for program in programs]
 
@@ -1079,6 +1151,9 @@ async def test_wrong_arguments_are_refused(store):
         ({"notify": [NoChannel()]}, "it has no method `async def notify"),
         ({"notify": [Channel]}, "it has no method `async def notify"),
         ({"key": b"short"}, "key: expected at least 32 bytes"),
+        ({"max_open": 0}, "max_open: expected a positive number or None, not 0"),
+        ({"max_hourly": 1.5}, "max_hourly: expected a positive number or None, not 1.5"),
+        ({"max_denials": True}, "max_denials: expected a positive number or None, not True"),
     ]
     for options, reason in wrong:
         with pytest.raises(RegistrationError, match=reason):

@@ -76,7 +76,8 @@ class House:
         """Return an agent as another process would make it."""
         self.models.append(ScriptedModel(answers))
         bus = bus or self.bus(asks)
-        approvals = StoredApprovals(wait=wait, clock=self.clock, notify=notify)
+        limits = dict.fromkeys(("max_open", "max_hourly", "max_denials"))
+        approvals = StoredApprovals(wait=wait, clock=self.clock, notify=notify, **limits)
         options = {"tools": self.tools(), "store": self.store, "approver": approvals} | options
         return Agent(self.models[-1], bus=bus, session_id=session, **options)
 

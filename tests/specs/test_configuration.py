@@ -301,12 +301,15 @@ async def test_without_components_there_are_none(write):
 
 
 async def test_questions_to_a_person_are_configured(write, mistake):
-    write("ours.toml", "[approvals]\nwait = 30\nexpires_after = 3600\nhost_asks = false")
+    write(
+        "ours.toml", "[approvals]\nwait = 30\nexpires_after = 3600\nhost_asks = false\nmax_open = 5"
+    )
     write("plain.toml", "")
 
     settings = read("ours.toml").approvals
 
     assert (settings.wait, settings.expires_after, settings.host_asks) == (30.0, 3600.0, False)
+    assert settings.max_open == 5
     nothing = read("plain.toml").approvals
     assert (nothing.wait, nothing.expires_after, nothing.host_asks) == (None, None, None)
     for key, value, told in (
@@ -314,6 +317,7 @@ async def test_questions_to_a_person_are_configured(write, mistake):
         ("wait", "nan", "expected 0 to 31,622,400 seconds, not nan"),
         ("wait", '"long"', "expected `float`, got `str`"),
         ("expires_after", "0", "expected 1 to 31,622,400 seconds, not 0"),
+        ("max_open", "0", "expected a number of questions from 1 on, not 0"),
     ):
         line, reason = mistake(f"[approvals]\n\n{key} = {value}")
         assert (line, reason) == (3, f"key {key!r}: {told}")

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from toolbus.approvals.grants import find_grant
+from toolbus.approvals.limits import QuestionLimits, admit, give_back
 from toolbus.approvals.permits import refusal_of
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import (
@@ -34,7 +38,7 @@ VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 class Asking(NamedTuple):
     """Who asks from when on, until when: times are nanoseconds since the epoch.
 
-    *continued* says that the call has begun already, and goes on.
+    *continued* says that the call has begun already, and goes on. *limits* say how often.
     """
 
     scope: Scope
@@ -42,6 +46,7 @@ class Asking(NamedTuple):
     now_ns: int
     expires_ns: int
     continued: bool = False
+    limits: QuestionLimits = QuestionLimits()
 
 
 class Attached(NamedTuple):
@@ -52,7 +57,36 @@ class Attached(NamedTuple):
 
 
 async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
-    """Return the question about the call of *binding*, asked anew if there is none to attach to."""
+    """Return the question about the call of *binding*, asked anew if there is none to attach to.
+
+    A denial says that the call cannot be asked about, or that a person is asked too often.
+    """
+    admitted: list[Question] = []
+    attached = await _attach(store, binding, asking, admitted)
+    attached_id = attached.question.id if isinstance(attached, Attached) else ""
+    for question in admitted:
+        if question.id != attached_id:
+            await give_back(store, question)
+    return attached
+
+
+async def note_hosted(store: Store, binding: BoundCall, asking: Asking) -> str | None:
+    """Note that a host asks about the call of *binding* itself; return the question's id.
+
+    None: a grant says yes to the call. Nothing attaches to such a question.
+    """
+    question = replace(_new_question(new_id(), binding, asking), state="hosted")
+    if await find_grant(store, question, asking.now_ns) is not None:
+        return None
+    name = question_name(question.id)
+    await store.swap_state(question.session_id, name, None, encode(question))
+    return question.id
+
+
+async def _attach(
+    store: Store, binding: BoundCall, asking: Asking, admitted: list[Question]
+) -> Attached | Deny:
+    """Do as `attach` does; *admitted* gets the questions that were counted."""
     name = pointer_name(binding.key)
     mark = binding.live if binding.hidden else ""
     while True:
@@ -67,15 +101,33 @@ async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached |
                     return known
             elif pointer.live == mark:
                 question_id = pointer.id
-        if not question_id:
-            question_id = new_id()
+        is_pointed_to = bool(question_id)
+        question_id = question_id or (admitted[0].id if admitted else new_id())
+        question = _new_question(question_id, binding, asking)
+        if (refusal := await _admit(store, question, asking, admitted)) is not None:
+            return refusal
+        if not is_pointed_to:
             fresh = encode(Pointer(question_id, mark))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
-        question = new_question(question_id, binding, asking)
         where = question_name(question_id)
         if await store.swap_state(binding.session_id, where, None, encode(question)):
             return Attached(question, is_new=True)
+
+
+async def _admit(
+    store: Store, question: Question, asking: Asking, admitted: list[Question]
+) -> Deny | None:
+    """Count *question*, unless it is *admitted* already; return why nobody is asked."""
+    if question.id in [each.id for each in admitted]:
+        return None
+    # What a grant answers, no person is asked.
+    if await find_grant(store, question, asking.now_ns) is not None:
+        return None
+    refusal = await admit(store, question, asking.limits)
+    if refusal is None:
+        admitted.append(question)
+    return refusal
 
 
 async def _known(
@@ -107,8 +159,7 @@ def _reason_of(binding: BoundCall, question: Question) -> str:
     return TOOL_CHANGED if binding.definition != question.definition else ""
 
 
-def new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
-    """Return the question about the call of *binding*, which waits."""
+def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
     requested, scope = binding.requested, asking.scope
     return Question(
         id=question_id,

@@ -19,21 +19,17 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from toolbus.approvals.attaching import Asking, Attached, attach, new_question
+from toolbus.approvals.attaching import Asking, Attached, attach, note_hosted
 from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
-from toolbus.approvals.grants import find_grant
+from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
-from toolbus.approvals.records import question_name, questions_of
+from toolbus.approvals.records import questions_of
 from toolbus.approvals.recovery import settle_taken
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
-from toolbus.messages.codec import encode
-from toolbus.messages.ids import new_id
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.approvals import Approvals, Pending, Permit
 
@@ -70,6 +66,10 @@ class StoredApprovals(Approvals):
         wait: seconds for which a call waits for an answer before it ends as pending.
         expires_after: seconds after which a question, or a yes that nobody took, is over.
         notify: channels that are told of each new question.
+        max_open, max_hourly: how many questions of a session, with its sub-agents, may wait, and
+            be asked within an hour: beyond that calls are denied, and the channels are told once.
+        max_denials: after how many denials the same call is not asked about again in its session.
+            What grants answer does not count. None: no limit.
         host: what asks: "agent", or the name of a program.
         key: 32 random bytes by which a call is known again of which the store must not hold all;
             without it only the process that asked knows it.
@@ -88,6 +88,9 @@ class StoredApprovals(Approvals):
         wait: float = 0.0,
         expires_after: float = DAY,
         notify: Sequence[Notifier] = (),
+        max_open: int | None = OPEN,
+        max_hourly: int | None = HOURLY,
+        max_denials: int | None = DENIALS,
         host: str = "agent",
         key: bytes | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -99,6 +102,8 @@ class StoredApprovals(Approvals):
         self._host, self._clock = host, clock
         self._key = os.urandom(32) if key is None else key
         self._notices = Notices(notify)
+        self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
+        _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(self._approver, self._lock, wait, clock)
 
     @property
@@ -187,14 +192,7 @@ class StoredApprovals(Approvals):
         binding = None if self._store is None else await bind(asked, self._key)
         if self._store is None or not isinstance(binding, BoundCall):
             return ""  # What may not be stored, or is too large, is the host's to show.
-        now = self._clock()
-        asking = Asking(asked.scope, self._host, now, now + round(self._expires_after * 1e9))
-        question = replace(new_question(new_id(), binding, asking), state="hosted")
-        if await find_grant(self._store, question, now) is not None:
-            return None
-        name = question_name(question.id)
-        await self._store.swap_state(question.session_id, name, None, encode(question))
-        return question.id
+        return await note_hosted(self._store, binding, self._asking(asked))
 
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet."""
@@ -217,10 +215,7 @@ class StoredApprovals(Approvals):
     async def _decide(
         self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
-        now = self._clock()
-        expires = now + round(self._expires_after * 1e9)
-        asking = Asking(asked.scope, self._host, now, expires, asked.continued)
-        attached = await self._attach(store, binding, asking)
+        attached = await self._attach(store, binding, self._asking(asked))
         if isinstance(attached, Deny):
             return attached
         question = attached.question
@@ -238,6 +233,11 @@ class StoredApprovals(Approvals):
             case "denied" | "expired":
                 await deliver(store, question)
         return refusal_of(question, binding)
+
+    def _asking(self, asked: ApprovalRequest) -> Asking:
+        now = self._clock()
+        expires = now + round(self._expires_after * 1e9)
+        return Asking(asked.scope, self._host, now, expires, asked.continued, self._limits)
 
     async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
         """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
@@ -267,6 +267,12 @@ def _pending_text(question_id: str, binding: BoundCall) -> str:
     if binding.stays_open:
         return f"{waits}, and `resume` goes on"
     return f"{waits}. Call it again with the same arguments to learn the answer"
+
+
+def _check_limits(**limits: object) -> None:
+    for name, limit in limits.items():
+        if limit is not None and not (type(limit) is int and limit > 0):
+            raise RegistrationError(name, f"expected a positive number or None, not {limit!r}")
 
 
 def _check_arguments(
