@@ -123,27 +123,32 @@ async def answer(
     ...     return await answer(store, question.id, question.digest, approve=True, by="ann")
     """
     _check_words(by, channel, reason)
-    if grant is not None:
-        check_span(grant, is_yes=approve)
+    check_span(grant, is_yes=approve)
     question = await find_question(store, question_id, session_id)
     fields = {"answered_by": by, "answered_from": channel, "reason": reason}
     signal: QuestionSignal = "approve" if approve else "deny"
     while question is not None:
         now = clock()
         if grant is not None and is_hosts_own(question) and question.digest == digest:
-            asked = replace(question, answered_by=by, answered_from=channel)
-            lasting = await make_grant(store, asked, grant, now)
-            return AnswerResult("granted", question_id, question, lasting)
+            return await _grant_alone(store, replace(question, **fields), grant, now)
         if (status := await _refusal(store, question, digest, now)) is not None:
             current = await read_question(store, question.session_id, question_id)
             return AnswerResult(status, question_id, current)
         answered = await take_step(store, question, signal, answered_ns=now, **fields)
         if answered is not None:
-            span = grant if approve else None
-            made = None if span is None else await make_grant(store, answered, span, now)
+            made = None if grant is None else await make_grant(store, answered, grant, now)
             return AnswerResult("accepted", question_id, answered, made)
         question = await read_question(store, question.session_id, question_id)
     return AnswerResult("unknown_question", question_id)
+
+
+async def _grant_alone(
+    store: Store, question: Question, grant: GrantSpan, now_ns: int
+) -> AnswerResult:
+    """Grant calls like that of *question*, which a host asks itself, so it stays as it is."""
+    made = await make_grant(store, question, grant, now_ns)
+    current = await read_question(store, question.session_id, question.id)
+    return AnswerResult("granted", question.id, current, made)
 
 
 async def _refusal(
