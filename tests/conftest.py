@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = [
-    *("pytester", "host_reports", "live_models"),
+    *("pytester", "host_reports", "killed_programs", "live_models"),
     *("persons", "postgres_server", "three_stores"),
 ]
 

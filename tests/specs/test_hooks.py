@@ -11,7 +11,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tests.plugins.killed_writes import KILLED_WRITES
 
 from toolbus.approvals import answer as answer_question
 from toolbus.approvals import revoke_grant
@@ -296,6 +295,19 @@ def test_without_a_result_the_end_is_unknown(place):
     assert question.settled_by == "toolbus: the host told of its result"
 
 
+def test_a_result_belongs_to_its_own_turn(place):
+    place.named(POLICY)
+    for prompt in ("push it", "and now?"):
+        place.gemini("BeforeAgent", prompt=prompt)
+        place.call("git push")
+        place.answer(approve=True)
+        place.call("git push")
+
+    place.result("pushed", "git push")
+
+    assert [question.state for question in place.questions()] == ["unknown", "done"]
+
+
 def test_a_host_may_be_kept_from_asking(place):
     place.named(f"{POLICY}[approvals]\nhost_asks = false")
     arguments = {"command": "git push"}
@@ -345,43 +357,45 @@ def test_a_question_about_a_prompt_waits(place):
     assert passed == {}
 
 
-KILLED = f"""{KILLED_WRITES}
-steps = int(sys.argv.pop(1))
-run("swap_state", "append_once")
-"""
+def contradictions(facts, mode):
+    """Return what is wrong about a kill; nothing, if all is well."""
+    then, end, told = facts["then"], facts["finally"], facts["told"]
+    states = end["states"]
+    yeses = {"taken", "done", "unknown"}
+    checks = {
+        "it ran though it was not taken": then["runs"] == 0 or then["states"][0] in yeses,
+        "it did not run though it is done": then["states"] != ["done"] or then["runs"] == 1,
+        "it ran twice by a yes": states.count("done") <= end["runs"]
+        and end["runs"] <= sum(state in yeses for state in states),
+        "a yes is lost": then["states"] != ["approved"] or states == ["done"],
+        "a no is none": (told == "no") == (mode == "deny"),
+        "a question has no end": {*states} <= {"done", "unknown", "denied"},
+        "it did not run in the end": told != "pushed" or states[-1] == "done",
+    }
+    return [name for name, holds in checks.items() if not holds]
 
 
 @pytest.mark.full
-def test_a_killed_hook_lets_nothing_run_twice(place):
-    place.named(POLICY)
-    shell = {"tool_name": "run_shell_command", "tool_input": {"command": "git push"}}
-    killed = []
+@pytest.mark.parametrize("mode", ["approve", "deny"])
+def test_a_killed_hook_lets_nothing_run_twice(killed_on_sqlite, mode):
+    kills = killed_on_sqlite.kills("kill_hook.py", mode)
 
-    for steps in range(100):
-        session = f"s{steps}"
-        place.call("git push", session=session)
-        place.answer(approve=True, session=session)
-        payload = {"session_id": session, "cwd": str(place.project), **shell}
-        words = ("hook", "gemini-cli", "BeforeTool", "--store", place.store)
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(steps), *words, "--config", place.config],
-            input=json.dumps(payload).encode(),
-            capture_output=True,
-            check=False,
-        )
-        answers = [done.stdout] if done.returncode == 0 else []
-        killed.append(done.returncode == -9)
-        answers += [json.dumps(place.call("git push", session=session)).encode() for _ in range(2)]
-        runs = sum(json.loads(each or b"{}") == {} for each in answers)
-        first, *others = [each.state for each in place.questions(session)]
-        assert runs <= 1
-        assert first == "taken"
-        assert others == ["pending"]
-        if not killed[-1]:
-            break
+    steps = {facts["step"] for facts in kills}
+    assert {"before swap_state", "after swap_state"} <= steps
+    assert {"before append_once", "after append_once"} <= steps
+    assert {"before push", "after push"} <= steps or mode == "deny"
+    assert {state for facts in kills for state in facts["then"]["states"]} >= (
+        {"pending", "denied"} if mode == "deny" else {"pending", "approved", "taken", "done"}
+    )
+    assert [(facts, flaws) for facts in kills if (flaws := contradictions(facts, mode))] == []
 
-    assert killed == [True] * steps + [False]
-    assert steps > 3
+
+@pytest.mark.full
+def test_a_killed_worker_s_event_is_judged_once_more(killed_on_sqlite):
+    kills = killed_on_sqlite.kills("kill_hook.py", "again")
+
+    once = {"states": ["done"], "runs": 1}
+    assert [facts for facts in kills if facts["then"] != once or facts["finally"] != once] == []
 
 
 def pi_call(place, command="git push", number=1):

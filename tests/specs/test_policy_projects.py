@@ -271,6 +271,20 @@ def test_each_session_of_a_host_keeps_its_project(place, host):
     assert all(told != begun for told in (*outside, denied))
 
 
+def test_a_link_may_lead_to_the_project(place, tmp_path):
+    place.own_policy()
+    allowed = place.hook("claude-code", place.one, "true")
+    for number, (name, target) in enumerate({"project": place.one, "home": place.home}.items()):
+        link = tmp_path / name / "link"
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(target)
+        place.store = tmp_path / f"hooks{number}.db"
+
+        told = [place.hook("claude-code", link, f"touch {file}/a") for file in (".", link, target)]
+
+        assert [each == allowed for each in told] == [name == "project"] * 3
+
+
 @pytest.mark.full
 def test_a_proxy_works_where_it_was_started(place, tmp_path):
     (place.file.parent / "toolbus.toml").write_text(
@@ -329,7 +343,7 @@ def test_a_replay_takes_the_recorded_folder(place, monkeypatch, capsys):
         words = ["replay", source, "--with", place.file.parent / "toolbus.toml", "--json", *options]
         assert main([*map(str, words)]) == 0
         found = json.loads(capsys.readouterr().out)["findings"]
-        return [finding["outcome"] for finding in found]
+        return [(finding["outcome"], finding["reason"]) for finding in found]
 
     def line(kind, **message):
         facts = {"type": kind, "sessionId": "s", "uuid": kind, "cwd": str(place.one)}
@@ -347,14 +361,16 @@ def test_a_replay_takes_the_recorded_folder(place, monkeypatch, capsys):
     messages = [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function"}]}]
     messages[0]["tool_calls"][0]["function"] = call
     bare.write_text(json.dumps({"messages": messages}))
-    monkeypatch.chdir(place.two)
+    monkeypatch.chdir(place.one.parent)
     assert main(["export", str(place.store), "-o", str(export)]) == 0
     capsys.readouterr()
 
     told = [findings(source) for source in (place.store, export, claude)]
 
     assert told == [[], [], []]
-    assert findings(bare) == ["asked"]
+    ((outcome, reason),) = findings(bare)
+    assert outcome == "asked"
+    assert "nobody knows where the session began" in reason
     assert findings(bare, "--folder", place.one) == []
 
 

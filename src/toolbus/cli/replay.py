@@ -73,7 +73,7 @@ def _add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--session", metavar="ID", help="only this session")
     parser.add_argument(
-        "--folder", metavar="DIR", type=Path, help="where sessions worked that do not say it (here)"
+        "--folder", metavar="DIR", type=Path, help="where sessions began that do not say it"
     )
     parser.add_argument("--all", action="store_true", help="print more than 100 findings")
     parser.add_argument("--json", action="store_true", help="write one JSON document")

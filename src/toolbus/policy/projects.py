@@ -25,7 +25,7 @@ PROJECTS = (FROM_FILE, FROM_SESSION)
 
 
 class Project(NamedTuple):
-    """The *folder*, absolute, in which relative paths begin.
+    """The *folder*, absolute, in which relative paths begin; anything else if nobody knows it.
 
     A *fault* says why they allow nothing there.
     """
@@ -33,9 +33,16 @@ class Project(NamedTuple):
     folder: str
     fault: str = ""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known where the session began."""
+        return self.folder.startswith("/")
+
 
 def project_at(folder: str) -> Project:
     """Return the project of a session that began in *folder*, a real path, as it is now."""
+    if not folder.startswith("/"):
+        return Project(folder, "nobody knows where the session began, so './' allows nothing")
     reason = _reason_against(folder)
     if not reason:
         return Project(folder)

@@ -191,7 +191,8 @@ class PolicyRules(NamedTuple):
     @property
     def works_here(self) -> bool:
         """Whether tools are taken to work in the current folder, if nobody says another one."""
-        return self.project is not None and self.folder is None
+        is_known = self.project is not None and self.project.is_known
+        return is_known and self.folder is None
 
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""

@@ -92,7 +92,7 @@ class Replay:
     """One run over all sources through the handlers of *target*.
 
     It holds the sessions that are open, and no messages. With *collect* it gathers what it
-    finds for an expectation. Sessions that do not say where they began are taken to in *folder*.
+    finds for an expectation. Sessions that do not say where began in *folder*.
     """
 
     def __init__(

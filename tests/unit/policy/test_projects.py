@@ -37,7 +37,7 @@ def test_who_has_no_home_has_projects(tmp_path, monkeypatch):
 
     assert project_at(str(tmp_path)).fault == ""
     assert project_at("/").fault
-    assert project_at("relative").fault
+    assert project_at("relative") == ("relative", project_at("").fault)
 
 
 def test_a_folder_that_others_may_write_is_one_unless_all_share_it(home, tmp_path):
@@ -65,3 +65,6 @@ def test_without_a_project_relative_patterns_name_nothing():
     patterns = path_patterns(texts, None, "/home/ada")
 
     assert [pattern.text for pattern in patterns] == ["src/", "{a/b,c}", "**/d", "e*", "~/f", "/g"]
+    for text in ("./*/../x", "./$HOME/**"):
+        with pytest.raises(ValueError, match="pattern"):
+            path_patterns([text], None, "/home/ada")

@@ -67,9 +67,9 @@ def path_patterns(
     patterns = []
     for text in texts:
         for alternative in alternatives(text):
+            start, rest = _placed(text, alternative, project or "/", home)
             if project is None and is_relative(alternative):
                 continue
-            start, rest = _placed(text, alternative, project or "/", home)
             parts, folded = _components(rest), _components(fold(rest))
             patterns.append(
                 PathPattern(text, start, parts, folded, needle(parts), fold(start), needle(folded))
