@@ -9,6 +9,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
+from tests.plugins.three_stores import StorePlace
 
 from toolbus import (
     Agent,
@@ -24,13 +25,20 @@ from toolbus import (
     tool,
 )
 from toolbus.approvals import StoredApprovals, answer, revoke_grant
-from toolbus.approvals.records import digest_of, find_question, questions_of, swap_question
+from toolbus.approvals.records import (
+    canonical,
+    digest_of,
+    find_question,
+    questions_of,
+    swap_question,
+)
 from toolbus.approvals.steps import take_step
 from toolbus.errors import FreezeError, RegistrationError, StoreError
 from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.user_folders import value_key_file
 from toolbus.testing.fakes import FakeClock
 
 HOUR = 3_600
@@ -479,6 +487,32 @@ async def test_a_cancelled_call_withdraws_its_question(store):
     assert (late.status, program.effects) == ("too_late", [])
 
 
+async def test_a_program_that_stops_leaves_its_question(place):
+    async def approver(ask, call, scope):
+        await asyncio.Event().wait()
+
+    effects = []
+    stopped = Program(place.open(), wait=60, approver=approver).asking()
+    waiting = Program(place.open(), session="w", wait=60).asking()
+    calls = [asyncio.create_task(each.pay()) for each in (stopped, waiting)]
+    for each in (stopped, waiting):
+        await each.asked()
+    any_wait = [each.approvals.stop_waiting() for each in (stopped, waiting)]
+    outcomes = await asyncio.gather(*calls)
+
+    later = Program(place.open(), effects=effects).asking()
+    await later.answer(outcomes[0])
+    resumed = await later.pay()
+    again = asyncio.create_task(waiting.pay(2))
+    (_, anew) = await waiting.asked(2)
+    await waiting.answer(anew.id)
+
+    assert any_wait == [True, True]
+    assert [outcome.status for outcome in outcomes] == ["pending", "pending"]
+    assert (resumed.status, effects, (await again).status) == ("ok", [1], "ok")
+    assert not waiting.approvals.stop_waiting()
+
+
 async def test_one_refused_call_leaves_the_others(store):
     program = Program(store, wait=60).asking()
     calls = asyncio.create_task(program.pay_all(1, 2, 3))
@@ -634,6 +668,54 @@ async def test_a_hidden_value_is_gone_elsewhere(place):
     assert outcome.status == "denied"
     assert outcome.response.text == "a value that the store does not hold is gone; call again"
     assert (there.effects, await there.states()) == ([], ["withdrawn"])
+
+
+async def test_a_hidden_value_comes_again_elsewhere(place):
+    effects, clock, outcomes = [], FakeClock(10**18), []
+
+    async def pay(amount):
+        program = Program(place.open(), effects=effects, clock=clock).asking()
+        HidesAll(program.bus)
+        outcomes.append(await program.pay(amount))
+        return program
+
+    first = await pay(SECRET)
+    await first.answer(outcomes[0])
+    for amount in (f"{SECRET}!", SECRET, SECRET):
+        await pay(amount)
+
+    assert [one.status for one in outcomes] == ["pending", "pending", "ok", "pending"]
+    assert effects == [SECRET]
+    assert len({question.digest for question in await first.questions()}) == 1
+    assert sorted(await first.states()) == ["done", "pending", "pending"]
+    kept = state_bodies(place.open())
+    call = ["s", "pay", {"amount": SECRET}]
+    assert SECRET.encode() not in kept
+    assert hashlib.sha256(canonical(call)).hexdigest().encode() not in kept
+
+
+class HidesAll(HidesSecrets):
+    """A handler that keeps all that begins as the secret out of the store, by one name."""
+
+    def hide(self, ctx):
+        calls = [replace(call, arguments={"amount": "[1]"}) for call in ctx.value.tool_calls]
+        return replace(ctx.value, tool_calls=tuple(calls))
+
+
+async def test_without_a_key_nobody_else_knows_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    value_key_file().parent.mkdir(parents=True)
+    value_key_file().write_bytes(b"short")
+    effects, clock, place = [], FakeClock(10**18), StorePlace("sqlite", tmp_path / "s.db")
+    here, there = [Program(place.open(), effects=effects, clock=clock).asking() for _ in range(2)]
+    for program in (here, there):
+        HidesAll(program.bus)
+    await here.answer(await here.pay(SECRET))
+
+    other, same = await there.pay(SECRET), await here.pay(SECRET)
+    await place.close()
+
+    assert (other.status, same.status, effects) == ("pending", "ok", [SECRET])
 
 
 class Vault:

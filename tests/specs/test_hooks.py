@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -245,6 +246,43 @@ def test_a_no_reaches_the_model_once(place):
     assert (told["decision"], told["reason"]) == ("deny", "not on a Friday")
     assert (first.state, second.state) == ("denied", "pending")
     assert second.id in again["reason"]
+
+
+def test_a_hidden_value_waits_as_well(place):
+    place.named(REDACTION + POLICY)
+    command = f"git push https://{SECRET}@example.com/x"
+    place.call(command)
+    place.answer(approve=True)
+
+    allowed = place.call(command)
+    taken = place.questions()[0].state
+    place.result("pushed", command)
+    again = place.call(command)
+
+    first, second = place.questions()
+    assert (allowed, taken) == ({}, "taken")
+    assert (first.state, first.hidden, second.state) == ("done", True, "pending")
+    assert second.id in again["reason"]
+    assert first.arguments == second.arguments
+    assert "[github-pat-1-" in first.arguments["command"]
+    assert SECRET.encode() not in place.stored()
+
+
+def test_another_hidden_value_waits_for_itself(place):
+    place.named(REDACTION + POLICY)
+    place.call(f"git push https://{SECRET}@example.com/x")
+    place.answer(approve=True)
+    shown = place.questions()[0].arguments["command"]
+
+    other = place.call(f"git push https://{SECRET[:-1]}z@example.com/x")
+    quoted = place.call(shown)
+
+    questions = place.questions()
+    assert other["decision"] == quoted["decision"] == "deny"
+    assert [each.state for each in questions] == ["approved", "pending", "pending"]
+    assert [each.hidden for each in questions] == [True, True, False]
+    assert len({each.arguments["command"] for each in questions}) == 2
+    assert place.call(f"git push https://{SECRET}@example.com/x") == {}
 
 
 def test_another_call_needs_its_own_yes(place):
@@ -490,6 +528,17 @@ def test_a_secret_in_a_result_is_replaced(place):
     assert "[github-pat-1" in told["reason"]
     assert SECRET not in json.dumps(told)
     assert SECRET.encode() not in place.stored()
+
+
+def test_a_secret_keeps_its_name_over_hooks(place):
+    place.named(REDACTION)
+    secrets = [SECRET, f"{SECRET[:-1]}z"] * 2
+
+    told = [place.result(f"token: {secret}") for secret in secrets]
+
+    names = [re.search(r"\[github-pat-\d-[a-z2-7]{6}\]", json.dumps(each))[0] for each in told]
+    assert names[:2] == names[2:]
+    assert names[0] != names[1]
 
 
 def test_reasons_quote_no_secret(place):

@@ -419,15 +419,20 @@ def test_a_policy_that_means_itself_is_told(place, capsys):
     own = place.own / "policy.toml"
 
     warned, said = main(["policy", "check", str(own)]), capsys.readouterr().out
+    asked = [place.hook("claude-code", place.one, "touch a")]
     place.file.write_text(bare)
     codes = [main(["policy", "check", str(place.file)])]
     for project in ("session", "file"):
         own.write_text(f'project = "{project}"\n{bare}')
         codes.append(main(["policy", "check", str(own)]))
+    asked.append(place.hook("claude-code", place.one, "touch a", "again"))
 
     assert warned == 1
     told = f"{own}:9: warning: rule 'inside': './**' begins at {str(place.own)!r}; "
-    assert said == f'{told}`project = "session"` is the folder in which a session began\n'
+    way_out = '`project = "session"` is the folder in which a session began'
+    assert said == f"{told}{way_out}\n"
+    assert way_out.encode() in asked[0].replace(b'\\"', b'"')
+    assert way_out.encode() not in asked[1].replace(b'\\"', b'"')
     assert codes == [0, 0, 0]
 
 

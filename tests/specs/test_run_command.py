@@ -793,6 +793,36 @@ def test_an_interrupted_run_is_resumed(here, command, tape, environment, termina
         assert roles == ["user", "assistant", "tool", "user", "assistant"]
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_leaves_its_question(here, command, tape, environment, number):
+    model = tape(calling("shell", command="echo ran >> ran"), "Done.")
+    words = ["run", "go", model, "--tools=shell", "--store=s.db", "--approval-wait=60"]
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolbus", *words],
+        cwd=here,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while "shell" not in process.stderr.readline():
+            pass
+        while not questions_in(here / "s.db"):
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, shown = process.communicate()
+    (question,) = questions_in(here / "s.db")
+    answer_in(here / "s.db")
+    done = command("run", tape("Done.", name="rest"), "--tools=shell", "--store=s.db", "--resume")
+
+    assert (process.returncode, question.state) == (3, "pending")
+    assert f"question {question.id} waits for a person" in shown
+    assert "go on:    toolbus run --store s.db --resume" in shown
+    assert (done.returncode, (here / "ran").read_text()) == (0, "ran\n")
+
+
 def wait_for(path):
     while not path.exists():
         time.sleep(0.01)

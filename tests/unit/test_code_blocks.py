@@ -56,8 +56,11 @@ def test_what_is_not_run_is_read(tmp_path, monkeypatch):
 def test_a_person_answers_what_is_asked(tmp_path, monkeypatch):
     page, file = PageRun(tmp_path, monkeypatch), tmp_path / ".cursor/hooks.json"
     line = "```sh\ntoolbus hosts install cursor\n```\n"
+    turning = '"next page, q ends:": ""'
     refusing, agreeing = [
-        read_code_blocks("a.md", f'<!-- person: {{"write this?": "{word}"}} -->\n{line}')[0]
+        read_code_blocks(
+            "a.md", f'<!-- person: {{{turning}, "write this?": "{word}"}} -->\n{line}'
+        )[0]
         for word in "ny"
     ]
 

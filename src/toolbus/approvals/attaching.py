@@ -88,7 +88,6 @@ async def _attach(
 ) -> Attached | Deny:
     """Do as `attach` does; *admitted* gets the questions that were counted."""
     name = pointer_name(binding.key)
-    mark = binding.live if binding.hidden else ""
     while True:
         body = await store.read_state(binding.session_id, name)
         pointer = None if body is None else decode_pointer(body)
@@ -99,7 +98,7 @@ async def _attach(
                 known = await _known(store, binding, question, pointer, asking)
                 if known is not None:
                     return known
-            elif pointer.live == mark:
+            elif pointer.live == binding.live:
                 question_id = pointer.id
         is_pointed_to = bool(question_id)
         question_id = question_id or (admitted[0].id if admitted else new_id())
@@ -107,7 +106,7 @@ async def _attach(
         if (refusal := await _admit(store, question, asking, admitted)) is not None:
             return refusal
         if not is_pointed_to:
-            fresh = encode(Pointer(question_id, mark))
+            fresh = encode(Pointer(question_id, binding.live))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
         where = question_name(question_id)
@@ -145,7 +144,7 @@ async def _known(
     if not binding.fits(question):
         await take_step(store, question, "withdraw", settled_by=_reason_of(binding, question))
         return None
-    is_lost = question.hidden and pointer.live != binding.live
+    is_lost = question.hidden and (not binding.hidden or pointer.live != binding.live)
     if is_lost or not set(question.filled) <= set(binding.filled):
         await take_step(store, question, "withdraw")
         return VALUE_GONE

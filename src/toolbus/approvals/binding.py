@@ -18,6 +18,8 @@ from toolbus.tools.calls.approvals import CHANGED_CALL, CHANGED_TOOL, definition
 from toolbus.transcript.admission import check_calls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from toolbus.approvals.questions import Question
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.immutable import JsonObject
@@ -33,11 +35,11 @@ _TOO_LARGE = f"a person must approve this call, and it is too large to be read: 
 class BoundCall(NamedTuple):
     """A call as a person is asked about it.
 
-    *key* names what attaches to the same question. *live* is the keyed digest of the call as it
-    would run, *runs* a plain one, which is kept nowhere, *definition* that of its tool; *hidden*
-    says that the stored *arguments* are not those, and *filled* at which JSON paths the tool gets
-    others in the end. *requested* is the call as the model wrote it, as it may be stored, None if
-    it is no other.
+    *key* names what attaches to the same question. *hidden* says that the stored *arguments* are
+    not those of the call as it would run, of which *live* is the keyed digest then, else empty, and
+    *filled* at which JSON paths the tool gets others in the end. *runs* is a plain digest of the
+    call, which is kept nowhere, *definition* that of its tool. *requested* is the call as the model
+    wrote it, as it may be stored, None if it is no other.
     """
 
     key: str
@@ -79,10 +81,11 @@ def definition_digest(tool: ToolSpec | None) -> str:
     return "" if tool is None else hashlib.sha256(canonical(definition_of(tool))).hexdigest()
 
 
-async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
+async def bind(asked: ApprovalRequest, secret: Callable[[], bytes]) -> BoundCall | Deny:
     """Return what a question about *asked* is bound to, or why nobody can be asked.
 
-    What handlers keep out of the store is not in it; *secret* is the key for what is.
+    What handlers keep out of the store is not in it; *secret* gives the key by which it is known
+    again, and is asked for only then.
     """
     call = asked.call or ToolCall(id="", name="", arguments={"prompt": asked.text})
     copy = await _stored_copy(asked, call)
@@ -94,14 +97,13 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
     if len(canonical([call.arguments, stored.arguments])) > 2 * MAX_BYTES:
         return Deny(_TOO_LARGE)
     session_id, guard = asked.scope.session_id, "\n".join(asked.guards)
-    plain = canonical([session_id, call.name, call.arguments])
-    live = hmac.new(secret, plain, hashlib.sha256).hexdigest()
     digest = digest_of(stored.name, stored.arguments)
     hidden = changed(call.arguments, stored.arguments)
+    live = live_digest(secret(), session_id, call) if hidden else ""
     facts = (
         ("call", call.id)
         if asked.stays_open
-        else ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live if hidden else "")
+        else ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live)
     )
     return BoundCall(
         key=hashlib.sha256(canonical(facts)).hexdigest(),
@@ -123,6 +125,12 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
         # The names in a path may be what is hidden.
         filled=() if hidden else asked.filled,
     )
+
+
+def live_digest(secret: bytes, session_id: str, call: ToolCall) -> str:
+    """Return the digest of *call* as it would run in a session, with the key *secret*."""
+    plain = canonical([session_id, call.name, call.arguments])
+    return hmac.new(secret, plain, hashlib.sha256).hexdigest()
 
 
 async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessage | None:

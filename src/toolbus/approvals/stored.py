@@ -16,6 +16,7 @@ import os
 import time
 from copy import copy
 from functools import partial
+from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
+from toolbus.store.value_keys import value_key
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.approvals import Approvals, Pending, Permit
 
@@ -51,6 +53,7 @@ NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
 """The states in which the call has surely not run."""
 
 SHORTEST_KEY = 32
+_PURPOSE = b"toolbus: calls with hidden values"
 
 logger = logging.getLogger("toolbus")
 
@@ -72,7 +75,7 @@ class StoredApprovals(Approvals):
             What grants answer does not count. None: no limit.
         host: what asks: "agent", or the name of a program.
         key: 32 random bytes by which a call is known again of which the store must not hold all;
-            without it only the process that asked knows it.
+            without it the user's, see `toolbus.store.value_keys`.
         clock: tells nanoseconds since the epoch, UTC.
 
     Raises `RegistrationError` for what cannot be used.
@@ -100,7 +103,7 @@ class StoredApprovals(Approvals):
         _check_arguments(wait, expires_after, notify, key)
         self._store, self._expires_after = store, expires_after
         self._host, self._clock = host, clock
-        self._key = os.urandom(32) if key is None else key
+        self._given_key, self._own_key = key, os.urandom(SHORTEST_KEY)
         self._notices = Notices(notify)
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
         _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
@@ -143,6 +146,14 @@ class StoredApprovals(Approvals):
         bound = copy(self)
         bound._answers = self._answers.asking(asker, name, wait, gone)  # noqa: SLF001 - a copy of its own
         return bound
+
+    def stop_waiting(self) -> bool:
+        """Let all calls that wait now end as pending, within about a second: the program stops.
+
+        Their questions stay, as if the calls had waited long enough, where cancelling them takes
+        the questions back. Returns whether any call waits. For a handler of a signal.
+        """
+        return self._answers.stop()
 
     def _bound(self, store: Store) -> Self:
         bound = copy(self)
@@ -189,10 +200,13 @@ class StoredApprovals(Approvals):
 
         Nobody answers that question here, nothing attaches to it, and no yes to it is ever taken.
         """
-        binding = None if self._store is None else await bind(asked, self._key)
-        if self._store is None or not isinstance(binding, BoundCall):
+        store = self._store
+        if store is None:
+            return ""
+        binding = await bind(asked, partial(self._key_for, store))
+        if isinstance(binding, Deny):
             return ""  # What may not be stored, or is too large, is the host's to show.
-        return await note_hosted(self._store, binding, self._asking(asked))
+        return await note_hosted(store, binding, self._asking(asked))
 
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet."""
@@ -204,13 +218,20 @@ class StoredApprovals(Approvals):
             reason = "a question is kept with a session; use `scope=Scope(session_id=...)`"
             raise RegistrationError("approvals", reason)
         try:
-            binding = await bind(asked, self._key)
+            binding = await bind(asked, partial(self._key_for, store))
             if isinstance(binding, Deny):
                 return binding
             return await self._decide(store, binding, asked)
         except (StoreError, DecodeError) as error:
             logger.error("a question could not be asked: %s", error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
+
+    def _key_for(self, store: Store) -> bytes:
+        """Return the key for hidden values in *store*, that of this process if none lasts."""
+        if self._given_key is not None:
+            return self._given_key
+        key = value_key(store)
+        return self._own_key if key is None else blake2b(_PURPOSE, key=key).digest()
 
     async def _decide(
         self, store: Store, binding: BoundCall, asked: ApprovalRequest

@@ -39,11 +39,14 @@ logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """How many calls of this process wait for each question, and in *total*."""
+    """How many calls of this process wait for each question, and in *total*.
+
+    *stops* counts how often all of them were told to wait no longer.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self.total = 0
+        self.total = self.stops = 0
 
     def enter(self, question_id: str) -> None:
         """Count one more."""
@@ -130,6 +133,11 @@ class AnswerWait:
             if is_last and cancelled is not None and not self.has_left:
                 await shield_until_done(partial(self.withdraw, store, question))
 
+    def stop(self) -> bool:
+        """Let all calls that wait now wait no longer; return whether there are any."""
+        self._waiters.stops += 1
+        return self._waiters.total > 0
+
     async def granted(self, store: Store, question: Question) -> Question:
         """Return *question*, approved if a grant says yes to it."""
         now = self._clock()
@@ -154,7 +162,8 @@ class AnswerWait:
     ) -> Question:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
-        while question.state == "pending":
+        stops = self._waiters.stops
+        while question.state == "pending" and self._waiters.stops == stops:
             seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:
                 await take_step(store, question, "expire")

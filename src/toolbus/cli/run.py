@@ -60,6 +60,7 @@ Text goes to standard output as the model says it, or as soon as no handler may
 still change or refuse it; calls, questions and counts to standard error. It
 ends with 0 if the model came to its end, with 1 if the run was denied, failed
 or had too many turns, with 3 if it waits for a person, with 130 after Ctrl-C.
+Ctrl-C or SIGTERM while a call waits leaves the question in the store: 3.
 
 --json writes an object a line on standard output, each with its "kind":
   start     session (null without --store), resumed, model

@@ -85,6 +85,7 @@ class Conversation(NamedTuple):
     keyboard: Keyboard | None
     stored_id: str | None
     model_name: str
+    stored: StoredApprovals | None
 
 
 def run_agent(output: Output, options: RunOptions) -> int:
@@ -146,9 +147,9 @@ async def _converse(conversation: Conversation) -> None:
 
 async def _turn(conversation: Conversation, prompt: str | None) -> int:
     """Run on *prompt*, None: go on, until the end or Ctrl-C; return the exit code."""
-    agent, report, _, keyboard, stored_id, _ = conversation
+    agent, report, stored_id = conversation.agent, conversation.report, conversation.stored_id
     run = asyncio.ensure_future(_streamed(agent, prompt))
-    with _interrupting(run, keyboard):
+    with _interrupting(run, conversation):
         await asyncio.wait({run})
     report.end_line()
     if run.cancelled():
@@ -172,19 +173,29 @@ async def _streamed(agent: Agent, prompt: str | None) -> RunResult:
 
 
 @contextmanager
-def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> Iterator[None]:
-    """Let Ctrl-C answer a question by no, and else cancel *run*."""
-    loop = asyncio.get_running_loop()
+def _interrupting(run: asyncio.Future[RunResult], conversation: Conversation) -> Iterator[None]:
+    """Let Ctrl-C answer a question by no, and else stop *run*, as SIGTERM does.
+
+    What waits for a person in a store stays there: the run ends as pending.
+    """
+    loop, keyboard, stored = asyncio.get_running_loop(), conversation.keyboard, conversation.stored
 
     def interrupt() -> None:
-        if keyboard is None or not keyboard.interrupt():
+        if not (keyboard and keyboard.interrupt()) and not (stored and stored.stop_waiting()):
             run.cancel()
 
+    def terminate() -> None:
+        if not (stored and stored.stop_waiting()):
+            loop.remove_signal_handler(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+
     loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, terminate)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _stored(
@@ -222,7 +233,8 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         servers = await open_servers(opened, options.servers, entries, side)
         asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]
         try:
-            deciders = person.deciders(side, report, _stored(options, store, config))
+            stored = _stored(options, store, config)
+            deciders = person.deciders(side, report, stored)
             agent = Agent(
                 model,
                 tools=servers,
@@ -239,4 +251,4 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         deciders.watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
-        yield Conversation(agent, report, side, person.keyboard, stored_id, model.name)
+        yield Conversation(agent, report, side, person.keyboard, stored_id, model.name, stored)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.events.catalogue import Deny
+from toolbus.hosts.hook_sessions import TakenCall
 from toolbus.tools.calls.approvals import Pending, decide_run
 from toolbus.tools.calls.call_judging import PERMITTED
 
@@ -52,7 +53,8 @@ class HookAsking(NamedTuple):
         request = await judged.approval_request()
         question_id = None if isinstance(request, Deny) else await self.approvals.hand_over(request)
         if question_id:
-            await self.taken.add(call_id, session_id, question_id, event_id)
+            facts = {"session_id": session_id, "event_id": event_id}
+            await self.taken.add(call_id, TakenCall(question_id=question_id, **facts))
         return question_id is not None
 
     async def by_us(

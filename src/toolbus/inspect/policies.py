@@ -164,8 +164,8 @@ def compare(
         screen.whole(f"{result.decided_by}: {result.why}", indent=2, style="dim")
     count = f"{len(results) - len(different)} of {len(results)} verdicts are as expected"
     screen.line(Span(count, "bad" if different else "good"))
-    if rules.project is not None:
-        explaining.show_project(*rules.project, screen)
+    project = None if rules.project is None else rules.project.folder
+    explaining.show_project(project, rules.fault, screen)
     return 1 if different else 0
 
 

@@ -7,22 +7,18 @@ patterns mean the same is not found out.
 
 from __future__ import annotations
 
-import os
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.events.subjects import matches
 from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.command_patterns import CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS
-from toolbus.policy.paths.path_patterns import alternatives, is_relative
-from toolbus.policy.projects import FROM_SESSION
+from toolbus.policy.misplaced_paths import misplaced_path
 from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.policy.value_tests import type_name
 from toolbus.settings.hints import hint
-from toolbus.settings.user_folders import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -116,20 +112,11 @@ def _of_shell(file: PolicyFile) -> Iterator[Remark]:
 
 def _of_project(file: PolicyFile) -> Iterator[Remark]:
     """Warn of paths that a person's own policy means, most likely, from a project on."""
-    personal_folder = config_folder()
-    folder = Path(os.path.realpath(file.file)).parent
-    if personal_folder is None or not folder.is_relative_to(personal_folder):
-        return
-    if "project" in file.table:
-        return
-    for index, rule in enumerate(_rules(file)):
-        for key in ("reads", "writes", "touches"):
-            texts = [each for text in _texts(rule.get(key)) for each in alternatives(text)]
-            if path := next(filter(is_relative, texts), None):
-                where = f"rule {rule['name']!r}: {path!r} begins at {str(folder)!r}"
-                way_out = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
-                yield Remark(file.line("rule", index, key), "warning", f"{where}; {way_out}")
-                return
+    path = misplaced_path(file.file, file.table)
+    if path is not None:
+        name = _rules(file)[path.position]["name"]
+        line = file.line("rule", path.position, path.key)
+        yield Remark(line, "warning", f"rule {name!r}: {path.text}")
 
 
 def _of_pairs(file: PolicyFile) -> Iterator[Remark]:

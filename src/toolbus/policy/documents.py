@@ -40,6 +40,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.policy.agent_tools import AGENT_TOOLS
 from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.call_tables import read_calls
+from toolbus.policy.misplaced_paths import misplaced_path
 from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import (
     FROM_FILE,
@@ -95,9 +96,11 @@ class PolicyFile:
         """
         folder = Path(os.path.abspath(self.file)).parent  # noqa: PTH100 - links stay as they are
         try:
-            return read_table(self.table, folder, project)._replace(file=self.file)
+            rules = read_table(self.table, folder, project)
         except MisfitError as error:
             raise ConfigurationError(error.reason, str(self.file), self.line(*error.path)) from None
+        path = misplaced_path(self.file, self.table)
+        return rules._replace(file=self.file, misplaced="" if path is None else path.text)
 
 
 def read_policy(file: Path | str, project: Project | None = None) -> PolicyRules:

@@ -69,7 +69,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it.
 
     *project* is what the session's was taken to be, if the policy speaks of that; a *fault* says
-    why paths that begin there allow nothing.
+    why relative paths allow nothing.
     """
 
     tool: str
@@ -154,13 +154,13 @@ def show(explanation: Explanation, screen: Screen) -> None:
     where = explanation.folder or "an unknown folder"
     style = _STYLES[explanation.verdict]
     screen.whole(f"{explanation.verdict}  {explanation.tool} in {where}", style=style)
-    if explanation.project is not None:
-        show_project(explanation.project, explanation.fault, screen)
+    show_project(explanation.project, explanation.fault, screen)
 
 
-def show_project(folder: str, fault: str, screen: Screen) -> None:
-    """Write that the session's project was taken to be *folder*, and its *fault*, if any."""
-    screen.whole(f"as in a session that began in {folder}", style="dim")
+def show_project(folder: str | None, fault: str, screen: Screen) -> None:
+    """Write that the session's project was taken to be *folder*, and a *fault*, if any."""
+    if folder is not None:
+        screen.whole(f"as in a session that began in {folder}", style="dim")
     if fault:
         screen.prose(fault, style="asked")
 

@@ -168,7 +168,8 @@ class PolicyRules(NamedTuple):
     the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
     *programs* are the shipped ones and those of *program_files*; None: the shipped ones. *digest*
     is that of what they say, however it is laid out: an approval that waits is bound to it. If it
-    is read for a session, *project* is that one's: relative paths of patterns begin there.
+    is read for a session, *project* is that one's: relative paths of patterns begin there. Else
+    *misplaced* may say that they begin where hardly anybody means it.
     """
 
     rules: tuple[PolicyRule, ...]
@@ -182,11 +183,12 @@ class PolicyRules(NamedTuple):
     program_files: tuple[Path, ...] = ()
     digest: str = ""
     project: Project | None = None
+    misplaced: str = ""
 
     @property
     def fault(self) -> str:
-        """Why paths that begin at the session's project allow nothing, "" if they do."""
-        return "" if self.project is None else self.project.fault
+        """Why relative paths allow nothing in a session's project, "" if nobody knows of that."""
+        return self.misplaced if self.project is None else self.project.fault
 
     @property
     def works_here(self) -> bool:
