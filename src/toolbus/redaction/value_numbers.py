@@ -82,8 +82,9 @@ class ValueNumbers:
     def _settle(self) -> None:
         """Forget the oldest values beyond those that are known; not while numbers are agreed on."""
         self.fresh, self.aliases = {}, {}
-        for digest in [*self._known][: max(0, len(self._known) - MAX_KNOWN)]:
-            del self._known[digest]
+        if (surplus := len(self._known) - MAX_KNOWN) > 0:
+            for digest in [*self._known][:surplus]:
+                del self._known[digest]
 
     def _digest(self, value: str) -> str:
         if not self._key:
