@@ -1281,34 +1281,36 @@ async def test_a_cancelled_stateless_call_is_cut(start):
     assert lines == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (http(status="503 Service Unavailable"), "HTTP status 503"),
-        (http(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"who?"}}',
-              status="401 No"), "who?"),
-        (b"SSH-2.0-OpenSSH_9\r\n\r\n", "does not speak HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "broke off"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", "broke off"),
-        (b"HTTP/1.1 200", "broke off"),
-        (http(b"data: {}\n\n", "text/event-stream"), "without one"),
-        (http(), "without one"),
-        (http(b"x" * 2_000_000), "more than 1048576 bytes"),
-    ],
+FAILURES = (
+    (http(status="503 Service Unavailable"), "HTTP status 503"),
+    (http(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"who?"}}',
+          status="401 No"), "who?"),
+    (b"SSH-2.0-OpenSSH_9\r\n\r\n", "does not speak HTTP/1.1"),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "broke off"),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", "broke off"),
+    (b"HTTP/1.1 200", "broke off"),
+    (http(b"data: {}\n\n", "text/event-stream"), "without one"),
+    (http(), "without one"),
+    (http(b"x" * 2_000_000), "more than 1048576 bytes"),
 )  # fmt: skip
-async def test_an_http_server_that_fails_is_an_error(start, listen, answer, words):
+
+
+async def test_an_http_server_that_fails_is_an_error(start, listen):
+    failed, answers = [], [answer for answer, _ in FAILURES]
     async with (
-        listen(lambda *_: answer) as (url, _),
+        listen(lambda *_: answers[len(failed)]) as (url, _),
         start(*PROXY, "--max-frame", "1", "--", url) as peer,
     ):
-        peer.call(1, "echo")
-        failed = await peer.answer(1)
+        for _ in FAILURES:
+            peer.call(1, "echo")
+            failed.append(await peer.answer(1))
         code, rest, _ = await peer.end()
     async with start(*PROXY, "--", "http://127.0.0.1:9/mcp") as peer:
         peer.call(1, "echo")
         refused = await peer.answer(1)
 
-    assert words in failed["error"]["message"]
+    for said, (_, words) in zip(failed, FAILURES, strict=True):
+        assert words in said["error"]["message"]
     assert (code, rest) == (0, [])
     assert "127.0.0.1:9 cannot be reached" in refused["error"]["message"]
 
