@@ -10,6 +10,8 @@ import functools
 import gc
 import inspect
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = [
-    *("pytester", "host_reports", "live_models"),
+    *("pytester", "host_reports", "killed_programs", "live_models"),
     *("persons", "postgres_server", "three_stores"),
 ]
 
@@ -54,6 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse a level that there is not: a typo would run less than was asked for."""
     if LEVEL not in {"quick", "full", "long", "live"}:
         raise pytest.UsageError(f"TOOLBUS_TESTS is quick, full, long or live, not {LEVEL!r}")
+    # Nothing that a test does is left in the folders of who runs it.
+    folder = tempfile.mkdtemp(prefix="toolbus-tests-")
+    config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    os.environ["XDG_STATE_HOME"] = folder
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

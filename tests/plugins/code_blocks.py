@@ -4,6 +4,7 @@ Above a block, a comment of the page's source may say how it is tested:
 `<!-- not run: REASON -->` it is only read, `<!-- full: REASON -->` it runs in the full suite,
 `<!-- exit code: N -->` its last command ends so, `<!-- fake provider: ANSWERS -->` a provider on
 this machine gives these answers, a JSON list of what `tests/servers/wire_shapes.py` describes.
+What needs more than Python says so as `page_world.py` tells, and runs in the full suite, too.
 A policy's comments may say what becomes of calls: see `tried_calls`.
 A block whose first line is `# NAME.EXT` is the file of that name, beside which later ones run.
 """
@@ -28,13 +29,14 @@ from pathlib import Path
 
 from tests.servers.fake_provider import FakeProvider
 
+import page_world
 import toolbus
 from toolbus.cli.command_line import main
 from toolbus.config.configuration import load
 from tried_calls import judge, read_calls
 
 KINDS = {"python", "toml", "json", "sh", "shell", "console", "text"}
-NOTES = {"not run", "full", "exit code", "fake provider"}
+NOTES = {"not run", "full", "exit code", "fake provider", *page_world.NOTES}
 NOTE = re.compile(r"<!-- ([a-z ]+): (.+) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)")
 OPERATORS = {"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "(", ")"}
@@ -144,13 +146,17 @@ def provided(answers) -> Iterator[FakeProvider]:
 
 
 class PageRun:
-    """Runs the blocks of one page in order, in *folder*, which is empty at first."""
+    """Runs the blocks of one page in order, in *folder*, which is empty at first.
 
-    def __init__(self, folder: Path, monkeypatch) -> None:
+    *servers* has what takes the place of the addresses that blocks name.
+    """
+
+    def __init__(self, folder: Path, monkeypatch, servers: dict[str, str] | None = None) -> None:
         self.folder, self._patch = folder / "work", monkeypatch
         self.folder.mkdir()
         programs = folder / "programs"
         programs.mkdir()
+        self._world = page_world.PageWorld(self.folder, programs, servers or {})
         for name, words in (("python", ""), ("python3", ""), ("toolbus", "-m toolbus")):
             (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
             (programs / name).chmod(0o755)
@@ -178,8 +184,13 @@ class PageRun:
             check_words(block, line)
         answers = json.loads(block.notes.get("fake provider", "null"))
         with self._provider(answers) if answers else nullcontext(), self._own_modules():
-            idle = "not run" in block.notes or ("full" in block.notes and not full)
-            self._check(block) if idle else self._run(block)
+            slow = "full" in block.notes or page_world.NOTES & block.notes.keys()
+            idle = "not run" in block.notes or (slow and not full)
+            self._check(block) if idle else self._run(self._world.prepare(block))
+
+    def close(self) -> None:
+        """End what the blocks have left running."""
+        self._world.close()
 
     @contextmanager
     def _own_modules(self) -> Iterator[None]:
@@ -222,6 +233,8 @@ class PageRun:
                 assert_printed(block, block.shown, printed)
             case "toml":
                 self._load(block)
+            case "console" | "sh" if "source" in block.notes:
+                self._world.run_script(block)
             case "console" | "sh":
                 self._run_commands(block)
             case "text":
@@ -242,7 +255,7 @@ class PageRun:
         path.write_text(block.text)
         tables = tomllib.loads(block.text)
         assert tables, f"{block} is empty"
-        if tables.keys() & {"component", "server", "price"}:
+        if tables.keys() & {"component", "server", "price", "approvals"}:
             load(path)
         elif "rule" in tables:
             code, printed = self.run_line(f"toolbus policy check {path.name}")
@@ -259,7 +272,7 @@ class PageRun:
         outputs = re.split(r"^\$ .+\n(?:> .+\n)*", block.text, flags=re.MULTILINE)[1:]
         commands = read_commands(block)
         for index, line in enumerate(commands):
-            code, printed = self.run_line(line)
+            code, printed = self._world.run_line(line, block) or self.run_line(line)
             ends = int(block.notes.get("exit code", 0)) if index == len(commands) - 1 else 0
             assert code == ends, f"{block}: {line} ended with {code}\n{printed}"
             if block.kind == "console":
@@ -268,7 +281,11 @@ class PageRun:
     def run_line(self, line: str) -> tuple[int, str]:
         """Run a *line* of a shell; return how it ended and what it printed."""
         words = split_words(line)
-        if words[0] == "toolbus" and words[1] not in {"proxy", "hook"} and not shell_words(line):
+        if (
+            words[0] == "toolbus"
+            and words[1] not in {"proxy", "hook", "login"}
+            and not shell_words(line)
+        ):
             stream = io.StringIO()
             with redirect_stdout(stream), redirect_stderr(stream):
                 code = main(words[1:])

@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import socket
-from contextlib import asynccontextmanager, suppress
+import sys
+import threading
+from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -13,6 +15,7 @@ from http_stubs import http, http_stub
 from node_packages import NODE, installed
 
 EXAMPLE = "@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js"
+SECONDS = 60
 REDIRECT = "http://127.0.0.1:9/callback"
 
 
@@ -116,3 +119,27 @@ async def stub_server(**changes):
 
     async with http_stub(take) as (origin, seen):
         yield origin, seen
+
+
+@contextmanager
+def stub_in_background():
+    """Give the address of a `stub_server` for code that has no loop."""
+    with asyncio.Runner() as runner:
+        server = stub_server()
+        origin, _ = runner.run(server.__aenter__())
+        thread = threading.Thread(target=runner.get_loop().run_forever)
+        thread.start()
+        try:
+            yield f"{origin}/mcp"
+        finally:
+            runner.get_loop().call_soon_threadsafe(runner.get_loop().stop)
+            thread.join()
+            runner.run(server.__aexit__(None, None, None))
+
+
+def write_browser(path):
+    """Write a program that opens an address as a person who agrees; return it as `BROWSER`."""
+    words = f"import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout={SECONDS})"
+    path.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{words}' \"$1\"\n")
+    path.chmod(0o755)
+    return f"{path} %s &"

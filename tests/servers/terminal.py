@@ -51,9 +51,9 @@ def run_as_person(arguments, *, env, python=(sys.executable,), check=False, **op
 class Terminal:
     """`toolbus` with *arguments* on a terminal of its own, which sends it Ctrl-C."""
 
-    def __init__(self, arguments, *, cwd, env, columns=80):
+    def __init__(self, arguments, *, cwd, env, columns=80, rows=24):
         self._ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (24, columns))
+        termios.tcsetwinsize(theirs, (rows, columns))
         self.shown = ""
         # A piece may end within a letter, or between the two of a line's end.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -88,6 +88,17 @@ class Terminal:
     def type(self, text):
         """Type *text*; "\\x03" is Ctrl-C, "\\x04" Ctrl-D."""
         os.write(self._ours, text.encode())
+
+    def answer(self, answers):
+        """Type the answer to each text of *answers* when that is shown; return as `end` does."""
+        before = ""
+        while piece := self._read():
+            self._show(piece)
+            for text, answer in answers.items():
+                if text in self.shown:
+                    before += self.expect(text)
+                    self.type(f"{answer}\n")
+        return self.process.wait(timeout=30), before + self.shown
 
     def end(self):
         """Return the exit code, and what is shown until then."""

@@ -718,15 +718,30 @@ async def test_an_unfit_result_blames_nobody():
     assert messages[0].tool_response.structured == {"m": 2}
 
 
-async def test_a_failing_signature_hides_its_tool():
-    component = with_adapters(Wrong("read", signature=OSError(SECRET)))
+async def test_a_failing_signature_hides_its_tool(caplog):
+    bus, component = EventBus(), with_adapters(Wrong("read", signature=OSError(SECRET)))
+    everything = with_adapters(Wrong(signature=OSError(SECRET)))
+    many = tuple([replace(read.spec, name=f"read_{number}") for number in range(7)])
 
-    messages, model = await answers(
-        call_of("write", path="a"), tools=[read, write], components=[component]
-    )
+    with Recorder(bus) as recorder:
+        messages, model = await answers(
+            call_of("write", path="a"), tools=[read, write], components=[component], bus=bus
+        )
+        with everything.installed(bus):
+            await bus.apply(TOOLS_PROVIDE, many)
 
     assert model.requests[0].tools == (write.spec,)
     assert messages[0].text == "wrote a"
+    reasons = [
+        (record.entries[0].name, record.entries[0].status, record.entries[0].reason)
+        for record in recorder.records
+        if record.event == TOOLS_PROVIDE.name
+    ]
+    five = ", ".join([f"'read_{number}'" for number in range(5)])
+    assert reasons[0] == ("Wrong", "failed", "raised an error, which hides 'read'")
+    assert reasons[-1][2] == f"raised an error, which hides {five} and 2 more"
+    said = "handler 'Wrong' of 'tools:provide' raised an error for the tool 'read' (OSError"
+    assert said in caplog.text
 
 
 async def test_failing_parameters_deny_the_call():
@@ -848,7 +863,7 @@ async def test_a_wrong_type_is_a_failure(caplog):
     ]
     assert caplog.records[0].getMessage() == (
         "handler 'Wrong' of 'tools:provide' returned `str` instead of `ToolSpec` "
-        "(HandlerContractError)"
+        "for the tool 'read' (HandlerContractError)"
     )
 
 
@@ -1072,7 +1087,7 @@ async def test_a_failed_adapter_s_entry_says_why():
     failed = "Wrong", "failed", reason
     assert entries == [
         [failed],
-        [failed],
+        [("Wrong", "failed", f"{reason}, which hides 'read'")],
         [failed, (handler, "denied", "adapter 'Wrong' raised an error")],
     ]
     assert denied.denied.detail.startswith("OSError: ")

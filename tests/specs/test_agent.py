@@ -699,15 +699,44 @@ def test_another_loop_may_take_over():
     assert seen[:8] == texts(agent.messages)[:8]
 
 
+def test_a_program_calls_a_tool_in_sync(tmp_path):
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    seen, store = [], SqliteStore(tmp_path / "store.db")
+    agent = agent_for("fine", tools=[double], store=store)
+    agent.guard(TOOL_CALL_BEFORE, lambda ctx: Deny("no") if ctx.value.arguments["number"] else None)
+
+    @agent.on(TOOL_CALL_AFTER)
+    async def observe(ctx):
+        await asyncio.sleep(0.001)
+        seen.append(ctx.value)
+
+    outcomes = [agent.call_tool_sync("double", number=0)]
+    agent.run_sync("go")
+    outcomes.append(agent.call_tool_sync("double", {"number": 1}))
+    stored = asyncio.run(store.read("s"))
+    asyncio.run(store.close())
+
+    assert [(one.status, one.response.text) for one in outcomes] == [("ok", "0"), ("denied", "no")]
+    assert seen == outcomes
+    assert list(stored) == list(agent.messages)
+    assert texts(stored) == ["", "0", "go", "fine", "", "no"]
+
+
 async def test_inside_a_loop_it_is_refused():
     agent = agent_for("done")
 
     with pytest.raises(AppendError) as refused:
         agent.run_sync("go")
+    with pytest.raises(AppendError) as refused_too:
+        agent.call_tool_sync("echo")
     result = await agent.run("go")
 
     way_out = "use `await agent.run(prompt)`"
     assert str(refused.value) == f"append to session 's': an event loop runs here; {way_out}"
+    assert str(refused_too.value).endswith("use `await agent.call_tool(name)`")
     assert result.text == "done"
 
 
@@ -1901,7 +1930,7 @@ async def test_an_install_may_use_the_agent():
         ("store", MemoryStore, "store 'MemoryStore': it is a class; give an instance"),
         ("store", {}, "store {}: it has no `append`"),
         ("components", [Marking], "component 'Marking': it is a class; give an instance"),
-        ("components", [ToolAdapter()], "component 'ToolAdapter': it is an adapter; "),
+        ("components", [ToolAdapter], "component 'ToolAdapter': it is a class; "),
         ("components", [print], "component <built-in function print>: expected an AgentComp"),
         ("components", AgentComponent(), "components: expected several, in a list"),
         ("approver", True, "approver True: it must be callable with a question, a call and a"),

@@ -2,12 +2,14 @@
 
 import asyncio
 import hashlib
+import itertools
 import json
 import logging
 import re
 
 import pytest
 from msgspec.structs import replace
+from tests.plugins.three_stores import StorePlace
 
 from toolbus import (
     Agent,
@@ -15,6 +17,7 @@ from toolbus import (
     AssistantMessage,
     Deny,
     EventBus,
+    Retry,
     Scope,
     ToolCall,
     ToolRunner,
@@ -22,13 +25,20 @@ from toolbus import (
     tool,
 )
 from toolbus.approvals import StoredApprovals, answer, revoke_grant
-from toolbus.approvals.records import digest_of, find_question, questions_of
+from toolbus.approvals.records import (
+    canonical,
+    digest_of,
+    find_question,
+    questions_of,
+    swap_question,
+)
 from toolbus.approvals.steps import take_step
 from toolbus.errors import FreezeError, RegistrationError, StoreError
-from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE
+from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.user_folders import value_key_file
 from toolbus.testing.fakes import FakeClock
 
 HOUR = 3_600
@@ -477,6 +487,32 @@ async def test_a_cancelled_call_withdraws_its_question(store):
     assert (late.status, program.effects) == ("too_late", [])
 
 
+async def test_a_program_that_stops_leaves_its_question(place):
+    async def approver(ask, call, scope):
+        await asyncio.Event().wait()
+
+    effects = []
+    stopped = Program(place.open(), wait=60, approver=approver).asking()
+    waiting = Program(place.open(), session="w", wait=60).asking()
+    calls = [asyncio.create_task(each.pay()) for each in (stopped, waiting)]
+    for each in (stopped, waiting):
+        await each.asked()
+    any_wait = [each.approvals.stop_waiting() for each in (stopped, waiting)]
+    outcomes = await asyncio.gather(*calls)
+
+    later = Program(place.open(), effects=effects).asking()
+    await later.answer(outcomes[0])
+    resumed = await later.pay()
+    again = asyncio.create_task(waiting.pay(2))
+    (_, anew) = await waiting.asked(2)
+    await waiting.answer(anew.id)
+
+    assert any_wait == [True, True]
+    assert [outcome.status for outcome in outcomes] == ["pending", "pending"]
+    assert (resumed.status, effects, (await again).status) == ("ok", [1], "ok")
+    assert not waiting.approvals.stop_waiting()
+
+
 async def test_one_refused_call_leaves_the_others(store):
     program = Program(store, wait=60).asking()
     calls = asyncio.create_task(program.pay_all(1, 2, 3))
@@ -504,6 +540,102 @@ async def test_the_same_ids_in_two_sessions(store):
 
     assert (waits.status, ran.status, effects) == ("pending", "ok", [1])
     assert (await here.states(), await there.states()) == (["done"], ["pending"])
+
+
+def change(call, amount):
+    """Change the arguments of *call* as no frozen mapping can prevent."""
+    dict.__setitem__(call.arguments, "amount", amount)
+
+
+def changing_approver():
+    """Return an approver that says yes, and makes another amount of each that it is shown."""
+    numbers = itertools.count(100)
+    return lambda ask, call, scope: change(call, next(numbers)) or True
+
+
+async def test_arguments_changed_in_place_never_run(store):
+    outcomes, shown, effects = [], [], []
+    stored = Program(store, approver=changing_approver(), effects=effects).asking()
+    outcomes.append(await stored.pay())
+
+    here = Program(store, effects=effects).asking()
+    approver = ToolRunner(here.bus, here.toolset, here.scope, approver=changing_approver())
+    outcomes.append(await approver.call("pay", {"amount": 1}))
+
+    judged = await approver.judge(ToolCall(id="j", name="pay", arguments={"amount": 1}))
+    change(judged.call, float("nan"))
+    outcomes.append(await approver.finish(judged))
+
+    @tool(idempotent=True)
+    def fail(amount: int) -> str:
+        """Fail."""
+        effects.append(amount)
+        raise ValueError(amount)
+
+    def retry(ctx):
+        change(ctx.value.call, 7)
+        return Retry()
+
+    retried = Program(store, approver=lambda ask, call, scope: shown.append(call) or True).asking()
+    retried.toolset.add(fail)
+    retried.bus.on(TOOL_CALL_ERROR, retry)
+    failed = await retried.runner().call("fail", {"amount": 5})
+
+    texts = [(outcome.status, outcome.response.text) for outcome in outcomes]
+    changed = "the call is another one than was approved; call again to ask anew"
+    assert texts == [("denied", changed)] * 3
+    assert set(await stored.states()) <= {"withdrawn", "done"}
+    assert (failed.status, failed.response.text, effects) == ("error", changed, [5])
+
+
+def other_pay(effects, *, about="Pay.", kind=int):
+    """Return a tool in the place of `pay`, with another description or other parameters."""
+
+    def pay(amount):
+        effects.append(amount)
+
+    pay.__doc__, pay.__annotations__ = about, {"amount": kind}
+    return tool(pay)
+
+
+async def test_a_replaced_tool_needs_a_new_question(store):
+    for number, change_to in enumerate([{"about": "Pay all."}, {"kind": int | str | bool}]):
+        program = Program(store, session=str(number)).asking()
+        for amount, options in [(1, {}), (2, {}), (3, {"grant": "session"})]:
+            await program.answer(await program.pay(amount), **options)
+        old = (await program.questions())[1]
+        await swap_question(store, old, replace(old, definition=""))
+
+        program.toolset.remove("pay")
+        program.toolset.add(other_pay(program.effects, **change_to))
+        outcomes = [await program.pay(amount) for amount in (1, 2, 3)]
+
+        assert [outcome.status for outcome in outcomes] == ["pending"] * 3
+        assert program.effects == []
+        assert await program.states() == [*["withdrawn"] * 3, *["pending"] * 3]
+        withdrawn = (await program.questions())[0]
+        assert withdrawn.settled_by == (
+            "toolbus: the tool is not any more as it was when this was asked"
+        )
+
+
+async def test_a_tool_replaced_while_it_waits(store):
+    program = Program(store).asking()
+    await program.answer(await program.pay())
+    here = ToolRunner(
+        program.bus, program.toolset, program.scope, approver=lambda ask, call, scope: True
+    )
+    call, outcomes = ToolCall(id="j", name="pay", arguments={"amount": 1}), []
+    for runner in (program.runner(), here):
+        judged = await runner.judge(call)
+        program.toolset.remove("pay")
+        program.toolset.add(other_pay(program.effects, about=f"Pay {runner.call}."))
+        outcomes.append(await runner.finish(judged))
+
+    assert {outcome.response.text for outcome in outcomes} == {
+        "the tool changed since the call was approved; call again to ask anew"
+    }
+    assert (await program.states(), program.effects) == (["withdrawn"], [])
 
 
 async def test_a_hidden_value_is_shown_nowhere(store):
@@ -536,6 +668,54 @@ async def test_a_hidden_value_is_gone_elsewhere(place):
     assert outcome.status == "denied"
     assert outcome.response.text == "a value that the store does not hold is gone; call again"
     assert (there.effects, await there.states()) == ([], ["withdrawn"])
+
+
+async def test_a_hidden_value_comes_again_elsewhere(place):
+    effects, clock, outcomes = [], FakeClock(10**18), []
+
+    async def pay(amount):
+        program = Program(place.open(), effects=effects, clock=clock).asking()
+        HidesAll(program.bus)
+        outcomes.append(await program.pay(amount))
+        return program
+
+    first = await pay(SECRET)
+    await first.answer(outcomes[0])
+    for amount in (f"{SECRET}!", SECRET, SECRET):
+        await pay(amount)
+
+    assert [one.status for one in outcomes] == ["pending", "pending", "ok", "pending"]
+    assert effects == [SECRET]
+    assert len({question.digest for question in await first.questions()}) == 1
+    assert sorted(await first.states()) == ["done", "pending", "pending"]
+    kept = state_bodies(place.open())
+    call = ["s", "pay", {"amount": SECRET}]
+    assert SECRET.encode() not in kept
+    assert hashlib.sha256(canonical(call)).hexdigest().encode() not in kept
+
+
+class HidesAll(HidesSecrets):
+    """A handler that keeps all that begins as the secret out of the store, by one name."""
+
+    def hide(self, ctx):
+        calls = [replace(call, arguments={"amount": "[1]"}) for call in ctx.value.tool_calls]
+        return replace(ctx.value, tool_calls=tuple(calls))
+
+
+async def test_without_a_key_nobody_else_knows_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    value_key_file().parent.mkdir(parents=True)
+    value_key_file().write_bytes(b"short")
+    effects, clock, place = [], FakeClock(10**18), StorePlace("sqlite", tmp_path / "s.db")
+    here, there = [Program(place.open(), effects=effects, clock=clock).asking() for _ in range(2)]
+    for program in (here, there):
+        HidesAll(program.bus)
+    await here.answer(await here.pay(SECRET))
+
+    other, same = await there.pay(SECRET), await here.pay(SECRET)
+    await place.close()
+
+    assert (other.status, same.status, effects) == ("pending", "ok", [SECRET])
 
 
 class Vault:
@@ -771,6 +951,74 @@ async def test_an_answer_from_elsewhere_comes_first(place):
     assert (cancelled, late.status, program.effects) == (["pay"], "already_answered", [])
 
 
+async def test_too_many_questions_wait(place, caplog):
+    told = []
+
+    class Person(Channel):
+        async def notify_limit(self, session_id, reason):
+            told.append((session_id, reason))
+
+    here, there = [
+        Program(place.open(), max_open=3, notify=[Person(), Channel()]).asking() for _ in range(2)
+    ]
+    below = Program(place.open(), session="below", root="s", max_open=3).asking()
+    await below.pay(0)
+
+    outcomes = await asyncio.gather(*map(here.pay, (1, 2)), *map(there.pay, (3, 4)))
+    pending = [outcome for outcome in outcomes if outcome.status == "pending"]
+    refused = [outcome for outcome in outcomes if outcome.status == "denied"]
+    same = await here.pay(pending[0].requested.arguments["amount"])
+    await here.answer(same, approve=False)
+    others = [await there.pay(amount) for amount in (10, 11)]
+
+    limit = "3 questions of this session wait for a person, the most that may"
+    assert sorted(await here.states()) == ["denied", "pending", "pending"]
+    assert len({outcome.pending for outcome in pending}) == 2
+    assert {outcome.response.text for outcome in refused} == {
+        f"{limit}; go on without this call, or wait until a person was there"
+    }
+    assert same.pending == pending[0].pending
+    assert [outcome.status for outcome in others] == ["pending", "denied"]
+    assert told == [("s", limit)]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_too_many_questions_within_an_hour(store):
+    program = Program(store, max_hourly=2).asking()
+    program.bus.guard(
+        TOOL_CALL_BEFORE, lambda ctx: Ask("wipe?") if ctx.value.name == "wipe" else None
+    )
+    await program.answer(await program.pay(1), grant="session")
+
+    granted = [await program.pay(amount) for amount in range(5)]
+    wipes = [await program.runner(leaves_pending=True).call("wipe") for _ in range(2)]
+    program.clock.advance(HOUR)
+    later = await program.runner(leaves_pending=True).call("wipe")
+
+    assert {outcome.status for outcome in granted} == {"ok"}
+    assert [outcome.status for outcome in wipes] == ["pending", "denied"]
+    assert wipes[1].response.text.startswith("a person was asked 2 questions within an hour")
+    assert (later.status, program.effects) == ("pending", [0, 1, 2, 3, 4])
+
+
+async def test_a_call_that_was_refused_often(store):
+    program, other = Program(store, max_denials=2).asking(), Program(store, session="o").asking()
+    for number in range(2):
+        (asked,) = await program.runner(leaves_pending=True).call_all(
+            [ToolCall(id=f"c{number}", name="pay", arguments={"amount": 1})]
+        )
+        await program.answer(asked, approve=False)
+        await program.runner(leaves_pending=True).call_all([asked.requested])
+
+    outcomes = [await program.pay(1), await program.pay(2), await other.pay(1)]
+
+    assert [outcome.status for outcome in outcomes] == ["denied", "pending", "pending"]
+    assert outcomes[0].response.text == (
+        "a person has refused this call 2 times, and is not asked again in this session"
+    )
+    assert await program.states() == ["denied", "denied", "pending"]
+
+
 async def test_a_store_that_fails_tells_no_lies(slow_place, caplog):
     store = slow_place.open()
     caplog.set_level(logging.CRITICAL, "toolbus")
@@ -925,7 +1173,8 @@ async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
 
 async def test_a_pointer_to_nothing_is_mended(place):
     first = Program(place.open()).asking()
-    killed = FailingStore(first.store, 3, is_done=False)
+    # Behind the pointer: a grant is looked for, and the question counted.
+    killed = FailingStore(first.store, 6, is_done=False)
     broken = Program(killed).asking()
     denied = await broken.pay()
     pointed = [
@@ -945,7 +1194,10 @@ async def test_a_pointer_to_nothing_is_mended(place):
 @pytest.mark.full
 async def test_many_questions_are_not_mixed(place):
     count = 150
-    programs = [Program(place.open(), session=session, wait=300).asking() for session in ("a", "b")]
+    programs = [
+        Program(place.open(), session=session, wait=300, max_open=None).asking()
+        for session in ("a", "b")
+    ]
     person = Program(place.open())
     calls = [asyncio.create_task(program.pay_all(*range(count))) for program in programs]
 
@@ -981,6 +1233,9 @@ async def test_wrong_arguments_are_refused(store):
         ({"notify": [NoChannel()]}, "it has no method `async def notify"),
         ({"notify": [Channel]}, "it has no method `async def notify"),
         ({"key": b"short"}, "key: expected at least 32 bytes"),
+        ({"max_open": 0}, "max_open: expected a positive number or None, not 0"),
+        ({"max_hourly": 1.5}, "max_hourly: expected a positive number or None, not 1.5"),
+        ({"max_denials": True}, "max_denials: expected a positive number or None, not True"),
     ]
     for options, reason in wrong:
         with pytest.raises(RegistrationError, match=reason):

@@ -491,6 +491,8 @@ SPOKEN = [
     "cat ~/.config/toolbus/approvals.secret",
     "cp -r ~/.local/state/toolbus/logins here",
     "echo x > ~/.config/toolbus/approvals.secret",
+    "cat ~/.local/state/toolbus/hidden-values.key",
+    "cp x ~/.local/state/toolbus/hidden-values.key",
     "rm s.db",
     "sqlite3 s.db 'update states set body = 1'",
 ]
@@ -501,8 +503,12 @@ async def test_what_speaks_for_a_person_is_denied(place, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    for secret in (".config/toolbus/approvals.secret", ".local/state/toolbus/logins/a.json"):
-        (tmp_path / secret).parent.mkdir(parents=True)
+    own = ".local/state/toolbus"
+    for secret in (
+        ".config/toolbus/approvals.secret",
+        *(f"{own}/logins/a.json", f"{own}/hidden-values.key"),
+    ):
+        (tmp_path / secret).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / secret).write_text("secret")
     (project / "rules.toml").write_text(ALLOWS_ALL)
     async with SqliteStore(project / "s.db") as store:

@@ -1783,9 +1783,10 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
         "incremental, name, on_error, once, priority, roles, sender, thread, timeout, tools, "
         "weak, when"
     )
-    with pytest.raises(RegistrationError) as caught:
-        bus.on(WORD, handler, prio=3)
-    assert caught.value.reason == f"there is no option 'prio'; known: {known}"
+    for option, way_out in (("prio", "did you mean 'priority'?"), ("xyz", f"known: {known}")):
+        with pytest.raises(RegistrationError) as caught:
+            bus.on(WORD, handler, **{option: 3})
+        assert caught.value.reason == f"there is no option {option!r}; {way_out}"
     guarded = "handler of 'note': a guard judges, and this event is only observed; use `on`"
     with pytest.raises(RegistrationError, match=guarded):
         bus.guard(NOTE, handler)

@@ -71,13 +71,19 @@ def test_our_program_refuses_and_hides(page, monkeypatch, capsys):
 
 
 @pytest.mark.full
-async def test_our_handlers_do_it_in_a_proxy(tmp_path):
-    handlers, server = tmp_path / "guards.py", tmp_path / "server.py"
-    handlers.write_text(read_programs(PROXY)[-1])
-    server.write_text(SERVER)
-    words = ["-m", "toolbus", "proxy", "--with", str(handlers), "--", sys.executable, str(server)]
+async def test_our_handlers_do_it_in_a_proxy(tmp_path, monkeypatch):
+    text = GUIDE.joinpath(f"{PROXY}.md").read_text("utf-8")
+    (command,) = [block.text for block in read_code_blocks(PROXY, text) if block.kind == "sh"]
+    program, *words, python, server = command.split()
+    tmp_path.joinpath("guards.py").write_text(read_programs(PROXY)[-1])
+    tmp_path.joinpath(server).write_text(SERVER)
+    monkeypatch.chdir(tmp_path)
 
-    await assert_proxy_refuses_and_hides(sys.executable, *words)
+    await assert_proxy_refuses_and_hides(
+        sys.executable, "-m", program, *words, sys.executable, server
+    )
+
+    assert (program, python) == ("toolbus", "python")
 
 
 @pytest.mark.full

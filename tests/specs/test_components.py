@@ -405,7 +405,7 @@ async def test_a_bad_mark_fails_when_written():
         on("tool:call:befor")  # type: ignore[call-overload]
     with pytest.raises(RegistrationError, match="the event comes first"):
         on(later)  # type: ignore[call-overload]
-    with pytest.raises(RegistrationError, match="there is no option 'prority'; known: "):
+    with pytest.raises(RegistrationError, match="'prority'; did you mean 'priority'"):
         on(TOOL_CALL_BEFORE, prority=50)  # type: ignore[call-overload]
 
 
@@ -949,7 +949,7 @@ async def test_a_failed_addition_leaves_nothing():
     async with agent:
         before = state_of_agent(agent)
         errors = []
-        for component in (Needy(), Late, "late", Shout(), there, BadSetup(), BadInstall()):
+        for component in (Needy(), Late, "late", there, BadSetup(), BadInstall()):
             with pytest.raises((RegistrationError, ValueError)) as caught:
                 await agent.add(component)  # type: ignore[arg-type]
             errors.append(str(caught.value))
@@ -960,11 +960,7 @@ async def test_a_failed_addition_leaves_nothing():
     assert errors == [
         "component 'Needy': it requires Late; install that too",
         "component 'Late': it is a class; give an instance, `Late(…)`",
-        "component 'late': expected an AgentComponent",
-        (
-            "component 'Shout': it is an adapter; give a component on which "
-            "`register_tool_adapter` was called"
-        ),
+        "component 'late': expected an AgentComponent or a ToolAdapter",
         "component 'Guarding': it is installed already; make another one",
         "no set-up",
         "no install",
@@ -1101,6 +1097,34 @@ async def test_the_same_component_twice_is_refused():
         assert (str(second.value), str(third.value)) == (said, said)
         assert handlers(bus) == before
     assert read_texts == ["it is secret"]
+
+
+async def test_an_adapter_may_stand_alone():
+    class Ends(ToolAdapter):
+        tools = "read"
+
+        def adapt_response(self, response: ToolResponse, call: ToolCall) -> ToolResponse:
+            return response.map_text(lambda text: f"{text} end")
+
+    shout, ends, before = Shout(), Ends(), []
+
+    async with agent_of(shout) as agent:
+        await agent.add(ends)
+        names = [component.name for component in agent.components]
+        before += await texts(agent, "a")
+        with pytest.raises(RegistrationError, match="'Shout': it is installed already") as refused:
+            await agent.add(shout)
+        await agent.remove(shout)
+        after = await texts(agent, "a")
+        with pytest.raises(RegistrationError, match="'Shout': it is not installed here"):
+            await agent.remove(shout)
+    with pytest.raises(RegistrationError) as twice:
+        agent_of(ends, ends)
+
+    assert names == ["Shout", "Ends"]
+    assert (before, after) == (["TEXT OF A end"], ["text of a end"])
+    assert str(refused.value) == "component 'Shout': it is installed already; make another one"
+    assert "'Ends': it is installed already" in str(twice.value)
 
 
 async def test_a_closed_agent_leaves_its_bus():

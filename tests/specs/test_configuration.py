@@ -160,6 +160,29 @@ async def test_a_function_may_make_it(write):
     assert component.size == 42
 
 
+async def test_an_adapter_needs_no_component(write):
+    write("marks.py", MARKING)
+    write(
+        "toolbus.toml",
+        """
+        [[component]]
+        use = "marks.py:Mark"
+        tools = ["read_*"]
+        settings = { text = "!" }
+    """,
+    )
+
+    components = load("toolbus.toml")
+    async with Agent(
+        ScriptedModel([]), tools=[read_file, list_files], components=components
+    ) as agent:
+        outcomes = [await agent.call_tool(one, path="p") for one in ("read_file", "list_files")]
+
+    assert [component.name for component in components] == ["Mark"]
+    assert [agent.messages[at].text for at in (1, 3)] == ["p!!", "p"]
+    assert [one.status for one in outcomes] == ["ok", "ok"]
+
+
 async def test_an_installed_package_offers_its_components(write, tmp_path, environment, command):
     text = '[[component]]\nuse = "no-force-push"\nsettings = { branches = ["main", "release"] }'
     write("toolbus.toml", text)
@@ -278,12 +301,15 @@ async def test_without_components_there_are_none(write):
 
 
 async def test_questions_to_a_person_are_configured(write, mistake):
-    write("ours.toml", "[approvals]\nwait = 30\nexpires_after = 3600\nhost_asks = false")
+    write(
+        "ours.toml", "[approvals]\nwait = 30\nexpires_after = 3600\nhost_asks = false\nmax_open = 5"
+    )
     write("plain.toml", "")
 
     settings = read("ours.toml").approvals
 
     assert (settings.wait, settings.expires_after, settings.host_asks) == (30.0, 3600.0, False)
+    assert settings.max_open == 5
     nothing = read("plain.toml").approvals
     assert (nothing.wait, nothing.expires_after, nothing.host_asks) == (None, None, None)
     for key, value, told in (
@@ -291,6 +317,7 @@ async def test_questions_to_a_person_are_configured(write, mistake):
         ("wait", "nan", "expected 0 to 31,622,400 seconds, not nan"),
         ("wait", '"long"', "expected `float`, got `str`"),
         ("expires_after", "0", "expected 1 to 31,622,400 seconds, not 0"),
+        ("max_open", "0", "expected a number of questions from 1 on, not 0"),
     ):
         line, reason = mistake(f"[approvals]\n\n{key} = {value}")
         assert (line, reason) == (3, f"key {key!r}: {told}")

@@ -375,7 +375,7 @@ async def test_a_live_model_is_asked_about(environment, tmp_path):
         words = ["demo", "--live", "--model=openai:m", f"--base-url={url}/v1"]
         cwd, env = tmp_path / "here", environment | {"NO_COLOR": "1"}
         with Terminal(words, cwd=cwd, env=env) as person:
-            question = person.expect("allow run_command? [y, n, n and a reason] ")
+            question = person.expect("approve? [y, n, n and a reason, ? for more] ")
             person.type("n\n")
             return question, *person.end()
 

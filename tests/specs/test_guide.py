@@ -11,12 +11,19 @@ import pytest
 
 import toolbus
 from code_blocks import PageRun, read_code_blocks
+from host_programs import PROGRAMS
+from host_runs import HostFolders, run_host
+from oauth_servers import stub_in_background, write_browser
 from terminals import on_terminal
 from toolbus.cli.command_line import main
 from toolbus.models import ScriptedModel
 
 FOLDER = Path(toolbus.__file__).parent / "guide"
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
+STAND_INS = {
+    "postgresql://agents@db.example.com/agents": "postgres_service",
+    "https://example.com/mcp": "login_server",
+}
 BLOCKS = {name: read_code_blocks(f"{name}.md", text) for name, text in PAGES.items()}
 
 
@@ -30,6 +37,35 @@ def guide(capsys):
         return code, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def postgres_service(postgres, tmp_path, monkeypatch):
+    """Return the address of an empty database, which is the service `agents` as well."""
+    name, file = postgres.create_database(), tmp_path / "services"
+    file.write_text(
+        f"[agents]\nhost={postgres.folder}\nport={postgres.port}\nuser=postgres\ndbname={name}\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    return postgres.address(name)
+
+
+@pytest.fixture
+def login_server(tmp_path, monkeypatch):
+    """Return the address of a server with OAuth, to which the person's browser agrees."""
+    monkeypatch.setenv("BROWSER", write_browser(tmp_path / "browser"))
+    with stub_in_background() as address:
+        yield address
+
+
+@pytest.fixture
+def full_page(request, name, tmp_path, monkeypatch):
+    """Return what runs the page *name*, with servers in place of those that it names."""
+    wanted = {block.notes["server"] for block in BLOCKS[name] if "server" in block.notes}
+    servers = {address: request.getfixturevalue(STAND_INS[address]) for address in wanted}
+    page = PageRun(tmp_path, monkeypatch, servers)
+    yield page
+    page.close()
 
 
 @pytest.fixture
@@ -127,11 +163,26 @@ def test_a_block_does_what_it_shows(name, tmp_path, monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAGES)
-def test_a_slow_block_does_too(name, tmp_path, monkeypatch):
-    page = PageRun(tmp_path, monkeypatch)
-
+def test_a_slow_block_does_too(full_page, name):
     for block in BLOCKS[name]:
-        page.run(block, full=True)
+        full_page.run(block, full=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(PAGES.keys() & PROGRAMS.keys()))
+def test_a_host_obeys_its_page(full_page, name, tmp_path):
+    def do_what_it_says():
+        for block in BLOCKS[name]:
+            full_page.run(block, full=True)
+
+    host = PROGRAMS[name]
+    calls = [host.shell("git push"), host.shell("echo al''lowed")]
+
+    run = run_host(host, HostFolders(tmp_path), [[call] for call in calls], do_what_it_says)
+
+    assert run.model.problems == [], run.output
+    assert "a person pushes" in run.model.result(0)
+    assert "allowed" in run.model.result(1)
 
 
 @pytest.mark.parametrize("name", sorted({*toolbus.__all__} - {"ToolbusError", "events"}))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tests.plugins.killed_writes import KILLED_WRITES
 
 from toolbus.approvals import answer as answer_question
 from toolbus.approvals.records import questions_of
@@ -247,6 +247,43 @@ def test_a_no_reaches_the_model_once(place):
     assert second.id in again["reason"]
 
 
+def test_a_hidden_value_waits_as_well(place):
+    place.named(REDACTION + POLICY)
+    command = f"git push https://{SECRET}@example.com/x"
+    place.call(command)
+    place.answer(approve=True)
+
+    allowed = place.call(command)
+    taken = place.questions()[0].state
+    place.result("pushed", command)
+    again = place.call(command)
+
+    first, second = place.questions()
+    assert (allowed, taken) == ({}, "taken")
+    assert (first.state, first.hidden, second.state) == ("done", True, "pending")
+    assert second.id in again["reason"]
+    assert first.arguments == second.arguments
+    assert "[github-pat-1-" in first.arguments["command"]
+    assert SECRET.encode() not in place.stored()
+
+
+def test_another_hidden_value_waits_for_itself(place):
+    place.named(REDACTION + POLICY)
+    place.call(f"git push https://{SECRET}@example.com/x")
+    place.answer(approve=True)
+    shown = place.questions()[0].arguments["command"]
+
+    other = place.call(f"git push https://{SECRET[:-1]}z@example.com/x")
+    quoted = place.call(shown)
+
+    questions = place.questions()
+    assert other["decision"] == quoted["decision"] == "deny"
+    assert [each.state for each in questions] == ["approved", "pending", "pending"]
+    assert [each.hidden for each in questions] == [True, True, False]
+    assert len({each.arguments["command"] for each in questions}) == 2
+    assert place.call(f"git push https://{SECRET}@example.com/x") == {}
+
+
 def test_another_call_needs_its_own_yes(place):
     place.named(POLICY)
     place.call("git push")
@@ -293,6 +330,19 @@ def test_without_a_result_the_end_is_unknown(place):
     (question,) = place.questions()
     assert (unknown, question.state) == ("unknown", "done")
     assert question.settled_by == "toolbus: the host told of its result"
+
+
+def test_a_result_belongs_to_its_own_turn(place):
+    place.named(POLICY)
+    for prompt in ("push it", "and now?"):
+        place.gemini("BeforeAgent", prompt=prompt)
+        place.call("git push")
+        place.answer(approve=True)
+        place.call("git push")
+
+    place.result("pushed", "git push")
+
+    assert [question.state for question in place.questions()] == ["unknown", "done"]
 
 
 def test_a_host_may_be_kept_from_asking(place):
@@ -344,43 +394,45 @@ def test_a_question_about_a_prompt_waits(place):
     assert passed == {}
 
 
-KILLED = f"""{KILLED_WRITES}
-steps = int(sys.argv.pop(1))
-run("swap_state", "append_once")
-"""
+def contradictions(facts, mode):
+    """Return what is wrong about a kill; nothing, if all is well."""
+    then, end, told = facts["then"], facts["finally"], facts["told"]
+    states = end["states"]
+    yeses = {"taken", "done", "unknown"}
+    checks = {
+        "it ran though it was not taken": then["runs"] == 0 or then["states"][0] in yeses,
+        "it did not run though it is done": then["states"] != ["done"] or then["runs"] == 1,
+        "it ran twice by a yes": states.count("done") <= end["runs"]
+        and end["runs"] <= sum(state in yeses for state in states),
+        "a yes is lost": then["states"] != ["approved"] or states == ["done"],
+        "a no is none": (told == "no") == (mode == "deny"),
+        "a question has no end": {*states} <= {"done", "unknown", "denied"},
+        "it did not run in the end": told != "pushed" or states[-1] == "done",
+    }
+    return [name for name, holds in checks.items() if not holds]
 
 
 @pytest.mark.full
-def test_a_killed_hook_lets_nothing_run_twice(place):
-    place.named(POLICY)
-    shell = {"tool_name": "run_shell_command", "tool_input": {"command": "git push"}}
-    killed = []
+@pytest.mark.parametrize("mode", ["approve", "deny"])
+def test_a_killed_hook_lets_nothing_run_twice(killed_on_sqlite, mode):
+    kills = killed_on_sqlite.kills("kill_hook.py", mode)
 
-    for steps in range(100):
-        session = f"s{steps}"
-        place.call("git push", session=session)
-        place.answer(approve=True, session=session)
-        payload = {"session_id": session, "cwd": str(place.project), **shell}
-        words = ("hook", "gemini-cli", "BeforeTool", "--store", place.store)
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(steps), *words, "--config", place.config],
-            input=json.dumps(payload).encode(),
-            capture_output=True,
-            check=False,
-        )
-        answers = [done.stdout] if done.returncode == 0 else []
-        killed.append(done.returncode == -9)
-        answers += [json.dumps(place.call("git push", session=session)).encode() for _ in range(2)]
-        runs = sum(json.loads(each or b"{}") == {} for each in answers)
-        first, *others = [each.state for each in place.questions(session)]
-        assert runs <= 1
-        assert first == "taken"
-        assert others == ["pending"]
-        if not killed[-1]:
-            break
+    steps = {facts["step"] for facts in kills}
+    assert {"before swap_state", "after swap_state"} <= steps
+    assert {"before append_once", "after append_once"} <= steps
+    assert {"before push", "after push"} <= steps or mode == "deny"
+    assert {state for facts in kills for state in facts["then"]["states"]} >= (
+        {"pending", "denied"} if mode == "deny" else {"pending", "approved", "taken", "done"}
+    )
+    assert [(facts, flaws) for facts in kills if (flaws := contradictions(facts, mode))] == []
 
-    assert killed == [True] * steps + [False]
-    assert steps > 3
+
+@pytest.mark.full
+def test_a_killed_worker_s_event_is_judged_once_more(killed_on_sqlite):
+    kills = killed_on_sqlite.kills("kill_hook.py", "again")
+
+    once = {"states": ["done"], "runs": 1}
+    assert [facts for facts in kills if facts["then"] != once or facts["finally"] != once] == []
 
 
 def test_a_secret_in_a_result_is_replaced(place):
@@ -393,6 +445,17 @@ def test_a_secret_in_a_result_is_replaced(place):
     assert "[github-pat-1" in told["reason"]
     assert SECRET not in json.dumps(told)
     assert SECRET.encode() not in place.stored()
+
+
+def test_a_secret_keeps_its_name_over_hooks(place):
+    place.named(REDACTION)
+    secrets = [SECRET, f"{SECRET[:-1]}z"] * 2
+
+    told = [place.result(f"token: {secret}") for secret in secrets]
+
+    names = [re.search(r"\[github-pat-\d-[a-z2-7]{6}\]", json.dumps(each))[0] for each in told]
+    assert names[:2] == names[2:]
+    assert names[0] != names[1]
 
 
 def test_reasons_quote_no_secret(place):
@@ -497,6 +560,26 @@ def test_garbage_is_blocked(place):
     assert [each["decision"] for each in told] == ["deny"] * len(inputs)
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout)["decision"] == "deny"
+
+
+def test_a_misspelt_event_is_blocked(place):
+    place.named(LOCAL.format("Plain"), "class Plain(AgentComponent): ...")
+    facts = {"session_id": "s1", "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    environment = HookSettings(config=place.config, store=place.store, limit=20.0)
+
+    def told(name, event, **more):
+        data = json.dumps({**facts, "hook_event_name": event, **more}).encode()
+        made = answer("claude-code", name, data, environment)
+        return made.exit_code, made.stdout, made.stderr.decode()
+
+    misspelt = told("PreToolUs", "PreToolUse", tool_use_id="t1")
+
+    said = "the hook answers to 'PreToolUs', but the event is 'PreToolUse'; correct its"
+    assert misspelt[:2] == (2, b"")
+    assert said in misspelt[2]
+    assert told("PreToolUs", "PreToolUse") == misspelt  # Whatever else is wrong with it.
+    assert told("PreCompact", "PreCompact") == (0, b"", "")
+    assert told("SessionEnd", "sessionEnd") == (0, b"", "")
 
 
 def test_a_broken_component_is_blocked(place):

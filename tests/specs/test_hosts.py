@@ -433,3 +433,23 @@ def test_hooks_switched_off_are_told(host, visit):
     assert is_open == (host in {"claude-code", "gemini-cli", "codex"}), run.output
     assert not is_open or told.returncode == 1, told.stdout
     assert not is_open or "off" in told.stdout
+
+
+def test_writing_stays_in_the_project(host, visit):
+    place = visit(host)
+    made = place.toolbus("policy", "init", "--personal")
+    place.configure('use = "policy"\nsettings.file = "policy.toml"')
+    for folder in (place.project / "src", place.home / "other"):
+        folder.mkdir()
+    settings = place.home / ".config/toolbus"
+    outside = [place.home / "other/outside", settings / "mine"]
+    lines = ["touch inside", "cd src", f"touch {place.project}/after", "touch here"]
+    lines += [f"touch {file}" for file in outside]
+
+    run = place.run([*[[place.host.shell(line)] for line in lines], "done"])
+
+    assert made.returncode == 0, made.stderr
+    assert run.exit_code == 0, run.output
+    written = [file.name for file in place.project.rglob("*") if file.is_file()]
+    assert {"inside", "after", "here"} <= {*written}
+    assert [file for file in outside if file.exists()] == []

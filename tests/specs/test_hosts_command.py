@@ -269,6 +269,32 @@ def test_a_person_may_refuse(home, typed, code):
     assert hooks_file("pi").exists() is (code == 0)
 
 
+def test_a_long_difference_comes_in_pages(home):
+    def flat(text):
+        return re.sub(r"\s+|page \d+ of \d+;", "", text)
+
+    difference, words = home.run("install", "cursor", "--dry-run"), ["hosts", "install", "cursor"]
+    turn, question = "Enter shows the next page, q ends: ", "write this? [y/N] "
+    environment = {**os.environ, "PAGER": "true", "NO_COLOR": "1"}
+
+    with Terminal(words, cwd=home.project, env=environment) as person:
+        person.expect(turn)
+        person.type("q\n")
+        left = person.end()
+    is_written = hooks_file("cursor").exists()
+    with Terminal(words, cwd=home.project, env=environment) as person:
+        code, seen = person.answer({turn: "", question: "y"})
+
+    assert (left[0], is_written, question in left[1]) == (1, False, False)
+    assert "nothing was written" in left[1]
+    assert (code, hooks_file("cursor").exists()) == (0, True)
+    assert flat(difference) in flat(seen)
+    # 24 rows, of which one has the question; after it stands the line that was typed.
+    pages = re.split(r"page \d+ of \d+; ", seen)
+    assert len(pages) > 2
+    assert max([len(page.splitlines()) for page in pages]) <= 24
+
+
 def test_no_judged_agent_changes_it(home, capsys):
     allows = 'default = "allow"\nfolder = "."\n'
     policy = home.write(home.path / "policy.toml", allows)

@@ -33,7 +33,7 @@ from toolbus.store.postgres.tables import VERSION
 from toolbus.terminal.screen import UsageError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-PROGRAM = Path(__file__).parents[1] / "unit" / "kill_many_agents.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "kill_many_agents.py"
 PASSWORD = "hunter" + str(2) + "%20of9"
 DAY_NS = 86_400 * 10**9
 

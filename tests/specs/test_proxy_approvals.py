@@ -9,7 +9,6 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
-from tests.plugins.killed_writes import KILLED_WRITES
 
 from toolbus.approvals import answer
 from toolbus.approvals.questions import Question
@@ -22,7 +21,7 @@ YES = {"action": "accept", "content": {"approve": True}}
 NO = {"action": "decline"}
 
 SERVER = """
-import json, sys
+import json, os, sys
 
 def run(params):
     with open("effects", "a") as effects:
@@ -34,8 +33,9 @@ for line in sys.stdin:
     params = frame.get("params", {})
     result = {}
     if frame.get("method") == "tools/list":
-        schema = {"type": "object"}
-        result = {"tools": [{"name": name, "inputSchema": schema} for name in ("pay", "survey")]}
+        about = open("about").read() if os.path.exists("about") else "Pay."
+        tool = {"description": about, "inputSchema": {"type": "object"}}
+        result = {"tools": [{"name": name} | tool for name in ("pay", "survey")]}
     elif frame.get("method") == "tools/call":
         if params["name"] == "survey" and params.get("requestState") != "theirs":
             form = {"message": "which colour?", "requestedSchema": {"type": "object"}}
@@ -256,6 +256,37 @@ async def test_the_configuration_says_how_long(till):
     assert (await till.questions())[1].id in anew
 
 
+@pytest.mark.full
+async def test_a_tool_listed_otherwise_asks_anew(till):
+    async with till.proxy() as client:
+        await client.ask(1, "tools/list", {})
+        await pay(client, 2)
+        await till.answer(await till.asked())
+        (till.here / "about").write_text("Pay all.")
+        await client.ask(3, "tools/list", {})
+        waits = await pay(client, 4)
+
+    withdrawn, anew = await till.questions()
+    assert (withdrawn.state, anew.state, till.effects()) == ("withdrawn", "pending", [])
+    assert anew.id in text_of(waits)
+    assert anew.definition != withdrawn.definition
+
+
+@pytest.mark.full
+async def test_what_was_shown_is_sent(till):
+    changing = "dict.__setitem__(ctx.value.arguments, 'amount', 6); return"
+    (till.here / "guard.py").write_text(GUARD.replace("return", changing))
+
+    async with till.proxy() as client:
+        await pay(client, 1)
+        question = await till.asked()
+        await till.answer(question)
+        await pay(client, 2)
+
+    (effect,) = till.effects()
+    assert effect["arguments"] == question.arguments == {"amount": 6}
+
+
 async def test_the_yes_comes_with_the_same_call(till):
     async with till.proxy() as client:
         asking = await pay(client, 1, **stateless())
@@ -386,53 +417,30 @@ async def test_over_http_each_client_has_its_own(till):
     assert len(till.effects()) == 1
 
 
-KILLED = f"""{KILLED_WRITES}
-steps, count_down = 10**9, tick
-
-def tick():
-    global steps
-    if os.path.exists("armed"):
-        steps = int(open("armed").read())
-        os.remove("armed")
-    count_down()
-
-run("swap_state", "append")
-"""
+def contradictions(facts, mode):
+    """Return what is wrong about a kill; nothing, if all is well."""
+    then, end = facts["then"], facts["finally"]
+    yeses = {"taken", "done", "unknown"}
+    checks = {
+        "it ran though it was not taken": then["runs"] == 0 or yeses & {*then["states"]},
+        "it did not run though it is done": then["states"] != ["done"] or then["runs"] == 1,
+        "it ran twice by a yes": end["runs"] <= sum(state in yeses for state in end["states"]),
+        "it did not run by a yes that is done": end["runs"] >= end["states"].count("done"),
+        "the client was not answered": facts["read"] == ("paid" if mode == "approve" else "no"),
+        "a question still seems to be taken": "taken" not in end["states"],
+    }
+    return [name for name, holds in checks.items() if not holds]
 
 
 @pytest.mark.full
-async def test_kills_leave_no_second_run(till, command):
-    killed, runs = [], {}
-    for steps in range(40):
-        before = len(till.effects())
-        known = len(await till.questions()) if steps else 0
-        options = ("--approval-wait", "0")
-        words = till.command(*options)
-        words[1:3] = ["-c", KILLED]
-        async with wired(words, cwd=till.here, env=till.environment) as wire:
-            await wire.ask(0, "initialize", {"capabilities": {}})
-            await pay(wire, 1)
-            question = await till.asked(known + 1)
-            await till.answer(question)
-            (till.here / "armed").write_text(str(steps))
-            wire.send(id=2, method="tools/call", params={"name": "pay", "arguments": {"amount": 5}})
-            line = await wire.line()
-            killed.append(not line)
-        async with till.proxy() as client:
-            waits = await pay(client, 1)
-        ran = len(till.effects()) - before
-        state = {each.id: each.state for each in await till.questions()}[question.id]
-        assert waits["isError"]
-        assert ran <= 1
-        assert state in {"taken", "done"} if ran else state in {"approved", "taken"}
-        runs[question.id] = ran
-        if not killed[-1]:
-            break
+@pytest.mark.parametrize("mode", ["approve", "deny"])
+def test_kills_leave_no_second_run(killed, mode):
+    kills = killed.kills("kill_proxy.py", mode)
 
-    done = command("approvals", "--all", "--json", "--store", "calls.db")
-    listed = {each["id"]: each["state"] for each in map(json.loads, done.stdout.splitlines())}
-    known = {(listed[question_id], ran) for question_id, ran in runs.items()}
-    assert killed == [True] * steps + [False]
-    assert steps > 3
-    assert known >= {("approved", 0), ("done", 1)}
-    assert known <= {("approved", 0), ("unknown", 0), ("unknown", 1), ("done", 1)}
+    steps = {facts["step"] for facts in kills}
+    assert {"before swap_state", "after swap_state", "before append", "after append"} <= steps
+    assert {"before pay", "after pay"} <= steps or mode == "deny"
+    assert {state for facts in kills for state in facts["then"]["states"]} >= (
+        {"pending", "denied"} if mode == "deny" else {"pending", "approved", "unknown"}
+    )
+    assert [(facts, flaws) for facts in kills if (flaws := contradictions(facts, mode))] == []

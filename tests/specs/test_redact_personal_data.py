@@ -289,7 +289,7 @@ async def test_a_resumed_session_numbers_on(tmp_path):
         SqliteStore(tmp_path / "s.db") as store,
         agent_with(
             RedactPersonalData(),
-            tools=[returning("john@example.com")],
+            tools=[returning(f"john@example.com, {JANE}")],
             answers=[asks, "done"],
             store=store,
             session_id="s",
@@ -298,7 +298,7 @@ async def test_a_resumed_session_numbers_on(tmp_path):
         await agent.run("go")
 
     texts = [one.text for one in agent.messages if isinstance(one, ToolMessage)]
-    assert texts == ["[email-1]", "[email-2]"]
+    assert texts == ["[email-1]", "[email-2], [email-1]"]
 
 
 async def test_two_processes_share_no_number(tmp_path):
@@ -321,7 +321,8 @@ async def test_two_processes_share_no_number(tmp_path):
         kept = await one.read_state("s", "redact-personal-data")
 
     assert len(set(read)) == len(read) == 20
-    assert json.loads(kept).keys() == {"numbers"}
+    assert json.loads(kept).keys() == {"numbers", "values"}
+    assert all(len(digest) == 22 for digest in json.loads(kept)["values"]["email"])
     assert json.loads(kept)["numbers"].keys() == {"email"}
 
 

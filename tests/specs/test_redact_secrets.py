@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
+from tests.plugins.three_stores import StorePlace
 
 from toolbus import (
     Agent,
@@ -49,6 +51,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
+from toolbus.settings.user_folders import value_key_file
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.tools.calls import ToolRunner
@@ -550,6 +553,42 @@ async def test_a_resumed_session_keeps_its_names():
     assert len({text[-8:] for text in said}) == 1
 
 
+async def test_a_resumed_session_knows_a_secret_again(place):
+    first = await read_in_a_process(place, f"{pat(1)} {pat(2)}")
+    second = await read_in_a_process(place, pat(2))
+    third = await read_in_a_process(place, f"{pat(3)} {pat(1)}")
+
+    assert evened(f"{first} {second} {third}") == " ".join(
+        [f"[github-pat-{number}]" for number in (1, 2, 2, 3, 1)]
+    )
+    assert len({*f"{first} {second} {third}".split()}) == 3
+
+
+async def read_in_a_process(place, *results, **options):
+    """Return what the model reads of *results* in session `s`, in a process of its own."""
+    options = {"components": [RedactSecrets()], "store": place.open(), "session_id": "s"} | options
+    async with Agent(ScriptedModel([]), tools=[giving(*results)], **options) as agent:
+        texts = [(await agent.call_tool("give")).response.text for _ in results]
+    return " ".join(texts)
+
+
+async def test_a_vault_gives_what_comes_again(place):
+    got = []
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    placeholder = await read_in_a_process(place, pat())
+    options = {"components": [RedactSecrets(vault=USE)], "store": place.open(), "session_id": "s"}
+    async with Agent(ScriptedModel([]), tools=[use, giving(pat())], **options) as agent:
+        for name in ("use", "give", "use"):
+            await agent.call_tool(name, {"key": placeholder} if name == "use" else {})
+
+    assert got == [placeholder, pat()]
+
+
 async def test_a_direct_call_keeps_the_names(tmp_path):
     read = []
     for number in (1, 2):
@@ -612,13 +651,96 @@ async def test_no_secret_is_kept(tmp_path):
                 await agent.call_tool("give")
         kept = await store.read_state("s", "redact-secrets")
 
-    suffix = json.loads(kept).pop("suffix")
-    assert json.loads(kept) == {"numbers": {"github-pat": 2}, "suffix": suffix}
-    assert len(suffix) == 6
+    body = json.loads(kept)
+    assert body.keys() == {"numbers", "suffix", "values"}
+    assert (body["numbers"], len(body["suffix"])) == ({"github-pat": 2}, 6)
+    assert [*body["values"]["github-pat"].values()] == [1, 2]
     files = b"".join([one.read_bytes() for one in tmp_path.glob("store.db*")])
+    key = value_key_file().read_bytes()
+    assert key not in files
+    assert key.hex().encode() not in files
     for secret in (pat(1), pat(2)):
         assert secret.encode() not in files
-        assert hashlib.blake2b(secret.encode()).hexdigest()[:16].encode() not in files
+        for data in (secret.encode(), f"value:{secret}".encode()):
+            for size in (16, 64):
+                digest = hashlib.blake2b(data, digest_size=size).digest()
+                assert digest.hex()[:16].encode() not in files
+                assert urlsafe_b64encode(digest)[:20] not in files
+
+
+async def test_a_copied_store_is_known_nowhere_else(tmp_path, monkeypatch):
+    here, there = StorePlace("sqlite", tmp_path / "s.db"), StorePlace("sqlite", tmp_path / "t.db")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "here"))
+    before = await read_in_a_process(here, f"password = {PASSWORD}")
+    await here.close()
+    shutil.copy(tmp_path / "s.db", tmp_path / "t.db")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
+    after = await read_in_a_process(there, f"password = {PASSWORD}", f"password = {PASSWORD}x")
+    values = json.loads(await there.open().read_state("s", "redact-secrets"))["values"]
+    await there.close()
+
+    names = re.findall(PLACEHOLDER, f"{before} {after}")
+    assert len({*names}) == len(names) == 3
+    (digests,) = values.values()
+    assert len(digests) == 3
+
+
+async def test_a_session_without_secrets_asks_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    place = StorePlace("sqlite", tmp_path / "s.db")
+
+    await read_in_a_process(place, "no secret", "none at all")
+    kept = await place.open().read_state("s", "redact-secrets")
+    await place.close()
+
+    assert kept is None
+    assert not (tmp_path / "state").exists()
+
+
+def no_folder(file):
+    file.parent.parent.mkdir()
+    file.parent.write_text("a file")
+
+
+def key_file(file, data=b"k" * 32, mode=0o600):
+    file.parent.mkdir(parents=True)
+    file.write_bytes(data)
+    file.chmod(mode)
+
+
+def link(file):
+    key_file(file.with_name("other"))
+    file.symlink_to("other")
+
+
+NO_KEYS = [
+    lambda file: key_file(file, b"k" * 31),
+    lambda file: key_file(file, mode=0o644),
+    link,
+    no_folder,
+]
+
+
+@pytest.mark.parametrize("make", NO_KEYS, ids=["short", "for all", "link", "no folder"])
+async def test_a_key_of_others_is_not_used(tmp_path, monkeypatch, caplog, make):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = value_key_file()
+    make(file)
+    before = [(path, path.lstat()) for path in sorted(tmp_path.rglob("state/**/*"))]
+    place = StorePlace("sqlite", tmp_path / "s.db")
+
+    names = [await read_in_a_process(place, pat()) for _ in range(2)]
+    kept = json.loads(await place.open().read_state("s", "redact-secrets"))
+    await place.close()
+
+    assert [evened(name) for name in names] == ["[github-pat-1]", "[github-pat-2]"]
+    assert kept.keys() == {"numbers", "suffix"}
+    assert "not known again in another process" in caplog.text
+    after = [(path, path.lstat()) for path in sorted(tmp_path.rglob("state/**/*"))]
+    assert [(path, one.st_mtime_ns) for path, one in after] == [
+        (path, one.st_mtime_ns) for path, one in before
+    ]
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.sampled_from(["=", " ", '": "', "\n", "/"]))
@@ -1395,7 +1517,7 @@ async def test_the_vault_is_bounded():
     used = [key for key in got if key != "none"]
     assert len(set(found)) == count
     assert used == [found[0], pat(count - 1), found[-1]]
-    assert again not in found
+    assert again == found[0]
 
 
 async def test_a_large_result_is_withheld():

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import pty
+import pwd
 import re
 import signal
 import subprocess
@@ -25,7 +27,8 @@ from toolbus.store.sqlite import SqliteStore
 KEY = "sk-" + "k3y" * 9
 READY = "\x1b[0m>"  # The sign before what is typed.
 LISTED = Path(__file__).parents[1] / "servers/listed.py"
-QUESTION = "allow shell? [y, n, n and a reason] "
+QUESTION = "approve? [y, n, n and a reason, ? for more] "
+NEXT = "Enter shows the next page [n, n and a reason, ? for more] "
 HANDLERS = """
 import logging
 import sys
@@ -102,9 +105,9 @@ def config(here):
 def terminal(here, environment):
     """Return a function that runs `toolbus run` on a terminal."""
 
-    def run(*arguments, columns=80, **variables):
+    def run(*arguments, columns=80, rows=24, **variables):
         plain = environment | {"NO_COLOR": "1"} | variables
-        return Terminal(["run", *arguments], cwd=here, env=plain, columns=columns)
+        return Terminal(["run", *arguments], cwd=here, env=plain, columns=columns, rows=rows)
 
     return run
 
@@ -281,14 +284,14 @@ async def test_nothing_stands_in_a_line_of_text(here, terminal, config):
         code, before, shown = await done
 
     assert code == 0
-    shown = f"{before}{QUESTION}{shown}"
-    lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
-    assert lines == [
+    question = before[before.index("question ") :]
+    shown = f"{before.removesuffix(question)}{QUESTION}{shown}"
+    assert "toolbus:" not in question
+    assert [line for line in shown.splitlines() if line] == [
         "I begin,",
         "toolbus: a piece came",
         "and touch",
         '→ shell {"command":"touch ran"}',
-        "the model calls shell",
         f"{QUESTION}y",
         "✓ shell: 0 lines",
         "It is done",
@@ -341,8 +344,19 @@ def test_without_a_terminal_it_is_denied(here, command, tape):
     assert answers == ["approval is needed, and there is no terminal to ask at"] * 2
 
 
-def answer_in(path, *, approve=True):
-    """Answer the one question of a store, and return its id."""
+def questions_in(path):
+    """Return the questions of the only session of a store, the oldest first."""
+
+    async def read():
+        async with SqliteStore(path) as store:
+            (session,) = await store.sessions()
+            return await questions_of(store, session.id)
+
+    return asyncio.run(read())
+
+
+def answer_in(path):
+    """Approve the one question of a store, and return its id."""
 
     async def give():
         async with SqliteStore(path) as store:
@@ -350,7 +364,7 @@ def answer_in(path, *, approve=True):
             questions = await questions_of(store, session.id)
             waiting = [one for one in questions if one.state == "pending"]
             for one in waiting:
-                await answer(store, one.id, one.digest, approve=approve, by="ann")
+                await answer(store, one.id, one.digest, approve=True, by="ann", channel="elsewhere")
             return [one.id for one in waiting]
 
     return asyncio.run(give())
@@ -380,7 +394,7 @@ def test_an_answer_from_elsewhere_ends_the_question(here, tape, terminal):
     with terminal("go", model, "--tools=shell", "--store=s.db") as person:
         person.expect(QUESTION)
         answer_in(here / "s.db")
-        person.expect("no answer is awaited here any more")
+        person.expect("approved by ann (elsewhere)\n")
         code, _ = person.end()
 
     assert code == 0
@@ -411,7 +425,7 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
     for number, question in enumerate((first, second), 1):
         assert question.count("the model calls shell") == 1
         assert f"│ echo soft; touch ran{number}\n" in question
-        assert "changed by Careful.soften" in question
+        assert "changed by\n│ Careful.soften\n" in question
         assert f"│ touch ran{number}\n" in question
         assert "it may change something" in question
     assert (here / "ran1").exists()
@@ -419,57 +433,137 @@ def test_the_question_shows_the_final_call(here, tape, config, terminal):
     (messages,) = stored(here / "s.db")
     results = {m.tool_call_id: m.text for m in messages if m.role == "tool"}
     assert results["c2"] == "the person refused this call: take git"
+    person_here = pwd.getpwuid(os.getuid()).pw_name
+    for question, shown in zip(questions_in(here / "s.db"), (first, second), strict=True):
+        assert (question.answered_by, question.answered_from) == (person_here, "terminal")
+        assert f"digest {question.digest}\n" in shown
 
 
 @pytest.mark.parametrize("columns", [80, 44])
 def test_arguments_cannot_draw_the_question(tape, terminal, columns):
-    hostile = "ls\x1b[2J\x1b]0;x\x07\r\u202eevil\x9b2J\nallow shell? [y, n, n and a reason] y"
+    hostile = f"ls\x1b[2J\x1b]0;x\x07\r\u202eevil\x9b2J\n{QUESTION}y"
     padded = " " * 200 + "the model calls read_file"
     model = tape(calling("shell", **{"command": hostile, padded: padded, "\x1b[2J": 1}), "Done.")
 
-    with terminal("go", model, "--tools=shell", columns=columns) as person:
-        call = person.expect("\nthe model calls shell\n")
+    with terminal("go", model, "--tools=shell", columns=columns, rows=100) as person:
+        shown = person.expect("\nthe model calls shell\n")
         question = person.expect(f"\n{QUESTION}")
         person.type("n\n")
         code, _ = person.end()
 
     assert code == 0
-    assert not [char for char in call + question if not (char.isprintable() or char == "\n")]
+    assert not [char for char in shown + question if not (char.isprintable() or char == "\n")]
     rows = question.splitlines()
     assert max(map(len, rows)) <= columns
-    value = "".join([row.lstrip()[2:] for row in rows if row.lstrip().startswith("│")])
+    value = "".join([row[2:] for row in rows if row.startswith("│")])
     assert "ls\\x1b[2J\\x1b]0;x\\x07\\r\\u202eevil\\x9b2J" in value
-    for ours in ("allow shell?", "the model calls", "read_file"):
-        marked = [row for row in rows if row.lstrip().startswith("│")]
+    for ours in ("approve?", "the model calls", "read_file"):
+        marked = [row for row in rows if row.startswith("│")]
         assert [row for row in rows if ours in row] == [row for row in marked if ours in row]
     assert value.count("the model calls read_file") == 2
 
 
-def test_long_arguments_say_what_is_hidden(tape, terminal):
-    lines = "\n".join([f"echo {number}" for number in range(1000)])
-    model = tape(calling("shell", command=lines), "Done.")
+def test_long_arguments_come_page_by_page(here, tape, terminal):
+    lines = "\n".join([f": {number}" for number in range(60)])
+    model = tape(calling("shell", command=lines), calling("shell", "c2", command="true"), "Done.")
 
-    with terminal("go", model, "--tools=shell") as person:
-        short = person.expect("[n, n and a reason, v to see all] ")
+    with terminal("go", model, "--tools=shell", "--store=s.db") as person:
+        pages = [person.expect(NEXT)]
         person.type("y\n")
-        refused = person.expect("[n, n and a reason, v to see all] ")
+        refused = person.expect(NEXT)
+        person.type("\n")
+        pages.append(person.expect(NEXT))
+        person.type("\n")
+        pages.append(person.expect(NEXT))
+        person.type("\n")
+        pages.append(person.expect(QUESTION))
         person.type("v\n")
-        full, seen, size = "", -1, 0
-        while seen < 999:
-            is_last = size and seen + size >= 999
-            page = person.expect("allow shell? " if is_last else "next page, q ends: ")
-            numbers = [int(number) for number in re.findall(r"│ echo (\d+)\n", page)]
-            full, seen, size = full + page, numbers[-1], len(numbers)
-            person.type("" if is_last else "\n")
-        person.expect("[y, n, n and a reason, v to see all] ")
-        person.type("n\n")
+        again = person.expect(NEXT)
+        person.type("n too long\n")
+        person.expect(QUESTION)
+        person.type("y\n")
         code, _ = person.end()
 
     assert code == 0
-    assert "[940 rows are not shown]" in short
-    assert "│ echo 500\n" not in short
-    assert "not all of it was shown" in refused
-    assert all(f"│ echo {number}\n" in full for number in range(1000))
+    numbers = re.findall(r"│ : (\d+)\n", "".join(pages))
+    assert numbers == [str(number) for number in range(60)]
+    assert [len(page.strip("\n").splitlines()) for page in pages[1:-1]] == [23, 23]
+    assert "once all of it was shown" in refused
+    assert "page 1 of 4" in again
+    assert [each.state for each in questions_in(here / "s.db")] == ["denied", "done"]
+    assert questions_in(here / "s.db")[0].reason.endswith(": too long")
+
+
+@pytest.mark.full
+def test_a_grant_spares_calls_alike(here, tape, terminal):
+    calls = [calling("shell", f"c{n}", command=f"echo ran >> ran{n}") for n in range(3)]
+    other = calling("write_file", "c3", path="new.txt", content="x")
+
+    with terminal("go", tape(*calls, other, "Done."), "--tools=shell,files", "--store=s.db") as one:
+        one.expect(QUESTION)
+        one.type("session\n")
+        meant = one.expect("approve all of that? [y, n] ")
+        one.type("n\n")
+        one.expect(QUESTION)
+        one.type("for 1h\n")
+        limited = one.expect("approve all of that? [y, n] ")
+        one.type("y\n")
+        granted = one.expect(QUESTION)
+        one.type("n\n")
+        code, _ = one.end()
+
+    assert code == 0
+    assert "every call of shell, whatever its arguments" in meant
+    assert "until it ends" in meant
+    assert "for 3,600 seconds" in limited
+    assert "`toolbus approvals revoke` takes it back" in granted
+    assert "the model calls write_file" in granted
+    assert [(here / f"ran{number}").read_text() for number in range(3)] == ["ran\n"] * 3
+    assert not (here / "new.txt").exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("options", [(), ("--store=s.db",)])
+def test_who_says_nothing_leaves_it(here, tape, terminal, options):
+    model = tape(calling("shell", command="touch ran"), "Done.")
+
+    with terminal("go", model, "--tools=shell", *options) as person:
+        person.expect(QUESTION)
+        person.type("?\n")
+        help_text = person.expect(QUESTION)
+        person.type("\x04")
+        ended, shown = person.end()
+
+    assert ended == (3 if options else 0)
+    assert not (here / "ran").exists()
+    assert ("to others" in help_text) == bool(options)
+    assert ("the question waits" in shown) == bool(options)
+    assert ("the person refused this call" in shown) == (not options)
+    assert not options or [each.state for each in questions_in(here / "s.db")] == ["pending"]
+
+
+@pytest.mark.full
+def test_no_agent_answers_at_a_terminal(here, tape, environment):
+    model = tape(calling("shell", command="touch ran"), "Done.")
+    words = [sys.executable, "-m", "toolbus", "run", "go", model, "--tools=shell"]
+    ours, theirs = pty.openpty()
+
+    with subprocess.Popen(
+        words,
+        cwd=here,
+        env=environment | {"CLAUDECODE": "1"},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        answered = process.stdout.read()
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+
+    assert answered == b"Done.\n"
+    assert "the variable CLAUDECODE says that an agent runs this" in shown
+    assert not (here / "ran").exists()
 
 
 def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
@@ -480,10 +574,11 @@ def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
     writing = calling("write_file", "c2", path="b.txt", content="one\ntwo\n")
     failing = calling("edit_file", "c3", path="a.txt", old_text="nowhere", new_text="x")
 
-    with terminal("go", tape(editing, writing, failing, "Done."), "--tools=files") as person:
+    model = tape(editing, writing, failing, "Done.")
+    with terminal("go", model, "--tools=files", rows=40) as person:
         shown = []
         for answer in "yyy":
-            shown.append(person.expect("_file? [y, n, n and a reason] "))
+            shown.append(person.expect(QUESTION))
             person.type(f"{answer}\n")
         code, last = person.end()
 
@@ -491,7 +586,7 @@ def test_an_edit_is_asked_about_as_difference(here, tape, terminal):
     edit, made, unknown = shown
     assert "what becomes of the file: 2 lines added, 1 removed\n" in edit
     rows = edit.partition("difference (written with escapes)\n")[2].splitlines()
-    assert [row.strip() for row in rows][:10] == [
+    assert rows[:10] == [
         "│ @@ -8,7 +8,8 @@",
         *[f"│  line {number}\\r" for number in (8, 9, 10)],
         "│ -old \\x1b[2J\\r",
@@ -515,10 +610,10 @@ def test_a_file_that_changed_is_another_question(here, tape, terminal):
     editing = calling("edit_file", path="a.txt", old_text="two", new_text="2")
 
     with terminal("go", tape(editing, "Done."), "--tools=files") as person:
-        first = person.expect("edit_file? [y, n, n and a reason] ")
+        first = person.expect(QUESTION)
         file.write_text("one, secretly\ntwo\n")
         person.type("y\n")
-        again = person.expect("edit_file? [y, n, n and a reason] ")
+        again = person.expect(QUESTION)
         person.type("y\n")
         code, shown = person.end()
 
@@ -696,6 +791,36 @@ def test_an_interrupted_run_is_resumed(here, command, tape, environment, termina
         roles = [message.role for message in messages]
         assert (done.returncode, done.stdout) == (0, "I go on.\n")
         assert roles == ["user", "assistant", "tool", "user", "assistant"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_leaves_its_question(here, command, tape, environment, number):
+    model = tape(calling("shell", command="echo ran >> ran"), "Done.")
+    words = ["run", "go", model, "--tools=shell", "--store=s.db", "--approval-wait=60"]
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolbus", *words],
+        cwd=here,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while "shell" not in process.stderr.readline():
+            pass
+        while not questions_in(here / "s.db"):
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, shown = process.communicate()
+    (question,) = questions_in(here / "s.db")
+    answer_in(here / "s.db")
+    done = command("run", tape("Done.", name="rest"), "--tools=shell", "--store=s.db", "--resume")
+
+    assert (process.returncode, question.state) == (3, "pending")
+    assert f"question {question.id} waits for a person" in shown
+    assert "go on:    toolbus run --store s.db --resume" in shown
+    assert (done.returncode, (here / "ran").read_text()) == (0, "ran\n")
 
 
 def wait_for(path):

@@ -19,7 +19,7 @@ from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
-PROGRAM = Path(__file__).parents[1] / "unit" / "kill_agent.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "kill_agent.py"
 MANY = 300 if os.environ.get("TOOLBUS_TESTS") == "long" else 20
 """How many kills, and how many ends of a program, are tried."""
 

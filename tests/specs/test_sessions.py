@@ -2,7 +2,6 @@
 
 import os
 import random
-import runpy
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import kill_agent
 import toolbus
 from toolbus import Agent, AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import StoreError
@@ -25,9 +25,6 @@ from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.recorder import Recorder
-
-PROGRAM = Path(__file__).parents[1] / "unit" / "kill_agent.py"
-program = runpy.run_path(str(PROGRAM), run_name="kill_agent")
 
 ASKING = AssistantMessage(
     id="ask",
@@ -78,7 +75,7 @@ def start(*arguments: object) -> subprocess.Popen:
     """Start the program that is to be killed."""
     source = str(Path(toolbus.__file__).parents[1])
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), *map(str, arguments)],
+        [sys.executable, kill_agent.__file__, *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": source},
         stdout=subprocess.PIPE,
         text=True,
@@ -246,10 +243,10 @@ async def test_killed_at_any_moment(tmp_path, thorough):
             assert known + len(said) <= len(ids) <= known + len(said) + 1
             for place, message in enumerate(messages):
                 if message.id.startswith("turn-"):
-                    assert message.text == program["text_of"](int(message.id.removeprefix("turn-")))
+                    assert message.text == kill_agent.text_of(int(message.id.removeprefix("turn-")))
                 elif isinstance(message, ToolMessage) and not message.tool_response.is_error:
                     asked = int(message.tool_call_id[1:])
-                    assert message.text == program["text_of"](asked)
+                    assert message.text == kill_agent.text_of(asked)
                 assert isinstance(message, SystemMessage) is (place == 0)
             agent = resuming(store, "done")
             result = await agent.run(f"after {turn}")
@@ -269,7 +266,7 @@ async def resume_after_hang(tmp_path, mode: str, *names: str):
     assert sorted(lines) == sorted(f"{name}\n" for name in names)
     async with SqliteStore(path) as store:
         before = await store.read("s")
-        tools = program["counting_tools"](runs)
+        tools = kill_agent.counting_tools(runs)
         agent = resuming(store, "done", tools=tools)
         with Recorder(agent.bus) as recorder:
             await agent.run("go on")

@@ -430,6 +430,26 @@ async def test_partial_arguments_are_fixed():
     assert (await call(unbound, {"path": "x"})).response.text == "/safe/x none None"
 
 
+def test_a_spec_takes_other_words():
+    def search(text: str, tenant: str, limit: int = 10) -> str:
+        """Search."""
+        return f"{text} {tenant} {limit}"
+
+    spec = tool(search).spec
+    plain = spec.with_input_schema({"type": "object"})
+
+    described = spec.with_description("Search files.")
+    shorter = spec.without_parameters("tenant", "limit", "unknown")
+
+    assert described == msgspec.structs.replace(spec, description="Search files.")
+    assert plain == msgspec.structs.replace(spec, input_schema={"type": "object"})
+    assert shorter.input_schema["required"] == ("text",)
+    assert shorter.input_schema["properties"] == {"text": spec.input_schema["properties"]["text"]}
+    assert (shorter.name, shorter.description) == (spec.name, spec.description)
+    assert plain.without_parameters("tenant") == plain
+    assert spec == tool(search).spec
+
+
 def test_a_parameter_without_hint_is_refused():
     def read(path, lines: int):
         """Read."""

@@ -52,6 +52,33 @@ def test_what_is_not_run_is_read(tmp_path, monkeypatch):
             run(folder, monkeypatch, kind, wrong, note)
 
 
+@pytest.mark.full
+def test_a_person_answers_what_is_asked(tmp_path, monkeypatch):
+    page, file = PageRun(tmp_path, monkeypatch), tmp_path / ".cursor/hooks.json"
+    line = "```sh\ntoolbus hosts install cursor\n```\n"
+    turning = '"next page, q ends:": ""'
+    refusing, agreeing = [
+        read_code_blocks(
+            "a.md", f'<!-- person: {{{turning}, "write this?": "{word}"}} -->\n{line}'
+        )[0]
+        for word in "ny"
+    ]
+
+    with pytest.raises(AssertionError, match="nothing was written"):
+        page.run(refusing, full=True)
+    assert not file.exists()
+    page.run(agreeing, full=True)
+    assert file.exists()
+
+
+def test_a_server_takes_the_place_of_an_address(tmp_path, monkeypatch):
+    page = PageRun(tmp_path, monkeypatch, {"db://far": "db://near?a=1&b=2"})
+    note, shown = "<!-- server: db://far -->", "$ echo at db://far\nat db://near?a=1&b=2\n"
+    (block,) = read_code_blocks("a.md", f"{note}\n```console\n{shown}```\n")
+
+    page.run(block, full=True)
+
+
 OTHER_FORMS = (
     "```ruby\n```\n",
     "<!-- because -->\n",

@@ -1,5 +1,6 @@
 """What README shows is so: its programs and commands are run in one folder, in their order."""
 
+import json
 import re
 from pathlib import Path
 
@@ -50,8 +51,9 @@ def test_each_command_prints_something(page):
 
     proxied, policy, hook = [printed(page, block) for block in COMMANDS]
 
-    assert '"text":"only inside the project"' in proxied
-    assert '"isError":true' in proxied
+    (line,) = proxied.splitlines()
+    result = {"content": [{"type": "text", "text": "only inside the project"}], "isError": True}
+    assert json.loads(line)["result"] == result
     assert "deny, by rule 'destruction'" in policy
     assert '"permissionDecision":"deny"' in hook
     assert "rule 'destruction'" in hook

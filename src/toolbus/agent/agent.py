@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from toolbus.agent.arguments import AgentOptions
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import RunResult, ToolCallOutcome
@@ -59,7 +61,7 @@ class Agent(ResumableAgent[T]):
         model: answers; see `toolbus.models`. A text is a provider and its model,
             `anthropic:NAME`, `openai:NAME` or `openai-responses:NAME`.
         tools: tools, plain functions, or toolsets, which may change later.
-        components: installed in this order.
+        components: components and adapters, installed in this order.
         bus: shared with other agents, if given; else its own, and below another agent that one's.
         store: where messages are kept; in memory, if none is given. An address (the path of an
             SQLite file, `postgresql://HOST/DATABASE`, `service=NAME`) is opened, and closed with
@@ -116,7 +118,7 @@ class Agent(ResumableAgent[T]):
         *,
         output_type: Any = None,
         tools: Iterable[Tool | Callable[..., Any] | Toolset] = (),
-        components: Iterable[AgentComponent] = (),
+        components: Iterable[AgentComponent | ToolAdapter] = (),
         bus: EventBus | None = None,
         store: Store | str | os.PathLike[str] | None = None,
         session_id: str | None = None,
@@ -196,6 +198,13 @@ class Agent(ResumableAgent[T]):
         merged = {**(arguments or {}), **named}
         call = ToolCall(name=name, arguments=merged)
         return await self._work.run(turns.call_tool(self._main, call))
+
+    def call_tool_sync(
+        self, name: str, arguments: JsonObject | None = None, /, **named: Any
+    ) -> ToolCallOutcome:
+        """Do as `call_tool` does, outside any loop; observers have seen all when it returns."""
+        self._check_no_loop("call_tool(name)")
+        return asyncio.run(self._alone(self.call_tool(name, arguments, **named)))
 
     @property
     def output_schema(self) -> JsonObject | None:

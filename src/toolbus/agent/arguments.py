@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from toolbus.agent.outputs import OutputType
+    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
     from toolbus.messages.records import JsonObject
@@ -54,7 +55,7 @@ class AgentOptions(TypedDict, total=False):
     """What `Agent` takes beside its model and `output_type`; see there."""
 
     tools: Iterable[Tool | Callable[..., Any] | Toolset]
-    components: Iterable[AgentComponent]
+    components: Iterable[AgentComponent | ToolAdapter]
     bus: EventBus | None
     store: Store | str | PathLike[str] | None
     session_id: str | None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.sessions import AgentSession
     from toolbus.bus.bus import EventBus
+    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import RunResult, Scope
     from toolbus.tools.toolset import Toolset
@@ -41,7 +42,7 @@ class LivingAgent(Participant):
         bus: EventBus,
         tools: Toolset,
         scope: Scope,
-        components: Iterable[AgentComponent],
+        components: Iterable[AgentComponent | ToolAdapter],
         grace: float,
     ) -> None:
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
@@ -57,8 +58,8 @@ class LivingAgent(Participant):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def add(self, component: AgentComponent) -> None:
-        """Install *component* as the last one; what it requires must be there already.
+    async def add(self, component: AgentComponent | ToolAdapter) -> None:
+        """Install *component*, or an adapter, as the last; what it requires must be there already.
 
         Its handlers and guards hold at once, its tools and signatures from the next turn on: an
         adapter that renames arguments also meets the calls that the model has made before.

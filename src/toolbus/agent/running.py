@@ -149,7 +149,7 @@ class RunnableAgent(LivingAgent, Generic[T]):
             reason = f"an event loop runs here; use `await agent.{call}`"
             raise AppendError(self.scope.session_id, reason)
 
-    async def _alone(self, work: Coroutine[Any, Any, RunResult[Any]]) -> RunResult[Any]:
+    async def _alone(self, work: Coroutine[Any, Any, V]) -> V:
         """Return what *work* returns, in a loop that ends with it."""
         limit = None
         try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.approvals.grants import find_grant
+from toolbus.approvals.limits import QuestionLimits, admit, give_back
 from toolbus.approvals.permits import refusal_of
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import (
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
+TOOL_CHANGED = "toolbus: the tool is not any more as it was when this was asked"
 VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 
 
 class Asking(NamedTuple):
     """Who asks from when on, until when: times are nanoseconds since the epoch.
 
-    *continued* says that the call has begun already, and goes on.
+    *continued* says that the call has begun already, and goes on. *limits* say how often.
     """
 
     scope: Scope
@@ -41,6 +44,7 @@ class Asking(NamedTuple):
     now_ns: int
     expires_ns: int
     continued: bool = False
+    limits: QuestionLimits = QuestionLimits()
 
 
 class Attached(NamedTuple):
@@ -51,9 +55,24 @@ class Attached(NamedTuple):
 
 
 async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
-    """Return the question about the call of *binding*, asked anew if there is none to attach to."""
+    """Return the question about the call of *binding*, asked anew if there is none to attach to.
+
+    A denial says that the call cannot be asked about, or that a person is asked too often.
+    """
+    admitted: list[Question] = []
+    attached = await _attach(store, binding, asking, admitted)
+    attached_id = attached.question.id if isinstance(attached, Attached) else ""
+    for question in admitted:
+        if question.id != attached_id:
+            await give_back(store, question)
+    return attached
+
+
+async def _attach(
+    store: Store, binding: BoundCall, asking: Asking, admitted: list[Question]
+) -> Attached | Deny:
+    """Do as `attach` does; *admitted* gets the questions that were counted."""
     name = pointer_name(binding.key)
-    mark = binding.live if binding.hidden else ""
     while True:
         body = await store.read_state(binding.session_id, name)
         pointer = None if body is None else decode_pointer(body)
@@ -64,17 +83,35 @@ async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached |
                 known = await _known(store, binding, question, pointer, asking)
                 if known is not None:
                     return known
-            elif pointer.live == mark:
+            elif pointer.live == binding.live:
                 question_id = pointer.id
-        if not question_id:
-            question_id = new_id()
-            fresh = encode(Pointer(question_id, mark))
+        is_pointed_to = bool(question_id)
+        question_id = question_id or (admitted[0].id if admitted else new_id())
+        question = _new_question(question_id, binding, asking)
+        if (refusal := await _admit(store, question, asking, admitted)) is not None:
+            return refusal
+        if not is_pointed_to:
+            fresh = encode(Pointer(question_id, binding.live))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
-        question = _new_question(question_id, binding, asking)
         where = question_name(question_id)
         if await store.swap_state(binding.session_id, where, None, encode(question)):
             return Attached(question, is_new=True)
+
+
+async def _admit(
+    store: Store, question: Question, asking: Asking, admitted: list[Question]
+) -> Deny | None:
+    """Count *question*, unless it is *admitted* already; return why nobody is asked."""
+    if question.id in [each.id for each in admitted]:
+        return None
+    # What a grant answers, no person is asked.
+    if await find_grant(store, question, asking.now_ns) is not None:
+        return None
+    refusal = await admit(store, question, asking.limits)
+    if refusal is None:
+        admitted.append(question)
+    return refusal
 
 
 async def _known(
@@ -83,16 +120,18 @@ async def _known(
     """Return what is to be made of the *question* that was asked; None: it is asked anew."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
         goes_on = asking.continued and question.state == "taken" and binding.fits(question)
-        return Attached(question, is_new=False) if goes_on else refusal_of(question, binding)
+        return (
+            Attached(question, is_new=False) if goes_on else refusal_of(question, stays_open=True)
+        )
     if question.state not in {"pending", "approved"}:
         # Of a call that is still open nobody has heard: who was about to say it was killed.
         is_news = binding.stays_open or not question.delivered
         is_no = question.state in {"denied", "expired"} and binding.fits(question)
         return Attached(question, is_new=False) if is_no and is_news else None
     if not binding.fits(question):
-        await take_step(store, question, "withdraw")
+        await take_step(store, question, "withdraw", settled_by=_reason_of(binding, question))
         return None
-    is_lost = question.hidden and pointer.live != binding.live
+    is_lost = question.hidden and (not binding.hidden or pointer.live != binding.live)
     if is_lost or not set(question.filled) <= set(binding.filled):
         await take_step(store, question, "withdraw")
         return VALUE_GONE
@@ -100,6 +139,10 @@ async def _known(
         await take_step(store, question, "withdraw")
         return None
     return Attached(question, is_new=False)
+
+
+def _reason_of(binding: BoundCall, question: Question) -> str:
+    return TOOL_CHANGED if binding.definition != question.definition else ""
 
 
 def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
@@ -115,6 +158,7 @@ def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Quest
         guard=binding.guard,
         rule=binding.rule,
         rules=binding.rules,
+        definition=binding.definition,
         requested_tool="" if requested is None else requested.name,
         requested_arguments=None if requested is None else requested.arguments,
         hidden=binding.hidden,

@@ -7,17 +7,21 @@ import hmac
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.approvals.records import canonical, digest_of
+from toolbus.approvals.records import call_key, canonical, digest_of
 from toolbus.bus.grace import within_grace
 from toolbus.errors import DeadlineError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Deny
 from toolbus.messages.codec import changed
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, ToolCall
+from toolbus.tools.calls.approvals import CHANGED_CALL, CHANGED_TOOL, definition_of
 from toolbus.transcript.admission import check_calls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from toolbus.approvals.questions import Question
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.immutable import JsonObject
     from toolbus.tools.calls.approvals import ApprovalRequest
 
@@ -31,10 +35,11 @@ _TOO_LARGE = f"a person must approve this call, and it is too large to be read: 
 class BoundCall(NamedTuple):
     """A call as a person is asked about it.
 
-    *key* names what attaches to the same question. *live* is the keyed digest of the call as it
-    would run; *hidden* says that the stored *arguments* are not those, and *filled* at which JSON
-    paths the tool gets others in the end. *requested* is the call as
-    the model wrote it, as it may be stored, None if it is no other.
+    *key* names what attaches to the same question. *hidden* says that the stored *arguments* are
+    not those of the call as it would run, of which *live* is the keyed digest then, else empty, and
+    *filled* at which JSON paths the tool gets others in the end. *runs* is a plain digest of the
+    call, which is kept nowhere, *definition* that of its tool. *requested* is the call as the model
+    wrote it, as it may be stored, None if it is no other.
     """
 
     key: str
@@ -47,7 +52,9 @@ class BoundCall(NamedTuple):
     guard: str
     rule: str
     rules: str
+    definition: str
     live: str
+    runs: str
     hidden: bool
     stays_open: bool
     requested: ToolCall | None = None
@@ -57,16 +64,28 @@ class BoundCall(NamedTuple):
         """Tell whether *question* asks about this very call, as far as it is stored."""
         return (
             self.digest == question.digest == digest_of(question.tool, question.arguments)
-            and (self.guard, self.rule, self.rules)
-            == (question.guard, question.rule, question.rules)
+            and (self.guard, self.rule, self.rules, self.definition)
+            == (question.guard, question.rule, question.rules, question.definition)
             and self.session_id == question.session_id
         )
 
+    def refusal_of(self, call: ToolCall, tool: ToolSpec | None) -> Deny | None:
+        """Return why a yes is none to *call*, which is about to run with *tool*; None: it is."""
+        if digest_of(call.name, call.arguments) != self.runs:
+            return CHANGED_CALL
+        return None if definition_digest(tool) == self.definition else CHANGED_TOOL
 
-async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
+
+def definition_digest(tool: ToolSpec | None) -> str:
+    """Return the digest of what a model and a person know of *tool*; "": nobody here knows it."""
+    return "" if tool is None else hashlib.sha256(canonical(definition_of(tool))).hexdigest()
+
+
+async def bind(asked: ApprovalRequest, secret: Callable[[], bytes]) -> BoundCall | Deny:
     """Return what a question about *asked* is bound to, or why nobody can be asked.
 
-    What handlers keep out of the store is not in it; *secret* is the key for what is.
+    What handlers keep out of the store is not in it; *secret* gives the key by which it is known
+    again, and is asked for only then.
     """
     call = asked.call or ToolCall(id="", name="", arguments={"prompt": asked.text})
     copy = await _stored_copy(asked, call)
@@ -78,17 +97,13 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
     if len(canonical([call.arguments, stored.arguments])) > 2 * MAX_BYTES:
         return Deny(_TOO_LARGE)
     session_id, guard = asked.scope.session_id, "\n".join(asked.guards)
-    plain = canonical([session_id, call.name, call.arguments])
-    live = hmac.new(secret, plain, hashlib.sha256).hexdigest()
     digest = digest_of(stored.name, stored.arguments)
     hidden = changed(call.arguments, stored.arguments)
-    facts = (
-        ("call", call.id)
-        if asked.stays_open
-        else ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live if hidden else "")
-    )
+    live = live_digest(secret(), session_id, call) if hidden else ""
+    facts = ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live)
+    by_facts = hashlib.sha256(canonical(facts)).hexdigest()
     return BoundCall(
-        key=hashlib.sha256(canonical(facts)).hexdigest(),
+        key=call_key(call.id) if asked.stays_open else by_facts,
         session_id=session_id,
         call_id=call.id,
         tool=stored.name,
@@ -98,13 +113,21 @@ async def bind(asked: ApprovalRequest, secret: bytes) -> BoundCall | Deny:
         guard=guard,
         rule=asked.ask.rule,
         rules=asked.ask.rules,
+        definition=definition_digest(asked.tool),
         live=live,
+        runs=digest_of(call.name, call.arguments),
         hidden=hidden,
         stays_open=asked.stays_open,
         requested=requested[0] if requested else None,
         # The names in a path may be what is hidden.
         filled=() if hidden else asked.filled,
     )
+
+
+def live_digest(secret: bytes, session_id: str, call: ToolCall) -> str:
+    """Return the digest of *call* as it would run in a session, with the key *secret*."""
+    plain = canonical([session_id, call.name, call.arguments])
+    return hmac.new(secret, plain, hashlib.sha256).hexdigest()
 
 
 async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessage | None:

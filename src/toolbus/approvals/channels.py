@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from toolbus.approvals.questions import Question
 
@@ -19,6 +19,9 @@ logger = logging.getLogger("toolbus")
 
 class Notifier(Protocol):
     """A channel that is told of each question when it is asked; it decides nothing.
+
+    One with a method `async def notify_limit(session_id, reason)` hears as well that a session
+    asks no more for now, for it has asked too often.
 
     >>> class Chat:
     ...     async def notify(self, question):
@@ -36,6 +39,7 @@ class Notices:
     def __init__(self, channels: Sequence[Notifier]) -> None:
         self._channels = tuple(channels)
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self._limits: set[asyncio.Task[None]] = set()
 
     def send(self, question: Question) -> None:
         """Begin to tell all channels of *question*."""
@@ -43,6 +47,16 @@ class Notices:
             task = asyncio.create_task(_notify(channel, question))
             self._tasks.setdefault(question.id, set()).add(task)
             task.add_done_callback(lambda task: self._forget(question.id, task))
+
+    def send_limit(self, session_id: str, reason: str) -> None:
+        """Begin to tell who hears of it that a session asks no more for now; the log says so."""
+        logger.warning("session %r: %s; its calls are denied meanwhile", session_id, reason)
+        for channel in self._channels:
+            notify_limit = getattr(channel, "notify_limit", None)
+            if notify_limit is not None:
+                task = asyncio.create_task(_notify_limit(notify_limit, session_id, reason))
+                self._limits.add(task)
+                task.add_done_callback(self._limits.discard)
 
     async def settle(self, question_id: str) -> None:
         """Wait until the channels were told of a question, for `PATIENCE` seconds at most."""
@@ -61,3 +75,12 @@ async def _notify(channel: Notifier, question: Question) -> None:
         await channel.notify(question)
     except Exception:
         logger.exception("question %s could not be told to %r", question.id, channel)
+
+
+async def _notify_limit(
+    notify_limit: Callable[[str, str], Awaitable[None]], session_id: str, reason: str
+) -> None:
+    try:
+        await notify_limit(session_id, reason)
+    except Exception:
+        logger.exception("the limit of session %r could not be told to a channel", session_id)

@@ -19,7 +19,7 @@ from toolbus.terminal.spans import Span
 from toolbus.terminal.visible_text import brief, make_visible, quote_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from toolbus.approvals.questions import Question
     from toolbus.terminal.spans import Style
@@ -40,15 +40,19 @@ class ChannelText(NamedTuple):
 
 
 def question_pages(
-    question: Question, width: int = 80, height: int = 24, consequence: str = ""
+    question: Question,
+    width: int = 80,
+    height: int = 24,
+    consequence: str = "",
+    notes: Sequence[Span] = (),
 ) -> tuple[tuple[Span, ...], ...]:
     """Return *question* in pages of less than *height* rows, each of at most *width* cells.
 
     A row of each is left free, for what the person is asked there. The last one ends with the
-    digest that an answer must name, and with what more than this call a yes allows, the
-    *consequence*.
+    *notes*, rows of whoever asks, with the digest that an answer must name, and with what more
+    than this call a yes allows, the *consequence*.
     """
-    rows = [*question_rows(question, width), *_wrapped_line(consequence, width, "changed")]
+    rows = [*question_rows(question, width, notes), *line_rows(consequence, width, "changed")]
     size = max(height, _LEAST_ROWS) - 2
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     return tuple(
@@ -74,16 +78,18 @@ def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText
     return ChannelText(notice[:limit], is_whole=False)
 
 
-def question_rows(question: Question, width: int) -> list[Span]:
-    """Return *question* in rows: who asks for what, why, and whether the model wrote it so."""
+def question_rows(question: Question, width: int, notes: Sequence[Span] = ()) -> list[Span]:
+    """Return *question* in rows: who asks for what, why, and whether the model wrote it so.
+
+    The *notes*, rows of whoever asks, stand before the digest.
+    """
     return [
         *_origin(question, width),
-        *_label_rows("why asked", question.prompt, width),
+        *label_rows("why asked", question.prompt, width),
         *_call_rows(question, width),
         *_request_rows(question, width),
-        *_wrapped_line(
-            f"digest {make_visible(question.digest, one_line=True).text}", width, "strong"
-        ),
+        *notes,
+        *line_rows(f"digest {make_visible(question.digest, one_line=True).text}", width, "strong"),
     ]
 
 
@@ -101,6 +107,21 @@ def value_rows(value: Any, width: int) -> tuple[str, list[str]]:
         body = msgspec.json.format(body, indent=2)
     shown = make_visible(body.decode())
     return "; ".join([_kind(value), *shown.notes]), quote_rows(shown.text, width)
+
+
+def line_rows(text: str, width: int, style: Style = "") -> Iterator[Span]:
+    """Give a *text* of ours in rows of at most *width* cells; none for an empty one."""
+    # Other characters may be two cells wide.
+    width = width if text.isascii() else width // 2
+    for line in textwrap.wrap(text, width, subsequent_indent="    "):
+        yield Span(line, style)
+
+
+def label_rows(label: str, value: Any, width: int) -> Iterator[Span]:
+    """Give a value under a *label* of ours, which has a blank, as names of others have none."""
+    note, rows = value_rows(value, width)
+    yield from line_rows(f"{label} ({note})" if note else label, width, "strong")
+    yield from map(Span, rows)
 
 
 def moment(time_ns: int) -> str:
@@ -132,18 +153,18 @@ def _origin(question: Question, width: int) -> Iterator[Span]:
         "by the rule": question.rule,
     }
     if not question.tool:
-        yield from _wrapped_line("may this run begin?", width, "asked")
+        yield from line_rows("may this run begin?", width, "asked")
     elif _is_plain(question.tool):
-        yield from _wrapped_line(f"the model calls {question.tool}", width, "asked")
+        yield from line_rows(f"the model calls {question.tool}", width, "asked")
     else:
-        yield from _label_rows("the model calls the tool", question.tool, width)
+        yield from label_rows("the model calls the tool", question.tool, width)
     plain = [f"{label} {name}" for label, name in names.items() if _is_plain(name)]
-    yield from _wrapped_line(", ".join(plain), width)
+    yield from line_rows(", ".join(plain), width)
     times = f"asked {moment(question.asked_ns)}, can wait until {moment(question.expires_ns)}"
-    yield from _wrapped_line(times, width, "dim")
+    yield from line_rows(times, width, "dim")
     for label, name in names.items():
         if name and not _is_plain(name):
-            yield from _label_rows(label, name, width)
+            yield from label_rows(label, name, width)
 
 
 def _call_rows(question: Question, width: int) -> Iterator[Span]:
@@ -155,9 +176,9 @@ def _call_rows(question: Question, width: int) -> Iterator[Span]:
         yield Span("no arguments", "dim")
     if question.hidden:
         text = "values in it were hidden before it was stored: only who asks has them"
-        yield from _wrapped_line(text, width, "changed")
+        yield from line_rows(text, width, "changed")
     if question.filled:
-        yield from _wrapped_line("the tool gets other values, which are not shown, at", width)
+        yield from line_rows("the tool gets other values, which are not shown, at", width)
         for path in question.filled:
             yield from _name_rows(path, "", width)
 
@@ -173,40 +194,26 @@ def _request_rows(question: Question, width: int) -> Iterator[Span]:
     if not changes:
         yield Span(_UNCHANGED, "dim")
         return
-    yield from _wrapped_line(f"not {_UNCHANGED}; it differs in", width, "changed")
+    yield from line_rows(f"not {_UNCHANGED}; it differs in", width, "changed")
     for change in changes:
         yield from _name_rows(change.path, "", width)
         for side, value in (("the model wrote", change.before), ("it is now", change.after)):
             if value is msgspec.UNSET:
                 yield Span(f"{side}: nothing", "strong")
             else:
-                yield from _label_rows(side, value, width)
-
-
-def _label_rows(label: str, value: Any, width: int) -> Iterator[Span]:
-    """Give a value under a *label* of ours, which has a blank, as names of others have none."""
-    note, rows = value_rows(value, width)
-    yield from _wrapped_line(f"{label} ({note})" if note else label, width, "strong")
-    yield from map(Span, rows)
+                yield from label_rows(side, value, width)
 
 
 def _name_rows(name: str, note: str, width: int) -> Iterator[Span]:
     """Give a name; one that might fill a row or say something, as an attacker's, as a value."""
     line, suffix = make_visible(name, one_line=True).text, f" ({note})" if note else ""
     if _is_plain(line) and len(line) <= width // 2:
-        yield from _wrapped_line(f"{line}{suffix}", width, "strong")
+        yield from line_rows(f"{line}{suffix}", width, "strong")
         return
-    yield from _wrapped_line(f"a name of {len(name):,} characters{suffix}", width, "changed")
+    yield from line_rows(f"a name of {len(name):,} characters{suffix}", width, "changed")
     yield from map(Span, quote_rows(line, width))
 
 
 def _is_plain(name: str) -> bool:
     """Tell whether *name* can stand in a row of ours: it is short, and has no blank."""
     return len(name) <= _LONGEST_NAME and _PLAIN_NAME.fullmatch(name) is not None
-
-
-def _wrapped_line(text: str, width: int, style: Style = "") -> Iterator[Span]:
-    # Other characters may be two cells wide.
-    width = width if text.isascii() else width // 2
-    for line in textwrap.wrap(text, width, subsequent_indent="    "):
-        yield Span(line, style)

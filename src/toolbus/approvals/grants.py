@@ -53,6 +53,7 @@ async def make_grant(store: Store, question: Question, span: GrantSpan, now_ns: 
         guard=question.guard,
         rule=question.rule,
         rules=question.rules,
+        definition=question.definition,
         granted_by=question.answered_by,
         granted_from=question.answered_from,
         granted_ns=now_ns,
@@ -124,8 +125,9 @@ async def revoke_grant(
     return None
 
 
-def _kind(record: Grant | Question) -> tuple[str, str, str, str]:
-    return record.tool, record.guard, record.rule, record.rules
+def _kind(record: Grant | Question) -> tuple[str, ...]:
+    kind = record.tool, record.guard, record.rule, record.rules
+    return (*kind, record.definition) if record.definition else kind
 
 
 def _latest_name(question: Question) -> str:

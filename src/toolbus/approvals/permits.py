@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.binding import BoundCall
     from toolbus.approvals.questions import Question
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
 logger = logging.getLogger("toolbus")
@@ -29,15 +31,15 @@ NEVER_RAN = "toolbus: it was taken, and the call ended before its tool ran"
 _AGAIN = "call again to ask anew"
 
 
-def refusal_of(question: Question | None, binding: BoundCall) -> Deny:
-    """Return what the caller of *binding* is told, whose question is not, or no more, a yes."""
+def refusal_of(question: Question | None, *, stays_open: bool) -> Deny:
+    """Return what the caller is told whose question is not, or no more, a yes."""
     if question is None or question.state == "withdrawn":
         return Deny(f"the question was withdrawn; {_AGAIN}")
     if question.state == "denied":
         return Deny(question.reason or "approval was refused", question.prompt)
     if question.state == "expired":
         return Deny(EXPIRED, question.prompt)
-    if binding.stays_open:
+    if stays_open:
         return Deny("the call may have run already, and is not run again")
     return Deny(f"its approval was used up by the same call; {_AGAIN}")
 
@@ -65,10 +67,11 @@ class StoredPermit(Permit):
         if self._is_taken:
             self._taken_by = question.taken_by
 
-    async def take(self) -> Deny | None:
+    async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
         """Use the yes up, in one atomic step; return why the call may not run after all."""
-        if self._is_taken:
-            return None
+        refusal = None if call is None else self._binding.refusal_of(call, tool)
+        if refusal is not None or self._is_taken:
+            return refusal
         try:
             refusal = await self._take()
         except (StoreError, DecodeError) as error:
@@ -87,7 +90,7 @@ class StoredPermit(Permit):
     async def _take(self) -> Deny | None:
         question = await self._current()
         if question is None or question.state != "approved":
-            return refusal_of(question, self._binding)
+            return refusal_of(question, stays_open=self._binding.stays_open)
         now = self._clock()
         if now >= question.expires_ns:
             expired = await take_step(self._store, question, "expire")
@@ -104,7 +107,7 @@ class StoredPermit(Permit):
         fields = {"taken_by": self._taken_by, "taken_ns": now, "call_id": self._binding.call_id}
         if await take_step(self._store, question, "take", **fields) is not None:
             return None
-        return refusal_of(await self._current(), self._binding)
+        return refusal_of(await self._current(), stays_open=self._binding.stays_open)
 
     async def _is_granted(self, question: Question, now_ns: int) -> bool:
         session_id = question.root_session_id or question.session_id

@@ -6,6 +6,7 @@
 | pending | deny | denied |
 | pending | expire | expired |
 | pending | withdraw | withdrawn |
+| pending | waive | taken |
 | approved | take | taken |
 | approved | expire | expired |
 | approved | withdraw | withdrawn |
@@ -16,7 +17,8 @@
 
 Each step is one `swap_state` of the store, so of two at once exactly one counts. Before *taken*
 the call has not run; *done* says that it ran once; *taken* and *unknown* that it may have run, and
-it is never run again by itself.
+it is never run again by itself. Waived is a question about which nobody asks any more when its call
+goes on: that may run then.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ QuestionSignal: TypeAlias = Literal[
     "deny",
     "expire",
     "withdraw",
+    "waive",
     "take",
     "end",
     "lose",
@@ -47,6 +50,7 @@ TRANSITIONS: dict[QuestionState, dict[QuestionSignal, QuestionState]] = {
         "deny": "denied",
         "expire": "expired",
         "withdraw": "withdrawn",
+        "waive": "taken",
     },
     "approved": {"take": "taken", "expire": "expired", "withdraw": "withdrawn"},
     "taken": {"end": "done", "lose": "unknown"},
@@ -68,7 +72,8 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     process that asked can run it. *filled* are the JSON paths at which the tool gets values that
     nobody is shown, such as secrets in place of their names. *requested* is the call as the model
     wrote it, if that differs.
-    *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force.
+    *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force,
+    *definition* that of the tool's name, description and parameters, empty if they are not known.
     *delivered* says that the caller has heard of the refusal.
 
     >>> def brief(question: Question) -> str:
@@ -85,6 +90,7 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     guard: str = ""
     rule: str = ""
     rules: str = ""
+    definition: str = ""
     requested_tool: str = ""
     requested_arguments: JsonObject | None = None
     hidden: bool = False
@@ -114,8 +120,8 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
 class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A yes to every call of *tool* in a session about which *guard* asks by *rule*.
 
-    It ends at *expires_ns* (0: with the session), when it is revoked, and with changed *rules*; it
-    never lifts a denial.
+    It ends at *expires_ns* (0: with the session), when it is revoked, and with changed *rules* or
+    another *definition* of the tool; it never lifts a denial.
 
     >>> def brief(grant: Grant) -> str:
     ...     return f"{grant.tool} in session {grant.session_id}, by {grant.granted_by}"
@@ -127,6 +133,7 @@ class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):
     guard: str = ""
     rule: str = ""
     rules: str = ""
+    definition: str = ""
     granted_by: str
     granted_from: str = ""
     granted_ns: int

@@ -16,28 +16,31 @@ import os
 import time
 from copy import copy
 from functools import partial
+from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING
 
 from toolbus.approvals.attaching import Asking, Attached, attach
 from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
+from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
 from toolbus.approvals.records import questions_of
-from toolbus.approvals.recovery import settle_taken
+from toolbus.approvals.recovery import repair
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
+from toolbus.approvals.waiving import waive
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
+from toolbus.store.value_keys import value_key
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tools.calls.approvals import Approvals, Pending, Permit
+from toolbus.tools.calls.approvals import PERMIT, Approvals, Pending, Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
     from toolbus.approvals.channels import Notifier
-    from toolbus.approvals.questions import Question
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
@@ -46,10 +49,8 @@ DAY = 86_400.0
 LONGEST = 3_650 * DAY
 """Seconds after which every question expires."""
 
-NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
-"""The states in which the call has surely not run."""
-
 SHORTEST_KEY = 32
+_PURPOSE = b"toolbus: calls with hidden values"
 
 logger = logging.getLogger("toolbus")
 
@@ -65,9 +66,13 @@ class StoredApprovals(Approvals):
         wait: seconds for which a call waits for an answer before it ends as pending.
         expires_after: seconds after which a question, or a yes that nobody took, is over.
         notify: channels that are told of each new question.
+        max_open, max_hourly: how many questions of a session, with its sub-agents, may wait, and
+            be asked within an hour: beyond that calls are denied, and the channels are told once.
+        max_denials: after how many denials the same call is not asked about again in its session.
+            What grants answer does not count. None: no limit.
         host: what asks: "agent", or the name of a program.
         key: 32 random bytes by which a call is known again of which the store must not hold all;
-            without it only the process that asked knows it.
+            without it the user's, see `toolbus.store.value_keys`.
         clock: tells nanoseconds since the epoch, UTC.
 
     Raises `RegistrationError` for what cannot be used.
@@ -83,6 +88,9 @@ class StoredApprovals(Approvals):
         wait: float = 0.0,
         expires_after: float = DAY,
         notify: Sequence[Notifier] = (),
+        max_open: int | None = OPEN,
+        max_hourly: int | None = HOURLY,
+        max_denials: int | None = DENIALS,
         host: str = "agent",
         key: bytes | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -92,8 +100,12 @@ class StoredApprovals(Approvals):
         _check_arguments(wait, expires_after, notify, key)
         self._store, self._expires_after = store, expires_after
         self._host, self._clock = host, clock
-        self._key = os.urandom(32) if key is None else key
+        self._given_key, self._own_key = key, os.urandom(SHORTEST_KEY)
         self._notices = Notices(notify)
+        # By sessions, the calls that a former run left open, with their questions.
+        self._reopened: dict[str, Mapping[str, str]] = {}
+        self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
+        _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(self._approver, self._lock, wait, clock)
 
     @property
@@ -121,12 +133,20 @@ class StoredApprovals(Approvals):
     ) -> Self:
         """Return these for one caller: *asker* is asked, in the place of an approver.
 
-        It gets the question as it is kept; its answer is one by *name*. *wait*, seconds, is for
-        this caller; None: as for others.
+        It gets the question as it is kept, and what it is about; its answer is one by *name*.
+        *wait*, seconds, is for this caller; None: as for others.
         """
         bound = copy(self)
         bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
         return bound
+
+    def stop_waiting(self) -> bool:
+        """Let all calls that wait now end as pending, within about a second: the program stops.
+
+        Their questions stay, as if the calls had waited long enough, where cancelling them takes
+        the questions back. Returns whether any call waits. For a handler of a signal.
+        """
+        return self._answers.stop()
 
     def _bound(self, store: Store) -> Self:
         bound = copy(self)
@@ -143,22 +163,23 @@ class StoredApprovals(Approvals):
         """Say what is known of the questions of a session whose writer is a new one."""
         if self._store is None:
             return {}
-        latest: dict[str, Question] = {}
-        for question in await questions_of(self._store, session_id):
-            latest[question.call_id] = question
-            if question.state == "taken" and question.call_id not in continued:
-                await settle_taken(self._store, question, is_answered, self._clock())
-            elif is_answered(question.call_id):
-                await take_step(self._store, question, "withdraw", ended_ns=self._clock())
-        run = latest.pop("", None)
-        waiting = {call_id: latest[call_id] for call_id in open_calls if call_id in latest}
-        if run is not None and run.state in {"pending", "approved"}:
-            waiting[""] = run
-        return {
-            call_id: question.id
-            for call_id, question in waiting.items()
-            if question.state in NEVER_RAN
-        }
+        store, now = self._store, self._clock()
+        waiting = await repair(store, session_id, open_calls, is_answered, continued, now)
+        self._reopened.pop(session_id, None)
+        if waiting:
+            self._reopened[session_id] = waiting
+        return waiting
+
+    async def waive(self, session_id: str, call_id: str) -> Permit | Deny:
+        """Return the permit for a call about which nobody asks, or why it may not run."""
+        question_id = self._reopened.get(session_id, {}).get(call_id)
+        if question_id is None or self._store is None:
+            return PERMIT
+        try:
+            return await waive(self._store, session_id, call_id, question_id, self._clock)
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
+            return Deny(FAILED, str(error))
 
     async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
         """Withdraw what waits in a session: about *call_ids*, or else about anything."""
@@ -178,7 +199,7 @@ class StoredApprovals(Approvals):
             reason = "a question is kept with a session; use `scope=Scope(session_id=...)`"
             raise RegistrationError("approvals", reason)
         try:
-            binding = await bind(asked, self._key)
+            binding = await bind(asked, partial(self._key_for, store))
             if isinstance(binding, Deny):
                 return binding
             return await self._decide(store, binding, asked)
@@ -186,12 +207,19 @@ class StoredApprovals(Approvals):
             logger.error("a question could not be asked: %s", error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
 
+    def _key_for(self, store: Store) -> bytes:
+        """Return the key for hidden values in *store*, that of this process if none lasts."""
+        if self._given_key is not None:
+            return self._given_key
+        key = value_key(store)
+        return self._own_key if key is None else blake2b(_PURPOSE, key=key).digest()
+
     async def _decide(
         self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
         now = self._clock()
         expires = now + round(self._expires_after * 1e9)
-        asking = Asking(asked.scope, self._host, now, expires, asked.continued)
+        asking = Asking(asked.scope, self._host, now, expires, asked.continued, self._limits)
         attached = await self._attach(store, binding, asking)
         if isinstance(attached, Deny):
             return attached
@@ -209,7 +237,7 @@ class StoredApprovals(Approvals):
                 return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":
                 await deliver(store, question)
-        return refusal_of(question, binding)
+        return refusal_of(question, stays_open=binding.stays_open)
 
     async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
         """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
@@ -238,6 +266,12 @@ def _pending_text(question_id: str, binding: BoundCall) -> str:
     if binding.stays_open:
         return f"{waits}, and `resume` goes on"
     return f"{waits}. Call it again with the same arguments to learn the answer"
+
+
+def _check_limits(**limits: object) -> None:
+    for name, limit in limits.items():
+        if limit is not None and not (type(limit) is int and limit > 0):
+            raise RegistrationError(name, f"expected a positive number or None, not {limit!r}")
 
 
 def _check_arguments(

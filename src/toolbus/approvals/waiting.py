@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
 
-    QuestionAsker: TypeAlias = Callable[[Question], Awaitable[bool | Deny | None]]
-    """Puts a question to a person here and now; None: nobody has answered."""
+    QuestionAsker: TypeAlias = Callable[[Question, ApprovalRequest], Awaitable[bool | Deny | None]]
+    """Puts a question about a call to a person; None: it has no answer, or has written it down."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two looks into the store."""
@@ -39,11 +39,14 @@ logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """How many calls of this process wait for each question, and in *total*."""
+    """How many calls of this process wait for each question, and in *total*.
+
+    *stops* counts how often all of them were told to wait no longer.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self.total = 0
+        self.total = self.stops = 0
 
     def enter(self, question_id: str) -> None:
         """Count one more."""
@@ -116,6 +119,11 @@ class AnswerWait:
             if self._waiters.leave(question.id) and cancelled is not None:
                 await shield_until_done(partial(self.withdraw, store, question))
 
+    def stop(self) -> bool:
+        """Let all calls that wait now wait no longer; return whether there are any."""
+        self._waiters.stops += 1
+        return self._waiters.total > 0
+
     async def granted(self, store: Store, question: Question) -> Question:
         """Return *question*, approved if a grant says yes to it."""
         now = self._clock()
@@ -140,26 +148,28 @@ class AnswerWait:
     ) -> Question:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
-        while question.state == "pending":
+        stops = self._waiters.stops
+        while question.state == "pending" and self._waiters.stops == stops:
             seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:
                 await take_step(store, question, "expire")
-            elif asking is not None and not asking.task.done():
+            elif asking is not None:
                 await asyncio.wait({asking.task}, timeout=seconds)
+                # Before the store is read: what it has answered meanwhile stands there.
+                if asking.task.done():
+                    asking.result()  # An exit, or an error of the store, is raised here.
+                    asking = None
             elif (remaining := deadline - loop.time()) > 0:
                 await asyncio.sleep(min(seconds, remaining))
             else:
                 break
-            if asking is not None and asking.task.done():
-                asking.result()  # An exit, or an error of the store, is raised here.
-                asking = None
             pause = min(pause * 1.5, _LONGEST_PAUSE)
             question = await self.granted(store, await _current(store, question))
         return question
 
     def _way_to_ask(self, question: Question, asked: ApprovalRequest) -> Callable[[], Any] | None:
         if self._asker is not None:
-            return partial(self._asker, question)
+            return partial(self._asker, question, asked)
         if self._approver is not None:
             return partial(self._approver, asked.ask, asked.call, asked.scope)
         return None

@@ -17,7 +17,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Literal
 
 from toolbus.errors import RegistrationError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.ownership import foreign_hand, unfit_secret
 from toolbus.terminal.files import reason_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _SHORTEST, _LONGEST = 24, 64
 """Bytes of a key, by the specification."""
 _MOST_BYTES = 1_024
 _MOST_SIGNATURES = 8
-_OTHERS = 0o077
 
 Direction = Literal["question", "answer"]
 
@@ -104,7 +103,7 @@ def read_secret(file: str | Path) -> WebhookSecret:
         with open(number, "rb") as stream:  # noqa: PTH123 - a descriptor, no path
             status = os.fstat(number)
             text = stream.read(_MOST_BYTES + 1) if S_ISREG(status.st_mode) else b""
-            reason = _distrust(path, status) or foreign_hand(Path(os.path.realpath(path)))
+            reason = unfit_secret(path, status) or foreign_hand(Path(os.path.realpath(path)))
     except OSError as error:
         reason, text = reason_of(error), b""
     if reason is None and len(text) > _MOST_BYTES:
@@ -112,16 +111,6 @@ def read_secret(file: str | Path) -> WebhookSecret:
     if reason is not None:
         raise RegistrationError(f"secret file {str(path)!r}", reason)
     return WebhookSecret(_key(text.strip(), path))
-
-
-def _distrust(path: Path, status: os.stat_result) -> str | None:
-    if not S_ISREG(status.st_mode):
-        return "it is no regular file"
-    if status.st_uid != os.geteuid():
-        return "it is another user's"
-    if status.st_mode & _OTHERS:
-        return f"others may use it (mode {status.st_mode & 0o7777:o}); see: chmod 600 {path}"
-    return None
 
 
 def _key(text: bytes, path: Path) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import Parser, add_action, make_parser
+from toolbus.terminal.durations import seconds_in
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -61,9 +61,6 @@ each question is sent there, signed as Standard Webhooks says: `data` has the
 An answer is a POST of {"id", "digest", "decision": "approve" or "deny", "by",
 "reason"}, signed likewise; its webhook-id is answer_ID_DIGEST. It counts once,
 for five minutes. Speak TLS in front of this if it comes from elsewhere."""
-
-_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def command() -> Command:
@@ -205,8 +202,7 @@ def _default_store() -> str:
 
 def _span(text: str) -> float:
     """Return the seconds that *text* is, such as 90s, 30m, 1h or 2d."""
-    match = _SPAN.fullmatch(text)
-    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
-    if not seconds:
+    seconds = seconds_in(text)
+    if seconds is None:
         raise argparse.ArgumentTypeError(f"expected a time such as 90s, 30m or 1h, not {text!r}")
-    return float(seconds)
+    return seconds

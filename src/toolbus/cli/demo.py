@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from toolbus.cli.model_options import MODEL, add_model_options
@@ -65,29 +66,32 @@ def command() -> Command:
         from toolbus.demo.demo import run_demo  # noqa: PLC0415 - as above
 
         live = None
-        if parsed.live:
-            # It waits while a person is asked, for other calls go on.
-            output = side = SideOutput(sys.stdout)
-            live = _live_model(parser, parsed, side)
-        elif parsed.model or parsed.base_url or parsed.key_env or parsed.yes:
-            parser.error("a model, its address, its key and --yes are for --live; add that")
-        return run_demo(
-            output,
-            folder=parsed.dir,
-            seed=parsed.seed,
-            without=parsed.without,
-            as_json=parsed.json,
-            program=program(),
-            live=live,
-        )
+        with ExitStack() as opened:
+            if parsed.live:
+                # It waits while a person is asked, for other calls go on.
+                output = side = SideOutput(sys.stdout)
+                live = _live_model(parser, parsed, side, opened)
+            elif parsed.model or parsed.base_url or parsed.key_env or parsed.yes:
+                parser.error("a model, its address, its key and --yes are for --live; add that")
+            return run_demo(
+                output,
+                folder=parsed.dir,
+                seed=parsed.seed,
+                without=parsed.without,
+                as_json=parsed.json,
+                program=program(),
+                live=live,
+            )
 
     return parser, run
 
 
-def _live_model(parser: Parser, parsed: argparse.Namespace, side: SideOutput) -> LiveModel:
+def _live_model(
+    parser: Parser, parsed: argparse.Namespace, side: SideOutput, opened: ExitStack
+) -> LiveModel:
+    from toolbus.console.asking_first import AskFirst  # noqa: PLC0415
     from toolbus.console.assembly import find_model  # noqa: PLC0415 - loads the whole house
-    from toolbus.console.keyboard import find_keyboard  # noqa: PLC0415
-    from toolbus.console.questions import ApprovalPrompt, AskFirst  # noqa: PLC0415
+    from toolbus.console.persons import find_person  # noqa: PLC0415
     from toolbus.console.reports import RunReport  # noqa: PLC0415
     from toolbus.demo.live import LiveModel  # noqa: PLC0415
     from toolbus.terminal.output import Output  # noqa: PLC0415
@@ -98,9 +102,8 @@ def _live_model(parser: Parser, parsed: argparse.Namespace, side: SideOutput) ->
     model = find_model(name, parsed.base_url, parsed.key_env)
     if parsed.yes:
         return LiveModel(model)
-    direct = Output(sys.stderr)
-    keyboard = find_keyboard(direct)
-    if keyboard is None:
-        parser.error("there is no terminal to ask at; --yes lets the model do as it likes")
-    questions = ApprovalPrompt(direct, side, keyboard, RunReport(side, side))
-    return LiveModel(model, [AskFirst()], questions.decide, questions.watch)
+    person = find_person(opened, Output(sys.stderr))
+    if person.keyboard is None:
+        parser.error(f"{person.why}; --yes lets the model do as it likes")
+    deciders = person.deciders(side, RunReport(side, side), None)
+    return LiveModel(model, [AskFirst()], deciders.approver, deciders.watch)

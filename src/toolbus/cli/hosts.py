@@ -32,7 +32,8 @@ of all three:
   --json                write one JSON document
 
 examples:
-  toolbus hosts install claude-code              shows what it writes, and asks
+  toolbus hosts install claude-code              shows what it writes, page by
+                                                 page, and asks
   toolbus hosts install codex gemini-cli --dry-run
   toolbus hosts install pi --project --yes
   toolbus hosts status                           what is installed, and whether

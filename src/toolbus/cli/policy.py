@@ -19,6 +19,7 @@ of check, explain and test:
 
 examples:
   toolbus policy init                    write policy.toml, to start with
+  toolbus policy init --personal         ... your own, for every project
   toolbus policy check policy.toml       what is wrong with it, line by line
   toolbus policy check policy.toml --tools agent.py      ... and with its tools
   toolbus policy check policy.toml --mcp "npx -y @scope/server"
@@ -58,7 +59,7 @@ def command() -> Command:
 
         match parsed.action:
             case "init":
-                return policies.write_policy(output, parsed.file)
+                return policies.write_policy(output, parsed.file, personal=parsed.personal)
             case "check":
                 tools = policies.ToolSources(parsed.tools, tuple(parsed.mcp))
                 return policies.check(output, parsed.file, tools, as_json=parsed.json)
@@ -79,8 +80,12 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="?",
         type=Path,
-        default=Path("policy.toml"),
-        help="a new file (policy.toml)",
+        help="a new file (policy.toml; with --personal in ~/.config/toolbus)",
+    )
+    parser.add_argument(
+        "--personal",
+        action="store_true",
+        help="your own, for all projects: ./ is the folder in which a session began",
     )
 
 
@@ -113,7 +118,9 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--folder", metavar="DIR", type=Path, help="where the tool works")
+    parser.add_argument(
+        "--folder", metavar="DIR", type=Path, help="where the tool works, and a session began"
+    )
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

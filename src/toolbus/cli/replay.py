@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def command() -> Command:
             as_json=parsed.json,
             check=parsed.check,
             update=parsed.update,
+            folder="" if parsed.folder is None else os.path.realpath(parsed.folder),
         )
         return run_replay(output, parsed.sources, parsed.target, options)
 
@@ -70,6 +72,9 @@ def _add_arguments(parser: Parser) -> None:
         "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"
     )
     parser.add_argument("--session", metavar="ID", help="only this session")
+    parser.add_argument(
+        "--folder", metavar="DIR", type=Path, help="where sessions began that do not say it"
+    )
     parser.add_argument("--all", action="store_true", help="print more than 100 findings")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     parser.add_argument("--check", type=Path, metavar="FILE", help="compare with an expectation")

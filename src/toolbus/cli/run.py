@@ -36,13 +36,15 @@ Without a prompt it is read from a pipe; at a terminal you type prompts, with a
 history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
 the session, Ctrl-D ends.
 
-Each call of a tool that is not known to only read is asked about: y, n, or n
-and a reason that the model reads; Ctrl-C means no. With --store a question may
-be answered from elsewhere as well, see `toolbus approvals`: the first answer
-counts. Without a terminal the run waits for that for --approval-wait seconds,
-then it ends as pending, and --resume without a prompt goes on, at any time; a
-prompt instead withdraws what waits. Without a terminal and a store a call is
-denied. Of the tools of MCP servers all are asked about: that one "only reads"
+Each call of a tool that is not known to only read is asked about, with all its
+arguments, page by page: y, n, or n and a reason that the model reads; session
+or "for 1h" is a yes to calls like it as well, and ? tells more. Only a person
+answers, at a terminal in which no agent runs. With --store a question may be
+answered from elsewhere, too, see `toolbus approvals`: the first answer counts.
+Without a terminal the run waits for that for --approval-wait seconds, then it
+ends as pending, and --resume without a prompt goes on, at any time; a prompt
+instead withdraws what waits. Without a terminal and a store a call is denied.
+Of the tools of MCP servers all are asked about: that one "only reads"
 is what its server says of itself; --trust-hints believes it. With --yes nobody
 asks: the model may run, overwrite and delete whatever you may, as often as it
 likes. What leads file tools outside of this folder, and what your
@@ -57,12 +59,13 @@ Text goes to standard output as the model says it, or as soon as no handler may
 still change or refuse it; calls, questions and counts to standard error. It
 ends with 0 if the model came to its end, with 1 if the run was denied, failed
 or had too many turns, with 3 if it waits for a person, with 130 after Ctrl-C.
+Ctrl-C or SIGTERM while a call waits leaves the question in the store: 3.
 
 --json writes an object a line on standard output, each with its "kind":
   start     session (null without --store), resumed, model
   text      turn, text: a piece; those of one turn put together are an answer
   call      id, name, arguments; raw, if they are no JSON object
-  question  prompt, approved; reason, if not; id, name, arguments of a call
+  question  prompt, approved, by; reason, if not; id, name, arguments of a call
   result    id, name, is_error, text
   end       status, reason, text, turns, usage, cost, session; pending, the
             ids of questions, if it waits for a person"""

@@ -170,7 +170,9 @@ class BoundAdapter(ArgumentsFiller):
         event, name = ctx.event.name, self.adapter.name
         _, reason = explain(event, name, error)
         closed = self.adapter.on_error != "open"
-        log_failure(event, name, error, reason, silent=closed)
+        # A failed signature reaches nobody but who reads the log or the ledger.
+        where = f" for the tool {value.name!r}" if isinstance(value, ToolSpec) else ""
+        log_failure(event, name, error, f"{reason}{where}", silent=closed)
         return AdapterResult(value, failed=reason, detail=detail_of(error), withhold=closed)
 
     def _accept(self, ctx: EventContext[Any], old: T, new: Any) -> T:

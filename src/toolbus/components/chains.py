@@ -5,6 +5,8 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from toolbus.components.bound_adapters import AdapterResult
 from toolbus.events.catalogue import Deny
 from toolbus.messages.immutable import EMPTY
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from toolbus.events.subjects import ToolSelector
 
 _FINE: AdapterResult[Any] = AdapterResult(None)
+_LISTED = 5
+"""How many hidden tools an entry of the ledger names: servers may have hundreds."""
 
 
 async def adapt_specs(
@@ -28,7 +32,7 @@ async def adapt_specs(
 ) -> tuple[ToolSpec, ...]:
     """Return the specs as *adapters*, first to last, reword those that *selector* chooses.
 
-    One that fails hides its tool.
+    One that fails hides its tool, and its entry in the ledger says which.
     """
     specs = ctx.value
     for bound in adapters:
@@ -38,9 +42,19 @@ async def adapt_specs(
         if len(remaining) != len(specs) or not all(map(is_, remaining, specs)):
             specs = remaining
         if any(result.applies for result in results):
-            failure = next((result for result in results if result.failed), _FINE)
-            _step(ctx, bound, specs, failure)
+            _step(ctx, bound, specs, _failure_of(results))
     return specs
+
+
+def _failure_of(results: Sequence[AdapterResult[ToolSpec]]) -> AdapterResult[Any]:
+    """Return the first of *results* that failed, and tell in it which tools all have hidden."""
+    failure = next((result for result in results if result.failed), _FINE)
+    hidden = [repr(result.value.name) for result in results if result.withhold]
+    if not hidden:
+        return failure
+    rest = f" and {len(hidden) - _LISTED} more" if len(hidden) > _LISTED else ""
+    tools = ", ".join(hidden[:_LISTED])
+    return replace(failure, failed=f"{failure.failed}, which hides {tools}{rest}")
 
 
 async def adapt_call(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
+from toolbus.components.lone_adapters import component_of, stands_for
 from toolbus.errors import RegistrationError
 
 
@@ -17,18 +17,26 @@ def check_no_class(kind: str, candidate: Any) -> None:
         raise RegistrationError(f"{kind} {candidate.__name__!r}", reason)
 
 
-def check_components(components: Any) -> tuple[AgentComponent, ...]:
-    """Return *components*; raises `RegistrationError` for what is none among them."""
+def check_components(
+    components: Any, installed: tuple[AgentComponent, ...] = ()
+) -> tuple[AgentComponent, ...]:
+    """Return *components*, an adapter among them in a component of its own.
+
+    Raises `RegistrationError` for what is neither, and for what is there or *installed* already.
+    """
     if not isinstance(components, Iterable) or isinstance(components, str):
         raise RegistrationError("components", f"expected several, in a list, not {components!r}")
-    checked = tuple(components)
-    for component in checked:
-        check_no_class("component", component)
-        if isinstance(component, ToolAdapter):
-            way_out = "give a component on which `register_tool_adapter` was called"
-            raise RegistrationError(f"component {component.name!r}", f"it is an adapter; {way_out}")
+    checked: tuple[AgentComponent, ...] = ()
+    for candidate in components:
+        check_no_class("component", candidate)
+        component = component_of(candidate)
         if not isinstance(component, AgentComponent):
-            raise RegistrationError(f"component {component!r}", "expected an AgentComponent")
+            reason = "expected an AgentComponent or a ToolAdapter"
+            raise RegistrationError(f"component {candidate!r}", reason)
+        if any(stands_for(each, candidate) for each in (*installed, *checked)):
+            reason = "it is installed already; make another one"
+            raise RegistrationError(f"component {component.name!r}", reason)
+        checked = (*checked, component)
     return checked
 
 

@@ -12,6 +12,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.callbacks import BeforeToolCallback, before_tool
 from toolbus.components.checks import check_components, check_requires
+from toolbus.components.lone_adapters import stands_for
 from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
 from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
@@ -39,7 +41,11 @@ class Participant(Subscribing):
     """
 
     def __init__(
-        self, bus: EventBus, tools: Toolset, scope: Scope, components: Iterable[AgentComponent]
+        self,
+        bus: EventBus,
+        tools: Toolset,
+        scope: Scope,
+        components: Iterable[AgentComponent | ToolAdapter],
     ) -> None:
         self.bus, self.tools, self.scope = bus, tools, scope
         self._subscriptions: dict[OwnedSubscription, None] = {}
@@ -73,15 +79,15 @@ class Participant(Subscribing):
         """The installed components."""
         return self._components
 
-    async def add(self, component: AgentComponent) -> None:
-        """Install *component* as the last one; what it requires must be there already.
+    async def add(self, component: AgentComponent | ToolAdapter) -> None:
+        """Install *component*, or an adapter, as the last; what it requires must be there already.
 
         Its handlers and guards hold at once, its tools and signatures from the next turn on: an
         adapter that renames arguments also meets the calls that the model has made before.
         If it cannot be installed, nothing of it stays. Raises `RegistrationError`, and whatever
         its `install` raises.
         """
-        check_components([component])
+        (component,) = check_components([component], self._components)
         check_requires((*self._components, component))
         number_components((*self._components, component))
         undo = self._set_up(component)
@@ -101,9 +107,6 @@ class Participant(Subscribing):
 
     def _set_up(self, component: AgentComponent) -> Callable[[], None]:
         """Set *component* up, or leave nothing of it; return what takes all that away again."""
-        if component in self._components:
-            reason = "it is installed already; make another one"
-            raise RegistrationError(f"component {component.name!r}", reason)
         before = frozenset(self._subscriptions), frozenset(tool.spec.name for tool in self.tools)
         try:
             component.setup(self)
@@ -136,11 +139,13 @@ class Participant(Subscribing):
     def _without(self, component: AgentComponent) -> tuple[AgentComponent, ...]:
         return tuple([other for other in self._components if other is not component])
 
-    async def remove(self, component: AgentComponent) -> None:
+    async def remove(self, component: AgentComponent | ToolAdapter) -> None:
         """Take *component* out: its handlers, tools and adapters, then what it holds."""
-        others = self._without(component)
-        if len(others) == len(self._components):
+        installed = [each for each in self._components if stands_for(each, component)]
+        if not installed:
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
+        (component,) = installed
+        others = self._without(component)
         check_requires(others)
         component.teardown()
         self._components = others

@@ -78,6 +78,20 @@ class State:
                 if new_body == body or await self._swap(body, new_body):
                     return value
 
+    def digest_key(self) -> bytes | None:
+        """Return a key, of this state alone, for digests of values that it must not hold.
+
+        It is the same in each process of its user; None, after a warning, where none can be had.
+        """
+        from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed for hidden values only
+
+        from toolbus.store.value_keys import value_key  # noqa: PLC0415 - as above
+
+        key = value_key(self._store)
+        if key is None:
+            return None
+        return blake2b(encode([self._session_id, self._name]), key=key).digest()
+
     async def _body(self) -> bytes | None:
         return await self._store.read_state(self._session_id, self._name)
 

@@ -3,6 +3,9 @@
 [approvals]
 wait = 30                # seconds that who asks waits by itself for the answer
 expires_after = 3600     # seconds in which a question can be answered; a day if not given
+max_open = 20            # questions of a session that may wait; beyond that calls are denied
+max_hourly = 200         # questions of a session within an hour
+max_denials = 3          # denials after which the same call is not asked about again
 host_asks = false        # a coding agent with a question of its own: keep ours instead
 
 [approvals.webhook]      # is told of each question; in your own file, or one that is named
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from toolbus.approvals import Notifier, StoredApprovals
     from toolbus.config.documents import Document
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approver
 
 APPROVALS = "approvals"
 _LEAST = {"wait": 0.0, "expires_after": 1.0}
@@ -43,6 +45,9 @@ class WebhookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 _KINDS: dict[str, Any] = {
     "wait": float,
     "expires_after": float,
+    "max_open": int,
+    "max_hourly": int,
+    "max_denials": int,
     "host_asks": bool,
     "webhook": WebhookSettings,
 }
@@ -53,6 +58,9 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
 
     wait: float | None = None
     expires_after: float | None = None
+    max_open: int | None = None
+    max_hourly: int | None = None
+    max_denials: int | None = None
     host_asks: bool | None = None
     webhook: WebhookSettings | None = None
 
@@ -63,22 +71,23 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
             **{name: value for name, value in asdict(self).items() if value is not None},
         )
 
-    def make(
-        self, store: Store, host: str, wait: float, approver: Approver | None = None
-    ) -> StoredApprovals:
+    def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
         """Return what keeps questions in *store* for *host*, which waits *wait* seconds.
 
-        An *approver* is asked as well. A webhook that cannot be used raises `RegistrationError`.
+        A webhook that cannot be used raises `RegistrationError`.
         """
-        from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - not for all
+        from toolbus.approvals.limits import DENIALS, HOURLY, OPEN  # noqa: PLC0415 - not for all
+        from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - as above
 
         return StoredApprovals(
-            approver,
             store=store,
             host=host,
             wait=wait,
             expires_after=DAY if self.expires_after is None else self.expires_after,
             notify=self.channels(),
+            max_open=self.max_open or OPEN,
+            max_hourly=self.max_hourly or HOURLY,
+            max_denials=self.max_denials or DENIALS,
         )
 
     def channels(self) -> tuple[Notifier, ...]:
@@ -119,5 +128,8 @@ def _value(document: Document, key: str, value: object) -> Any:
     least = _LEAST.get(key)
     if least is not None and not (isfinite(fitted) and least <= fitted <= _LONGEST):
         reason = f"expected {least:g} to {_LONGEST:,.0f} seconds, not {value!r}"
+        raise document.error(f"key {key!r}: {reason}", APPROVALS, key)
+    if _KINDS[key] is int and fitted < 1:
+        reason = f"expected a number of questions from 1 on, not {value!r}"
         raise document.error(f"key {key!r}: {reason}", APPROVALS, key)
     return fitted

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent
+from toolbus.components.lone_adapters import component_of
 from toolbus.components.participants import ComponentHost, number_components
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
@@ -158,6 +159,7 @@ def _resolve(value: Any, where: str) -> LoadedTarget:
     if not known and callable(value):
         where = f"{where}()"
         value = _made(value, where)
+    value = component_of(value)
     if _is_agent(value):
         return LoadedTarget(value.bus, where, "agent", value, value.components)
     if isinstance(value, EventBus):
@@ -171,7 +173,7 @@ def _resolve(value: Any, where: str) -> LoadedTarget:
 
 
 def _components(value: Any, where: str) -> list[AgentComponent]:
-    components = list(value) if isinstance(value, list | tuple) else []
+    components = [component_of(each) for each in value] if isinstance(value, list | tuple) else []
     if not components or not all(isinstance(item, AgentComponent) for item in components):
         raise LoadError(f"{where} is no {_WANTED}, but {type(value).__name__!r}")
     return components

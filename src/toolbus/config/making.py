@@ -7,6 +7,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from toolbus.components.components import AgentComponent
+from toolbus.components.lone_adapters import component_of
 from toolbus.settings.hints import hint
 from toolbus.settings.importing import worded
 from toolbus.settings.values import MisfitError, fit
@@ -36,6 +37,7 @@ def make_component(
     if inspect.iscoroutine(made):
         made.close()
         raise MisfitError("what makes it is async; give a function that is not")
+    made = component_of(made)
     if not isinstance(made, AgentComponent):
         raise MisfitError(f"what was made is no component, but {type(made).__name__!r}")
     return made

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.errors import LoadError
 from toolbus.settings.hints import hint
@@ -56,7 +57,7 @@ def find_maker(use: str, folder: Path, judged: JudgedModules | None = None) -> C
 
 
 def _checked(made: Any, use: str) -> Callable[..., Any]:
-    if isinstance(made, type) and not issubclass(made, AgentComponent):
+    if isinstance(made, type) and not issubclass(made, AgentComponent | ToolAdapter):
         raise LoadError(f"{use!r} is no component, but class {made.__name__!r}")
     if isinstance(made, AgentComponent) or not callable(made):
         kind = type(made).__name__
@@ -116,7 +117,7 @@ def _attribute(module: ModuleType, source: str, name: str) -> Any:
         known = [
             known_name
             for known_name, value in vars(module).items()
-            if isinstance(value, type) and issubclass(value, AgentComponent)
+            if isinstance(value, type) and issubclass(value, AgentComponent | ToolAdapter)
         ]
         raise LoadError(f"{source} has no {name!r}{hint(name, known)}") from None
 

@@ -7,23 +7,26 @@ was shown. The terminal is the controlling one, wherever the output goes.
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from toolbus.approvals.display import question_pages
-from toolbus.approvals.grants import granting_session, revoke_grant
+from toolbus.approvals.grants import revoke_grant
 from toolbus.approvals.records import digest_of, read_question
-from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
-from toolbus.errors import FreezeError
+from toolbus.approvals.steps import answer, take_step
+from toolbus.console.typed_answers import (
+    YES,
+    check_reason,
+    check_room,
+    grant_words,
+    person_name,
+)
 from toolbus.inspect.question_lookup import (
     find_grant,
     find_question,
     is_answered,
     taker_is_gone,
 )
-from toolbus.messages.immutable import check_text
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen
@@ -43,13 +46,11 @@ T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
-YES = frozenset({"y", "yes"})
 _NEXT_OF_AGENT = (
     "the call runs once its agent waits for it, or goes on: "
     "`agent.resume()` or `toolbus run --resume`"
 )
 _NEXT = "the call runs once it comes again"
-_LEAST_COLUMNS, _LEAST_ROWS = 20, 6
 
 
 class ApprovalTarget(NamedTuple):
@@ -65,7 +66,8 @@ def approve(output: Output, asked: ApprovalTarget) -> int:
     """Show the question at the terminal, and take a yes; return 1 if nothing was approved."""
     with person_terminal() as terminal:
         question = open_question(asked)
-        is_shown = show_pages(terminal, question, _consequence(question, asked.grant))
+        consequence = "" if asked.grant is None else grant_words(question, asked.grant)
+        is_shown = show_pages(terminal, question, consequence)
         if not (is_shown and (terminal.ask("approve? [y, n] ") or "n").strip().lower() in YES):
             open_screen(output).prose("nothing was answered; the question waits", style="changed")
             return 1
@@ -116,24 +118,6 @@ def revoke(output: Output, asked: ApprovalTarget) -> int:
     return 0
 
 
-def person_name() -> str:
-    """Return who answers: the name of the account, which no variable changes."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"user {os.getuid()}"
-
-
-def check_reason(reason: str) -> None:
-    """Raise `UsageError` for a reason that cannot be kept."""
-    if len(reason) > LONGEST_WORDS:
-        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
-    try:
-        check_text(reason, "the reason")
-    except FreezeError as error:
-        raise UsageError(f"the reason cannot be kept: {error.reason}") from error
-
-
 def open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
@@ -151,9 +135,7 @@ def open_question(asked: ApprovalTarget) -> Question:
 def show_pages(terminal: PersonTerminal, question: Question, consequence: str = "") -> bool:
     """Show the whole question, page by page; return whether the person saw the last one."""
     columns, rows = terminal.columns, terminal.rows
-    if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
-        size = f"{columns} columns and {rows} rows"
-        raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
+    check_room(columns, rows)
     pages = question_pages(question, columns, rows, consequence)
     for number, page in enumerate(pages, 1):
         terminal.write("".join([f"{row.text}\n" for row in page]))
@@ -162,18 +144,6 @@ def show_pages(terminal: PersonTerminal, question: Question, consequence: str = 
             if word is None or word.strip():
                 return False
     return True
-
-
-def _consequence(question: Question, grant: GrantSpan | None) -> str:
-    """Return what more a yes with *grant* allows."""
-    if grant is None:
-        return ""
-    how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
-    return (
-        f"a yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments, "
-        f"in session {brief(granting_session(question))}, {how_long}, about which the same guard "
-        "asks by the same rule"
-    )
 
 
 def answer_question(

@@ -1,73 +1,90 @@
-"""Answers that a person types at a terminal, while the event loop goes on."""
+"""Answers that a person types at their terminal, while the event loop goes on."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-import termios
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from toolbus.terminal.output import Output
+from toolbus.terminal.person import person_terminal
 
-_LONGEST = 4_096
-"""Bytes of a line; a terminal has no longer ones."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.terminal.output import Output
+    from toolbus.terminal.person import PersonTerminal
+
+INTERRUPT = "\x03"
+"""The line that stands for Ctrl-C, which nobody can type as one."""
 
 
 class Keyboard:
-    """The terminal of the descriptor *descriptor*; what is asked there is written to *output*."""
+    """Asks at *terminal* without holding up the loop; one that is gone says nothing more."""
 
-    def __init__(self, descriptor: int, output: Output) -> None:
-        self._descriptor, self._output = descriptor, output
+    def __init__(self, terminal: PersonTerminal) -> None:
+        self._terminal = terminal
         self._line: asyncio.Future[str | None] | None = None
 
     @property
     def columns(self) -> int:
         """How wide the terminal is; 80 if it does not say."""
-        return os.get_terminal_size(self._descriptor).columns or 80
+        return self._terminal.columns
 
     @property
     def rows(self) -> int:
         """How many rows the terminal has; 24 if it does not say."""
-        return os.get_terminal_size(self._descriptor).lines or 24
+        return self._terminal.rows
+
+    def write(self, text: str) -> None:
+        """Write *text* as it is."""
+        with suppress(OSError):
+            self._terminal.write(text)
 
     async def ask(self, prompt: str) -> str | None:
-        """Return the line that is typed after *prompt*; None if the person ends or interrupts it.
-
-        What was typed before the question could be seen is no answer to it.
-        """
+        """Return the line that is typed after *prompt*, None at its end, `INTERRUPT` for Ctrl-C."""
         loop = asyncio.get_running_loop()
+        try:
+            self._terminal.begin(prompt)
+        except OSError:
+            return None
         self._line = loop.create_future()
-        termios.tcflush(self._descriptor, termios.TCIFLUSH)
-        loop.add_reader(self._descriptor, self._read)
-        self._output.write(prompt)
+        loop.add_reader(self._terminal, self._read)
         try:
             return await self._line
         finally:
-            loop.remove_reader(self._descriptor)
+            loop.remove_reader(self._terminal)
             self._line = None
 
     def interrupt(self) -> bool:
-        """End the question that waits, and return whether there was one."""
+        """Answer what is asked with Ctrl-C, and return whether something is."""
         if self._line is None or self._line.done():
             return False
-        self._output.write("\n")
-        self._line.set_result(None)
+        self.write("\n")
+        self._line.set_result(INTERRUPT)
         return True
 
     def _read(self) -> None:
-        try:
-            data = os.read(self._descriptor, _LONGEST)
-        except OSError:
-            data = b""  # The terminal is gone.
+        line = None
+        with suppress(OSError):
+            line = self._terminal.read_line()
         if self._line is not None and not self._line.done():
-            text = data.decode(errors="replace")
-            self._line.set_result(text.rstrip("\r\n") if text else None)
+            self._line.set_result(line)
 
 
-def find_keyboard(output: Output) -> Keyboard | None:
-    """Return that of the terminal where *output* is, None if nobody can be asked there."""
-    if not (sys.stdin.isatty() and output.is_terminal):
-        return None
-    return Keyboard(sys.stdin.fileno(), output)
+def is_at_terminal(output: Output) -> bool:
+    """Tell whether somebody types here, and reads *output*."""
+    return sys.stdin is not None and sys.stdin.isatty() and output.is_terminal
+
+
+@contextmanager
+def open_keyboard(output: Output) -> Iterator[Keyboard | None]:
+    """Give that of the person at whose terminal *output* is; None if it is at none.
+
+    Raises `NoPersonError` if it is a terminal in which an agent runs.
+    """
+    if not is_at_terminal(output):
+        yield None
+        return
+    with person_terminal() as terminal:
+        yield Keyboard(terminal)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from toolbus.console.keyboard import find_keyboard
+from toolbus.console.keyboard import is_at_terminal
 from toolbus.console.pin_sources import PinSources, nearest_lock, read_pins
+from toolbus.console.typed_answers import YES
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.messages.records import encode
 from toolbus.policy.pins.lock_files import LOCK_NAME, read_lock, write_lock
@@ -25,8 +26,10 @@ from toolbus.policy.pins.pinned_items import ToolPins
 from toolbus.policy.pins.visible_characters import reveal
 from toolbus.terminal.files import replacing
 from toolbus.terminal.output import Output
+from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span
+from toolbus.terminal.visible_text import make_visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,14 +124,14 @@ def _write(output: Output, compared: PinComparison, options: PinOptions) -> int:
 
 def _is_allowed(file: Path) -> bool:
     """Ask the person whether *file* is to be written; without a terminal raises `UsageError`."""
-    errors = Output(sys.stderr)
-    keyboard = find_keyboard(errors)
-    if keyboard is None:
+    if not is_at_terminal(Output(sys.stderr)):
         raise UsageError("nobody can be asked here; add --yes to write it, or --check to compare")
     if not file.exists():
         return True
-    answer = asyncio.run(keyboard.ask(f"write this over {file}? [y, n] "))
-    return (answer or "n").strip().lower() in {"y", "yes"}
+    name = make_visible(str(file), one_line=True).text
+    with person_terminal() as terminal:
+        answer = terminal.ask(f"write this over {name}? [y, n] ")
+    return (answer or "n").strip().lower() in YES
 
 
 def _show(output: Output, compared: PinComparison, options: PinOptions, *, written: bool) -> None:

@@ -9,7 +9,7 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.inspect.writing import describe_call, print_json
-from toolbus.messages.records import AssistantMessage, ToolMessage
+from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, sanitize
 from toolbus.terminal.visible_text import brief
@@ -17,11 +17,12 @@ from toolbus.terminal.visible_text import brief
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from toolbus.approvals.questions import Question
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.config.prices import Price
     from toolbus.console.side_output import SideOutput
-    from toolbus.events.catalogue import Ask, Deny, ModelDelta, RunResult
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.events.catalogue import Ask, ModelDelta, RunResult
+    from toolbus.messages.records import Message
     from toolbus.terminal.output import Output
 
 NOBODY = "approval is needed, and there is no terminal to ask at"
@@ -46,7 +47,7 @@ class RunReport(AgentComponent):
     def __init__(self, output: Output, side: SideOutput) -> None:
         super().__init__()
         self._output, self._side, self._screen = output, side, open_screen(side)
-        self._is_alone = self._is_open = False
+        self._is_open, self._unasked = False, ""
         self.price: Price | None = None
         self.store: str | None = None
         # The text of an answer that is not in the transcript yet, and which one was the last.
@@ -119,9 +120,12 @@ class RunReport(AgentComponent):
         """Write what the model asks for, in a line that may be cut."""
         self._screen.line(Span("→ ", "asked"), *describe_call(call))
 
-    def question(self, _ask: Ask, _call: ToolCall | None, refusal: Deny | None) -> None:
-        """Remember that nobody could be asked; else the person knows, and the call tells."""
-        self._is_alone = self._is_alone or (refusal is not None and refusal.reason == NOBODY)
+    def answered(self, _question: Question) -> None:
+        """Say nothing: the person knows how a question was answered, and the call tells."""
+
+    def unasked(self, _ask: Ask, _call: ToolCall | None, reason: str) -> None:
+        """Remember why nobody could be asked."""
+        self._unasked = reason
 
     def result(self, message: ToolMessage) -> None:
         """Write how a call ended, in a line."""
@@ -142,8 +146,10 @@ class RunReport(AgentComponent):
         elif result.status != "ok":
             reason = result.reason or "no reason was given"
             self._screen.whole(f"toolbus: the run ended as {result.status!r}: {reason}")
-        if self._is_alone:
-            self._screen.whole(f"toolbus: {NOBODY}; --yes answers yes, see `toolbus run --help`")
+        if self._unasked:
+            self._screen.whole(
+                f"toolbus: {self._unasked}; --yes answers yes, see `toolbus run --help`"
+            )
         counts = [
             f"{result.usage[key]:,} {words}" for key, words in _COUNTS if result.usage.get(key)
         ]
@@ -194,13 +200,25 @@ class JsonRunReport(RunReport):
         raw = {} if call.raw is None else {"raw": call.raw}
         self._write("call", id=call.id, name=call.name, arguments=call.arguments, **raw)
 
-    def question(self, ask: Ask, call: ToolCall | None, refusal: Deny | None) -> None:
-        """Write what was asked about, the call as it would run, and the answer."""
-        facts: dict[str, Any] = {"prompt": ask.prompt, "approved": refusal is None}
+    def answered(self, question: Question) -> None:
+        """Write what was asked about, the call as it would run, the answer, and by whom."""
+        call = ToolCall(id=question.call_id, name=question.tool, arguments=question.arguments)
+        refusal = question.reason or "approval was refused" if question.state == "denied" else ""
+        self._question(question.prompt, call if call.name else None, refusal, question.answered_by)
+
+    def unasked(self, ask: Ask, call: ToolCall | None, reason: str) -> None:
+        """Write what nobody could be asked about, and why."""
+        super().unasked(ask, call, reason)
+        self._question(ask.prompt, call, reason)
+
+    def _question(self, prompt: str, call: ToolCall | None, refusal: str, by: str = "") -> None:
+        facts: dict[str, Any] = {"prompt": prompt, "approved": not refusal}
         if call is not None:
             facts |= {"id": call.id, "name": call.name, "arguments": call.arguments}
-        if refusal is not None:
-            facts["reason"] = refusal.reason
+        if refusal:
+            facts["reason"] = refusal
+        if by:
+            facts["by"] = by
         self._write("question", **facts)
 
     def result(self, message: ToolMessage) -> None:

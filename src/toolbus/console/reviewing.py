@@ -6,13 +6,12 @@ import time
 from typing import TYPE_CHECKING
 
 from toolbus.console.approving import (
-    YES,
     ApprovalTarget,
     answer_question,
-    check_reason,
     open_question,
     show_pages,
 )
+from toolbus.console.typed_answers import YES, check_reason
 from toolbus.inspect.question_lookup import Damaged, read_questions
 from toolbus.store.opening import open_reader
 from toolbus.terminal.person import person_terminal

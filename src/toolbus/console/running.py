@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
 from toolbus.config.approvals import ApprovalSettings
+from toolbus.console.asking_first import AskFirst
 from toolbus.console.assembly import (
     find_components,
     find_configuration,
@@ -25,8 +26,8 @@ from toolbus.console.assembly import (
     find_session_id,
     open_servers,
 )
-from toolbus.console.keyboard import find_keyboard
-from toolbus.console.questions import ApprovalPrompt, AskFirst
+from toolbus.console.keyboard import is_at_terminal
+from toolbus.console.persons import find_person
 from toolbus.console.reports import JsonRunReport, RunReport
 from toolbus.console.side_output import SideLog, SideOutput
 from toolbus.errors import RegistrationError, ToolbusError
@@ -40,10 +41,10 @@ from toolbus.terminal.spans import sanitize
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
+    from toolbus.approvals.stored import StoredApprovals
     from toolbus.config.configuration import Configuration
     from toolbus.console.keyboard import Keyboard
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approvals, Approver
 
 INTERRUPTED, WAITS = 130, 3
 _KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
@@ -83,6 +84,7 @@ class Conversation(NamedTuple):
     keyboard: Keyboard | None
     stored_id: str | None
     model_name: str
+    stored: StoredApprovals | None
 
 
 def run_agent(output: Output, options: RunOptions) -> int:
@@ -100,7 +102,7 @@ async def _run(output: Output, options: RunOptions) -> int:
         if options.prompt:
             return await _turn(conversation, options.prompt)
         if options.resume is not None:
-            is_typed = conversation.keyboard is not None and not options.as_json
+            is_typed = is_at_terminal(conversation.side) and not options.as_json
             if await _goes_on(conversation.agent, is_typed=is_typed):
                 code = await _turn(conversation, None)
                 if code != 0 or not is_typed:
@@ -144,9 +146,9 @@ async def _converse(conversation: Conversation) -> None:
 
 async def _turn(conversation: Conversation, prompt: str | None) -> int:
     """Run on *prompt*, None: go on, until the end or Ctrl-C; return the exit code."""
-    agent, report, _, keyboard, stored_id, _ = conversation
+    agent, report, stored_id = conversation.agent, conversation.report, conversation.stored_id
     run = asyncio.ensure_future(_streamed(agent, prompt))
-    with _interrupting(run, keyboard):
+    with _interrupting(run, conversation):
         await asyncio.wait({run})
     report.end_line()
     if run.cancelled():
@@ -170,34 +172,39 @@ async def _streamed(agent: Agent, prompt: str | None) -> RunResult:
 
 
 @contextmanager
-def _interrupting(run: asyncio.Future[RunResult], keyboard: Keyboard | None) -> Iterator[None]:
-    """Let Ctrl-C answer a question by no, and else cancel *run*."""
-    loop = asyncio.get_running_loop()
+def _interrupting(run: asyncio.Future[RunResult], conversation: Conversation) -> Iterator[None]:
+    """Let Ctrl-C answer a question by no, and else stop *run*, as SIGTERM does.
+
+    What waits for a person in a store stays there: the run ends as pending.
+    """
+    loop, keyboard, stored = asyncio.get_running_loop(), conversation.keyboard, conversation.stored
 
     def interrupt() -> None:
-        if keyboard is None or not keyboard.interrupt():
+        if not (keyboard and keyboard.interrupt()) and not (stored and stored.stop_waiting()):
             run.cancel()
 
+    def terminate() -> None:
+        if not (stored and stored.stop_waiting()):
+            loop.remove_signal_handler(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+
     loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, terminate)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
-def _approver(
-    questions: ApprovalPrompt,
-    options: RunOptions,
-    store: Store | None,
-    config: Configuration | None,
-) -> Approver | Approvals:
-    """Return who decides: the person here, and with a store whoever answers from elsewhere."""
+def _stored(
+    options: RunOptions, store: Store | None, config: Configuration | None
+) -> StoredApprovals | None:
+    """Return what keeps questions in *store*, where others answer them as well."""
     if store is None:
-        return questions.decide
+        return None
     settings = config.approvals if config else ApprovalSettings()
-    wait = options.approval_wait or settings.wait or 0.0
-    here = None if questions.keyboard is None else questions.decide
-    return settings.make(store, "agent", wait, here)
+    return settings.make(store, "agent", options.approval_wait or settings.wait or 0.0)
 
 
 @asynccontextmanager
@@ -205,10 +212,9 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
     """Open all that *options* name, in an order in which nothing runs if something is missing."""
     direct, side = Output(sys.stderr), SideOutput(sys.stderr)
     logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING, format="%(message)s")
-    keyboard = find_keyboard(direct)
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
-    questions = ApprovalPrompt(direct, side, keyboard, report)
     async with AsyncExitStack() as opened:
+        person = find_person(opened, direct)
         model = find_model(options.model, options.base_url, options.key_env)
         opened.push_async_callback(close_model, model)
         config = find_configuration(options.config)
@@ -225,6 +231,8 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         servers = await open_servers(opened, options.servers, entries, side)
         asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]
         try:
+            stored = _stored(options, store, config)
+            deciders = person.deciders(side, report, stored)
             agent = Agent(
                 model,
                 tools=servers,
@@ -232,13 +240,13 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
                 store=store,
                 session_id=session_id,
                 system=options.system,
-                approver=_approver(questions, options, store, config),
+                approver=deciders.approver,
                 max_turns=options.max_turns,
             )
         except RegistrationError as error:
             raise UsageError(str(error)) from error
         report.store = options.store
-        questions.watch(await opened.enter_async_context(agent))
+        deciders.watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
-        yield Conversation(agent, report, side, keyboard, stored_id, model.name)
+        yield Conversation(agent, report, side, person.keyboard, stored_id, model.name, stored)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.components.components import AgentComponent
     from toolbus.models.protocol import Model
-    from toolbus.tools.calls.approvals import Approver
+    from toolbus.tools.calls.approvals import Approvals, Approver
 
 
 def _approve(*_: object) -> bool:
@@ -26,5 +26,5 @@ class LiveModel(NamedTuple):
 
     model: Model
     components: Sequence[AgentComponent] = ()
-    approver: Approver = _approve
+    approver: Approver | Approvals = _approve
     watch: Callable[[Agent], None] = _ignore

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
+
+from msgspec.structs import replace
 
 from toolbus.messages.fields import Record, check_texts, freeze_objects
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
 from toolbus.messages.records import ToolCall, ToolResponse  # noqa: TC001 - msgspec reads them
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 ToolStatus = Literal[
     "ok",
@@ -27,6 +32,8 @@ class ToolSpec(Record, frozen=True, kw_only=True):
 
     >>> tool(greet).spec.name
     'greet'
+    >>> dict(tool(greet).spec.without_parameters("name").input_schema["properties"])
+    {}
     """
 
     name: str
@@ -39,6 +46,35 @@ class ToolSpec(Record, frozen=True, kw_only=True):
         check_texts(self, "name", "description")
         freeze_objects(self, "input_schema", "annotations")
         freeze_objects(self, "output_schema", optional=True)
+
+    def with_description(self, description: str) -> Self:
+        """Return this spec with *description* in place of its own."""
+        return replace(self, description=description)
+
+    def with_input_schema(self, schema: JsonObject) -> Self:
+        """Return this spec with exactly *schema*, a JSON schema of an object of arguments."""
+        return replace(self, input_schema=schema)
+
+    def without_parameters(self, *names: str) -> Self:
+        """Return this spec whose arguments are told without *names*; those it lacks are ignored.
+
+        They are neither described nor required; what else its schema says of them stays.
+        """
+        schema = {
+            keyword: _without(value, names) if keyword in {"properties", "required"} else value
+            for keyword, value in self.input_schema.items()
+        }
+        return self.with_input_schema(schema)
+
+
+def _without(value: object, names: Collection[str]) -> object:
+    """Return *value*, an object by names or a list of them, without *names*."""
+    match value:
+        case dict():
+            return {name: schema for name, schema in value.items() if name not in names}
+        case tuple() | list():
+            return [name for name in value if name not in names]
+    return value
 
 
 class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):

@@ -170,10 +170,8 @@ def check_event(event: object) -> None:
         # A name, or that of the constant.
         known = by_name(event.lower().replace("_", ":"))
         constant = known.name.upper().replace(":", "_")
-        reason = (
-            f"it is a name; give the event itself, `toolbus.events.{constant}`, "
-            f"which `toolbus.events.by_name({known.name!r})` finds"
-        )
+        reason = f"it is a name; give the event itself, `toolbus.events.{constant}`, "
+        reason += f"which `toolbus.events.by_name({known.name!r})` finds"
     elif callable(event):
         reason = f"{reason}; the event comes first, `on(EVENT, handler)` or `@on(EVENT)`"
     raise RegistrationError(f"event {event!r}", reason)

@@ -34,8 +34,8 @@ class Scope(Struct, frozen=True, kw_only=True):
     """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
 
     *root_session_id* is the session of that outermost agent, and "" if there is none above.
-    *context* is what the caller of `run` gave: user, tenant, language. *folder*, absolute, is where
-    relative paths of its calls begin, if that is another folder than the process's.
+    *context* is what the caller of `run` gave: user, tenant, language. Its calls' relative paths
+    begin in *folder*, its session began in *project*, a real path; "" is the process's folder.
 
     >>> Scope(agent_id="writer", session_id="s", context={"user": "jane"}).context["user"]
     'jane'
@@ -49,6 +49,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     root_session_id: str = ""
     context: JsonObject = EMPTY
     folder: str = ""
+    project: str = ""
 
     def __post_init__(self) -> None:
         freeze_items(self, "lineage", str)

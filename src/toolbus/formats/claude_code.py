@@ -77,7 +77,7 @@ class ClaudeCode:
         messages = take(session)
         self._sessions[key] = session
         self._link(line, key)
-        opening: list[Item] = [] if known else [SessionStart(key)]
+        opening: list[Item] = [] if known else [SessionStart(key, _text(line, "cwd"))]
         return [*opening, *[MessageItem(key, message) for message in messages]]
 
     def _key(self, line: dict[str, Any]) -> str:

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class SessionStart(NamedTuple):
-    """A session begins."""
+    """A session begins; *folder* is where it began to work, "" if nothing says so."""
 
     session: str
+    folder: str = ""
 
 
 class MessageItem(NamedTuple):

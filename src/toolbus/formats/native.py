@@ -29,12 +29,16 @@ class HeaderLine(Struct, frozen=True, kw_only=True, tag="toolbus"):
     version: int = VERSION
 
 
-class SessionLine(Struct, frozen=True, kw_only=True, tag="session"):
-    """The beginning of a session; times are nanoseconds since the epoch, 0 if unknown."""
+class SessionLine(Struct, frozen=True, kw_only=True, tag="session", omit_defaults=True):
+    """The beginning of a session; times are nanoseconds since the epoch, 0 if unknown.
+
+    *folder* is where it began to work, if its records say so.
+    """
 
     id: str
     created_ns: int = 0
     updated_ns: int = 0
+    folder: str = ""
 
 
 class MessageLine(Struct, frozen=True, kw_only=True, tag="message"):
@@ -89,10 +93,10 @@ class Native:
                 opening = self._opening()
                 self._records += 1
                 return *opening, RecordItem(self._session, record)
-            case SessionLine(id=session):
+            case SessionLine(id=session, folder=folder):
                 closing = tuple(self.end())
                 self._session = session
-                return *closing, *self._opening()
+                return *closing, *self._opening(folder)
             case EndLine():
                 return self._closing(number, line)
             case HeaderLine(version=version):
@@ -110,11 +114,11 @@ class Native:
         self._open = False
         return Problem(self._line, reason), SessionEnd(self._session)
 
-    def _opening(self) -> tuple[SessionStart, ...]:
+    def _opening(self, folder: str = "") -> tuple[SessionStart, ...]:
         if self._open:
             return ()
         self._open, self._messages, self._records = True, 0, 0
-        return (SessionStart(self._session),)
+        return (SessionStart(self._session, folder),)
 
     def _closing(self, number: int, line: EndLine) -> tuple[Item, ...]:
         opening = self._opening()

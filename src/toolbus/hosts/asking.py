@@ -10,6 +10,8 @@ from toolbus.tools.calls.approvals import Pending, decide_run
 from toolbus.tools.calls.call_judging import PERMITTED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import RunStart
@@ -38,19 +40,33 @@ class HookAsking(NamedTuple):
         asking = replace(decision, asked=prompt)
         return None if "ask" in dialect.encode(event, asking).undelivered else asking
 
-    async def by_us(self, judged: CallInProgress, session_id: str, event_id: str) -> str | None:
-        """Ask by a question of ours; return why the call may not run, None if it may.
+    async def by_us(
+        self,
+        judged: CallInProgress,
+        session_id: str,
+        event_id: str,
+        decide: Callable[[CallInProgress], HookDecision | str],
+    ) -> HookDecision | str:
+        """Ask by a question of ours; return what *decide* says after a yes, or why it is none.
 
         The yes is used up before the host hears of it. If *judged* has an end, that says why.
         """
         ask, call = judged.question, judged.call
         if ask is not None and await self.taken.is_again(call, ask, event_id):
-            return None
+            return decide(judged)
         await judged.walk({PERMITTED})
         if judged.has_ended:
             return ""
-        refusal = await self.taken.take(judged.permit, judged.requested.id, session_id, event_id)
-        return None if refusal is None else refusal.reason
+        if (refusal := judged.hold()) is not None:
+            return refusal.reason
+        # Handlers may have judged it once more, and made another call of it.
+        decision, call_id = decide(judged), judged.requested.id
+        if isinstance(decision, str):
+            return decision
+        refusal = await self.taken.take(
+            judged.permit, call_id, session_id, event_id, call=judged.call
+        )
+        return decision if refusal is None else refusal.reason
 
     async def about_run(self, bus: EventBus, start: EventContext[RunStart]) -> str | None:
         """Ask whether a run begins; return why it does not, None if it does."""

@@ -115,9 +115,9 @@ class HookChain(Participant):
         kept, and whatever a handler with the policy "raise" raises.
         """
         await self.bus.catch_up()
-        scope = scope_of(event, dialect.name)
-        root = scope.root_session_id or scope.session_id
+        root = session_id_of(event, dialect.name)
         session = session or await self._sessions.read(root)
+        scope = scope_of(event, dialect.name, "" if session is None else session.folder)
         waiting = () if session is None else session.context
         enqueued: list[UserMessage] = []
         token = _ENQUEUED.set(enqueued)
@@ -140,17 +140,21 @@ class HookChain(Participant):
         return answer
 
 
-def scope_of(event: HookEvent, host: str) -> Scope:
-    """Return who speaks in *event*: the host's agent, or one that it has below that."""
+def scope_of(event: HookEvent, host: str, project: str = "") -> Scope:
+    """Return who speaks in *event*: the host's agent, or one that it has below that.
+
+    *project* is where the session began.
+    """
     root = session_id_of(event, host)
     if not event.agent:
-        return Scope(agent_id=host, session_id=root, folder=event.folder)
+        return Scope(agent_id=host, session_id=root, folder=event.folder, project=project)
     return Scope(
         agent_id=event.agent,
         session_id=f"{root}/{event.agent}",
         lineage=(host,),
         root_session_id=root,
         folder=event.folder,
+        project=project,
     )
 
 

@@ -18,6 +18,7 @@ from toolbus.hosts.call_matching import RECENT, match_call
 from toolbus.hosts.hook_events import HookDecision
 from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
+from toolbus.tools.calls.approvals import copy_of
 from toolbus.tools.calls.call import CallInProgress
 from toolbus.tools.calls.runner import ToolRunner
 from toolbus.tools.toolset import Toolset
@@ -126,7 +127,8 @@ class EventOnBus:
         elif self._event.kind == "result":
             recent = await self._store.read_latest(self._scope.session_id, RECENT)
             self._call_id = match_call(call, recent, self._log.message_id) or self._call_id
-        return replace(call, id=self._call_id)
+        # A copy: what handlers do to it in place, the host's own call does not have.
+        return replace(copy_of(call), id=self._call_id)
 
     async def _judge_call(self, call: ToolCall) -> HookDecision:
         asking = await self._enter(AssistantMessage(id=f"{call.id}-1", tool_calls=(call,)))
@@ -168,8 +170,7 @@ class EventOnBus:
         asked = self._asking.by_host(self._event, self._dialect, decision, prompt)
         if asked is not None:
             return asked
-        refusal = await self._asking.by_us(judged, session_id, self._log.message_id)
-        return decision if refusal is None else refusal
+        return await self._asking.by_us(judged, session_id, self._log.message_id, self._decision_of)
 
     async def _judge_result(
         self, executed: ToolCall, response: ToolResponse | None

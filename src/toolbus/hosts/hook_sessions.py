@@ -28,12 +28,14 @@ _MOST, _LONGEST = 20, 20_000
 class TakenCall(Struct, frozen=True, kw_only=True):
     """A call that the host was let run by the yes to a question, which is kept in *session_id*.
 
-    *event_id* is that of the event which the host was to be told so for.
+    *event_id* is that of the event which the host was to be told so for. Of a call of which the
+    question does not hold all, *live* is a digest with a key, empty if there is none.
     """
 
     session_id: str
     question_id: str
     event_id: str = ""
+    live: str = ""
 
 
 class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +103,10 @@ class HookSessions:
             return msgspec.to_builtins(change(self._session(value)))
 
         await self._state(session_id).update(changed)
+
+    def digest_key(self, session_id: str) -> bytes | None:
+        """Return the key for what is kept of a session and must not be readable there."""
+        return self._state(session_id).digest_key()
 
     def _state(self, session_id: str) -> State:
         return State(self._store, session_id, STATE)

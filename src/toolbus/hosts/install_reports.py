@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,15 @@ from toolbus.hosts.install_plans import InstallPlan, plan_install, plan_removal
 from toolbus.hosts.installed_state import InstalledState, installed_state
 from toolbus.hosts.installing import apply_plan, needs_client
 from toolbus.messages.records import encode
+from toolbus.terminal.output import Output
 from toolbus.terminal.person import person_terminal
+from toolbus.terminal.person_pages import show_whole
 from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 
 
@@ -147,14 +149,13 @@ def _carry_out(
     nothing: str,
 ) -> int:
     is_needed = any(_is_needed(plan) for plan in plans)
-    if not options.as_json:
-        screen = open_screen(output)
-        for plan in plans:
-            _show_plan(screen, plan, nothing)
     is_written = is_needed and not options.dry_run
-    if is_written and not options.yes and not _agrees(errors, options):
-        errors.write("toolbus: nothing was written\n")
-        return 1
+    if is_written and not options.yes:
+        if not _agrees(errors, options, plans, nothing):
+            errors.write("toolbus: nothing was written\n")
+            return 1
+    elif not options.as_json:
+        _show_plans(output, plans, nothing)
     for plan in plans:
         if is_written and _is_needed(plan):
             apply_plan(plan)
@@ -164,6 +165,12 @@ def _carry_out(
     elif is_written:
         open_screen(output).line(Span("✓ written", "good"))
     return 0
+
+
+def _show_plans(output: Output, plans: Sequence[InstallPlan], nothing: str) -> None:
+    screen = open_screen(output)
+    for plan in plans:
+        _show_plan(screen, plan, nothing)
 
 
 def _show_plan(screen: Screen, plan: InstallPlan, nothing: str) -> None:
@@ -224,12 +231,20 @@ def _report(plan: InstallPlan, *, written: bool) -> PlanReport:
     )
 
 
-def _agrees(errors: Output, options: InstallOptions) -> bool:
-    """Ask whether to write what was shown; raises `UsageError` where nobody can be asked."""
+def _agrees(
+    errors: Output, options: InstallOptions, plans: Sequence[InstallPlan], nothing: str
+) -> bool:
+    """Show *plans* at the terminal to their end, wherever the output goes, and ask about them.
+
+    Raises `UsageError` where nobody can be asked.
+    """
     if options.as_json or not errors.is_terminal:
         raise UsageError("nothing was written: nobody can be asked here; add --yes")
+    text = StringIO()
+    _show_plans(Output(text, is_terminal=True), plans, nothing)
     with person_terminal() as terminal:
-        answer = terminal.ask("write this? [y/N] ") or ""
+        is_shown = show_whole(terminal, text.getvalue())
+        answer = (terminal.ask("write this? [y/N] ") or "") if is_shown else ""
     return answer.strip().lower() in {"y", "yes"}
 
 

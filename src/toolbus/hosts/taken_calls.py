@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from toolbus.approvals.records import digest_of, read_question
+from toolbus.approvals.records import canonical, digest_of, read_question
 from toolbus.approvals.steps import take_step
 from toolbus.hosts.hook_sessions import TakenCall
 
@@ -51,26 +52,35 @@ class TakenCalls:
         if taken is None or taken.event_id != event_id:
             return False
         question = await read_question(self._store, taken.session_id, taken.question_id)
-        return (
-            question is not None
-            and question.state == "taken"
-            and not question.hidden
-            and question.digest == digest_of(call.name, call.arguments)
-            and (question.rule, question.rules) == (ask.rule, ask.rules)
-        )
+        if question is None or question.state != "taken":
+            return False
+        if question.hidden:
+            is_same = bool(taken.live) and taken.live == self._live(call)
+        else:
+            is_same = question.digest == digest_of(call.name, call.arguments)
+        return is_same and (question.rule, question.rules) == (ask.rule, ask.rules)
 
     async def take(
-        self, permit: Permit, call_id: str, session_id: str, event_id: str = ""
+        self,
+        permit: Permit,
+        call_id: str,
+        session_id: str,
+        event_id: str = "",
+        *,
+        call: ToolCall | None = None,
     ) -> Deny | None:
-        """Use up the yes to a call; return why it may not run after all."""
+        """Use up the yes to *call*, under its id; return why it may not run after all."""
         if not permit.question_id:
-            return await permit.take()
+            return await permit.take(call)
         oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
         await self._lose(oldest)
+        live = "" if call is None else await self._live_of(permit, call, session_id)
         # Before the yes is used up: a process that is killed in between leaves a name too many.
-        taken = TakenCall(session_id=session_id, question_id=permit.question_id, event_id=event_id)
+        taken = TakenCall(
+            session_id=session_id, question_id=permit.question_id, event_id=event_id, live=live
+        )
         await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
-        refusal = await permit.take()
+        refusal = await permit.take(call)
         if refusal is not None:
             await self._change(lambda calls: _without(calls, [call_id]))
         return refusal
@@ -97,6 +107,18 @@ class TakenCalls:
     async def _lose(self, call_ids: Collection[str]) -> None:
         for call_id in call_ids:
             await self._step(call_id, "lose")
+
+    async def _live_of(self, permit: Permit, call: ToolCall, session_id: str) -> str:
+        """Return the digest of *call* if the question of *permit* does not hold all of it."""
+        question = await read_question(self._store, session_id, permit.question_id)
+        return "" if question is None or not question.hidden else self._live(call)
+
+    def _live(self, call: ToolCall) -> str:
+        """Return a digest of *call* that no other process can make without the key, else ""."""
+        key = self._sessions.digest_key(self._root)
+        if key is None:
+            return ""
+        return blake2b(canonical([call.name, call.arguments]), key=key, digest_size=32).hexdigest()
 
     async def _step(self, call_id: str, signal: QuestionSignal, **fields: Any) -> bool:
         taken = self._known[call_id]

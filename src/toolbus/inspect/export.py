@@ -19,6 +19,7 @@ from toolbus.formats.native import (
 )
 from toolbus.settings.hints import nearest
 from toolbus.store.opening import open_reader
+from toolbus.store.reading import first_folder
 from toolbus.terminal.files import replacing
 from toolbus.terminal.screen import UsageError
 
@@ -65,7 +66,8 @@ def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
         yield HeaderLine()
         for session in chosen:
             times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}
-            yield SessionLine(id=session.id, **times)
+            folder = first_folder(reader, session.key)
+            yield SessionLine(id=session.id, **times, folder=folder)
             messages = records = 0
             for row in reader.messages(session.key):
                 if row.message is None:

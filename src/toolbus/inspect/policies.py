@@ -8,10 +8,12 @@ import os
 import shlex
 from contextlib import AsyncExitStack
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.config.documents import NAME
 from toolbus.config.loading import load
 from toolbus.errors import LoadError, ToolServerError
 from toolbus.events.catalogue import Scope
@@ -19,14 +21,20 @@ from toolbus.messages.records import ToolCall, encode
 from toolbus.policy import checking, explaining, verdict_tables
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import PolicyFile, read_policy
+from toolbus.policy.projects import process_folder, project_at
+from toolbus.settings.user_folders import config_folder
+from toolbus.terminal.files import reason_of
 from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from toolbus.events.catalogue import ToolSpec
+    from toolbus.policy.rules import PolicyRules
     from toolbus.terminal.output import Output
+
+
+_OF_FILE = 'folder = "."        # the project: where this file is\n'
+_OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'
 
 
 class ToolSources(NamedTuple):
@@ -57,20 +65,41 @@ class PolicyReport(Struct, frozen=True, kw_only=True):
     remarks: tuple[checking.Remark, ...]
 
 
-def write_policy(output: Output, file: Path) -> int:
-    """Write the policy to start with to *file*, which must not be there; return 0."""
-    text = files("toolbus.policy").joinpath("starting_policy.toml").read_bytes()
+def write_policy(output: Output, file: Path | None = None, *, personal: bool = False) -> int:
+    """Write the policy to start with to *file*, which must not be there; return 0.
+
+    One in the folder of the person's own settings, or any that is *personal*, is for the project
+    of each session; a personal one without a *file* is put there.
+    """
+    personal_folder = config_folder()
+    file = file or (_own_policy(personal_folder) if personal else Path("policy.toml"))
+    path = Path(os.path.realpath(file.parent)) / file.name
+    text = files("toolbus.policy").joinpath("starting_policy.toml").read_text("utf-8")
+    named_in, start = "a toolbus.toml", None
+    if personal_folder is not None and path.is_relative_to(personal_folder):
+        named_in, start = str(personal_folder / NAME), personal_folder
+    if personal or start is not None:
+        text = text.replace(_OF_FILE, _OF_SESSION)
     try:
-        with file.open("xb") as stream:
+        with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
         raise UsageError(f"{str(file)!r} is there already; name another file") from None
+    except OSError as error:
+        raise UsageError(f"{str(file)!r} cannot be written: {reason_of(error)}") from None
     screen = open_screen(output)
-    screen.whole(f"{file} is written; read it, then name it in a toolbus.toml:")
-    name = os.path.relpath(file)
-    for line in ("", "[[component]]", 'use = "policy"', f"settings = {{ file = {name!r} }}"):
+    screen.whole(f"{file} is written; read it, then name it in {named_in}:")
+    settings = f"settings = {{ file = {os.path.relpath(path, start)!r} }}"
+    for line in ("", "[[component]]", 'use = "policy"', settings):
         screen.whole(line.replace("'", '"'), indent=2 if line else 0)
     return 0
+
+
+def _own_policy(folder: Path | None) -> Path:
+    if folder is None:
+        raise UsageError("there is no home folder for a policy of your own; name a file")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / "policy.toml"
 
 
 def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = False) -> int:
@@ -96,10 +125,10 @@ def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = Fal
 
 def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = False) -> int:
     """Print why the call *asked* about gets its verdict; return 0. Raises `LoadError`."""
-    rules = read_policy(file)
+    rules, folder = _rules_in(file, asked.folder)
     reader = CallReader(rules, LineMemory())
     unjudged = reader.read(_call(asked), None, Scope(agent_id=asked.agent))
-    facts = reader.facts(unjudged, _absolute(asked.folder))
+    facts = reader.facts(unjudged, folder)
     explanation = explaining.explain(rules, facts)
     if as_json:
         output.write(f"{encode(explanation).decode()}\n")
@@ -120,8 +149,8 @@ def compare(
 
     *folder* is where the tools work, as `explain` takes it.
     """
-    rules, rows = read_policy(file), verdict_tables.read_rows(table)
-    results = list(verdict_tables.check_rows(rules, rows, _absolute(folder)))
+    (rules, working), rows = _rules_in(file, folder), verdict_tables.read_rows(table)
+    results = list(verdict_tables.check_rows(rules, rows, working))
     different = [result for result in results if result.difference]
     if as_json:
         output.write(f"{encode(results).decode()}\n")
@@ -135,11 +164,21 @@ def compare(
         screen.whole(f"{result.decided_by}: {result.why}", indent=2, style="dim")
     count = f"{len(results) - len(different)} of {len(results)} verdicts are as expected"
     screen.line(Span(count, "bad" if different else "good"))
+    project = None if rules.project is None else rules.project.folder
+    explaining.show_project(project, rules.fault, screen)
     return 1 if different else 0
 
 
-def _absolute(folder: Path | None) -> str | None:
-    return None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
+def _rules_in(file: Path, folder: Path | None) -> tuple[PolicyRules, str | None]:
+    """Return the rules of *file* for a session in *folder*, and where its tools work.
+
+    Without a folder that is unknown, and of rules for a session's project the current one.
+    """
+    start = os.path.realpath(process_folder() if folder is None else folder)
+    rules = read_policy(file, project_at(start))
+    if folder is None:
+        return rules, process_folder() if rules.works_here else None
+    return rules, os.path.abspath(folder)  # noqa: PTH100 - links stay
 
 
 def _call(asked: AskedCall) -> ToolCall:

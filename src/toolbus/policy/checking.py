@@ -14,6 +14,7 @@ from toolbus.events.subjects import matches
 from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.command_patterns import CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS
+from toolbus.policy.misplaced_paths import misplaced_path
 from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.policy.value_tests import type_name
@@ -62,7 +63,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
     Raises `ConfigurationError` for what cannot be read at all.
     """
     programs = file.read().programs
-    remarks = [*_of_rules(file, programs), *_of_pairs(file), *_of_shell(file)]
+    remarks = [*_of_rules(file, programs), *_of_pairs(file), *_of_shell(file), *_of_project(file)]
     if tools is not None:
         remarks += _of_tools(file, {tool.name: tool for tool in tools})
     return sorted(remarks, key=lambda remark: remark.line or 0)
@@ -107,6 +108,15 @@ def _of_shell(file: PolicyFile) -> Iterator[Remark]:
             find_shfmt()
         except SyntaxRefusedError as error:
             yield Remark(None, "warning", f"{error}; until then most commands are asked about")
+
+
+def _of_project(file: PolicyFile) -> Iterator[Remark]:
+    """Warn of paths that a person's own policy means, most likely, from a project on."""
+    path = misplaced_path(file.file, file.table)
+    if path is not None:
+        name = _rules(file)[path.position]["name"]
+        line = file.line("rule", path.position, path.key)
+        yield Remark(line, "warning", f"rule {name!r}: {path.text}")
 
 
 def _of_pairs(file: PolicyFile) -> Iterator[Remark]:

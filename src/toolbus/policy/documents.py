@@ -3,6 +3,7 @@
 ```toml
 default = "ask"                 # what no rule speaks of: "ask", "deny" or "allow"
 folder = "."                    # where relative paths of tools begin; from this file's folder on
+project = "file"                # "session": ./ is the folder in which a session began, not this one
 
 programs = ["programs.toml"]    # what programs do that are not known: programs/README.md
 coding_agents = true            # the tools of coding agents are known: toolbus.policy.agent_tools
@@ -31,7 +32,7 @@ import hashlib
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -39,7 +40,16 @@ from toolbus.errors import ConfigurationError
 from toolbus.policy.agent_tools import AGENT_TOOLS
 from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.call_tables import read_calls
+from toolbus.policy.misplaced_paths import misplaced_path
 from toolbus.policy.programs.program_files import Programs
+from toolbus.policy.projects import (
+    FROM_FILE,
+    FROM_SESSION,
+    PROJECTS,
+    Project,
+    process_folder,
+    project_at,
+)
 from toolbus.policy.rule_tables import read_rule
 from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
 from toolbus.settings.hints import hint
@@ -51,9 +61,10 @@ if TYPE_CHECKING:
 
     from toolbus.policy.rules import PolicyRule
 
+T = TypeVar("T")
 _KEYS = (
-    *("default", "folder", "programs", "coding_agents", "trust_annotations", "tools", "call"),
-    "rule",
+    *("default", "project", "folder", "programs", "coding_agents", "trust_annotations", "tools"),
+    *("call", "rule"),
 )
 _LONGEST = 2**20
 """Bytes of a file; what is longer was not written by a person, nor could one read it."""
@@ -78,49 +89,69 @@ class PolicyFile:
             path = path[:-1]
         return self.lines.get(path)
 
-    def read(self) -> PolicyRules:
-        """Return the rules; raises `ConfigurationError` with the line of what is wrong."""
+    def read(self, project: Project | None = None) -> PolicyRules:
+        """Return the rules for a session's *project*, as `read_table` takes it.
+
+        Raises `ConfigurationError` with the line of what is wrong.
+        """
         folder = Path(os.path.abspath(self.file)).parent  # noqa: PTH100 - links stay as they are
         try:
-            return read_table(self.table, folder)._replace(file=self.file)
+            rules = read_table(self.table, folder, project)
         except MisfitError as error:
             raise ConfigurationError(error.reason, str(self.file), self.line(*error.path)) from None
+        path = misplaced_path(self.file, self.table)
+        return rules._replace(file=self.file, misplaced="" if path is None else path.text)
 
 
-def read_policy(file: Path | str) -> PolicyRules:
-    """Return the rules of *file*; raises `ConfigurationError`, and `LoadError` for an extra."""
-    return PolicyFile(Path(file).expanduser()).read()
+def read_policy(file: Path | str, project: Project | None = None) -> PolicyRules:
+    """Return the rules of *file* for a session's *project*, as `read_table` takes it.
+
+    Raises `ConfigurationError`, and `LoadError` for an extra.
+    """
+    return PolicyFile(Path(file).expanduser()).read(project)
 
 
-def read_table(table: Mapping[str, Any], folder: Path | None = None) -> PolicyRules:
+def read_table(
+    table: Mapping[str, Any], folder: Path | None = None, session_project: Project | None = None
+) -> PolicyRules:
     """Return the rules of *table*, in whose file's *folder* relative paths of patterns begin.
 
-    Raises `MisfitError`, with the path of what is wrong.
+    If it says that they begin in the session's project, that is *session_project*, without one
+    the current folder. Raises `MisfitError`, with the path of what is wrong.
     """
     for key in table:
         if key not in _KEYS:
             raise MisfitError(f"unknown key {key!r}{hint(key, _KEYS)}", key)
-    default = table.get("default", "ask")
-    if default not in DEFAULTS:
-        way_out = f"{hint(str(default), DEFAULTS)}"
-        raise MisfitError(f"unknown default {default!r}{way_out}", "default")
-    working = _folder(table.get("folder"), folder)
-    project = Path.cwd() if folder is None else folder
-    calls = read_calls(_tables(table, "call"), str(project))
+    default = _one_of(DEFAULTS, table.get("default", "ask"), "default")
+    of_session = _one_of(PROJECTS, table.get("project", FROM_FILE), "project") == FROM_SESSION
+    file_folder = Path.cwd() if folder is None else folder
+    project = Project(str(file_folder))
+    if of_session:
+        project = session_project or project_at(process_folder())
+    start = Path(project.folder) if of_session else folder
+    calls = read_calls(_tables(table, "call"), project)
     names = [call.name for call in calls]
-    files = _program_files(table.get("programs", ()), project)
+    files = _program_files(table.get("programs", ()), file_folder)
     programs = Programs(files) if files else None
     return PolicyRules(
-        rules=_read_rules(_tables(table, "rule"), str(project), names, programs),
+        rules=_read_rules(_tables(table, "rule"), project, names, programs),
         calls=calls,
         default=default,
-        tools=(*_read_tools(table.get("tools", {}), folder), *_agent_tools(table)),
+        tools=(*_read_tools(table.get("tools", {}), start), *_agent_tools(table)),
         trusted=_trusted(table.get("trust_annotations", ())),
-        folder=working,
+        folder=_folder(table.get("folder"), start),
+        project=project if of_session else None,
         programs=programs,
         program_files=files,
         digest=_digest(table, project, programs),
     )
+
+
+def _one_of(known: tuple[T, ...], value: Any, key: str) -> T:
+    if value not in known:
+        raise MisfitError(f"unknown {key} {value!r}{hint(str(value), map(str, known))}", key)
+    chosen: T = value
+    return chosen
 
 
 def digest_in_force(versions: Sequence[PolicyRules]) -> str:
@@ -130,10 +161,12 @@ def digest_in_force(versions: Sequence[PolicyRules]) -> str:
     return hashlib.sha256("\n".join([rules.digest for rules in versions]).encode()).hexdigest()
 
 
-def _digest(table: Mapping[str, Any], project: Path, programs: Programs | None) -> str:
+def _digest(table: Mapping[str, Any], project: Project, programs: Programs | None) -> str:
     """Return the digest of what *table* says: neither layout, comments nor defaults change it."""
     defaults = {"default": "ask", "rule": (), "call": (), "tools": {}, "trust_annotations": ()}
-    facts = {**defaults, **table, "folder": table.get("folder"), "project": str(project)}
+    facts = {**defaults, **table, "folder": table.get("folder"), "project": project.folder}
+    if table.get("project") == FROM_SESSION:
+        facts["of_session"] = project.fault
     facts["programs"] = [] if programs is None else programs.file_tables
     body = msgspec.json.encode(facts, order="sorted", enc_hook=repr)
     return hashlib.sha256(body).hexdigest()
@@ -174,7 +207,7 @@ def _tables(table: Mapping[str, Any], key: str) -> Sequence[dict[str, Any]]:
 
 def _read_rules(
     tables: Sequence[dict[str, Any]],
-    project: str,
+    project: Project,
     calls: Collection[str],
     programs: Programs | None,
 ) -> tuple[PolicyRule, ...]:

@@ -66,11 +66,17 @@ class PartExplanation(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it."""
+    """The verdict on a call and on each of its parts; *failure* is a rule that cannot judge it.
+
+    *project* is what the session's was taken to be, if the policy speaks of that; a *fault* says
+    why relative paths allow nothing.
+    """
 
     tool: str
     verdict: str
     folder: str | None = None
+    project: str | None = None
+    fault: str = ""
     failure: str = ""
     parts: tuple[PartExplanation, ...] = ()
 
@@ -82,6 +88,8 @@ def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
         tool=facts.call.name,
         verdict=judgement.verdict,
         folder=facts.folder,
+        project=None if rules.project is None else rules.project.folder,
+        fault=rules.fault,
         failure="" if judgement.failed is None else failure(judgement.failed),
         parts=tuple(
             [_part(rules, facts, part, index, judgement) for index, part in enumerate(facts.parts)]
@@ -146,6 +154,15 @@ def show(explanation: Explanation, screen: Screen) -> None:
     where = explanation.folder or "an unknown folder"
     style = _STYLES[explanation.verdict]
     screen.whole(f"{explanation.verdict}  {explanation.tool} in {where}", style=style)
+    show_project(explanation.project, explanation.fault, screen)
+
+
+def show_project(folder: str | None, fault: str, screen: Screen) -> None:
+    """Write that the session's project was taken to be *folder*, and a *fault*, if any."""
+    if folder is not None:
+        screen.whole(f"as in a session that began in {folder}", style="dim")
+    if fault:
+        screen.prose(fault, style="asked")
 
 
 def _show_part(part: PartExplanation, screen: Screen) -> None:

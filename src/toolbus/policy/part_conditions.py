@@ -109,11 +109,13 @@ class TouchedFiles(NamedTuple):
 
     Of a rule that allows and *has_command* a command may write without naming any file, there where
     it works; but if it runs code, none of its words may lead elsewhere: nobody knows what each is.
+    A *fault* says why patterns that begin at the project are left out.
     """
 
     key: str
     patterns: tuple[PathPattern, ...]
     has_command: bool = False
+    fault: str = ""
 
     def needs_files(self, part: CallPart, *, every: bool) -> bool:
         """Tell whether *part* has a path that it is about."""
@@ -153,12 +155,12 @@ class TouchedFiles(NamedTuple):
             touch = stays_within(here, self.patterns, facts.resolver, settled=part.settled)
             # Where the call itself begins is no path that another part can lead elsewhere.
             if touch.answer != "yes" and (touch.answer == "no" or part.folder != "."):
-                return Holds("no", touch.reason or f"it writes in {touch.path}")
+                return Holds("no", self.fault or touch.reason or f"it writes in {touch.path}")
         for use in uses:
             touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer != "yes":
                 reason = touch.reason or f"it {self.key} {touch.path or use.word.text}"
-                return Holds("no", reason)
+                return Holds("no", self.fault or reason)
         return _YES
 
 

@@ -71,6 +71,8 @@ from toolbus.policy.documents import PolicyFile, digest_in_force, read_table
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import RANKS, CallJudge
+from toolbus.policy.project_judges import ProjectJudges
+from toolbus.policy.projects import FROM_FILE, process_folder
 from toolbus.policy.wording import asking_rules, notes, question, refusal
 from toolbus.settings.provenance import provenance
 
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message, ToolMessage
     from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.findings import CallVerdict
+    from toolbus.policy.projects import Project
     from toolbus.policy.rules import PolicyRules
 
 
@@ -100,6 +103,8 @@ class Policy(AgentComponent):
         rule: the rules, as tables.
         call: the calls that limits name, as tables.
         tools: what tools do that are no shell.
+        project: where relative paths of rules begin: "file" is the policy's folder, or without a
+            file the current one, "session" the folder in which a session began.
         folder: where relative paths in the arguments of tools begin.
         trust_annotations: tools whose annotations are believed, as globs.
         enabled: as for every component.
@@ -114,6 +119,7 @@ class Policy(AgentComponent):
         rule: Sequence[Mapping[str, Any]] = (),
         call: Sequence[Mapping[str, Any]] = (),
         tools: Mapping[str, Any] | None = None,
+        project: str = FROM_FILE,
         folder: Path | None = None,
         trust_annotations: Sequence[str] = (),
         enabled: bool | None = None,
@@ -121,17 +127,17 @@ class Policy(AgentComponent):
     ) -> None:
         super().__init__(enabled=enabled)
         self._memory, self._clock = LineMemory(), clock
-        if file is not None and (rule or call or tools or trust_annotations or default != "ask"):
+        is_said = rule or call or tools or trust_annotations
+        if file is not None and (is_said or default != "ask" or project != FROM_FILE):
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
         self._folder = None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
         origin = provenance.get()
         self._named = () if origin is None else origin.files
-        self._file: PolicyVersions[CallJudge | UnusablePolicy] | None = None
+        self._file: PolicyVersions[ProjectJudges | UnusablePolicy] | None = None
         if file is None:
             table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
-            self._fixed = self._judge_of(
-                read_table({**table, "trust_annotations": trust_annotations})
-            )
+            table |= {"project": project, "trust_annotations": trust_annotations}
+            self._fixed = self._judges_of(partial(read_table, table, None))
         else:
             self._file = PolicyVersions(file.expanduser(), self._read, UnusablePolicy)
 
@@ -143,8 +149,8 @@ class Policy(AgentComponent):
     @property
     def rules(self) -> PolicyRules | UnusablePolicy:
         """The rules that a new session begins with, or why there are none."""
-        judge = self._fixed if self._file is None else self._file.latest
-        return judge if isinstance(judge, UnusablePolicy) else judge.rules
+        judges = self._fixed if self._file is None else self._file.latest
+        return judges if isinstance(judges, UnusablePolicy) else judges.first.rules
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
@@ -162,10 +168,11 @@ class Policy(AgentComponent):
         ctx.note(partial(notes, judge.rules.rules, judgement, in_force.notice))
         match judgement.verdict:
             case "deny":
-                return Deny(refusal(judgement))
+                return Deny(refusal(judgement, judge.rules.fault))
             case "ask":
+                asked = question(judgement, judge.rules.fault)
                 rules = digest_in_force([judge.rules for judge, _ in judged])
-                return Ask(question(judgement), asking_rules(judgement), rules)
+                return Ask(asked, asking_rules(judgement), rules)
         return None
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
@@ -239,32 +246,40 @@ class Policy(AgentComponent):
     ) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
         unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
-        folder = self._folder_of(ctx.value.name, ctx.scope)
+        folder = self._folder_of(judge.rules, ctx.value.name, ctx.scope)
         if reader.is_quick(unjudged):
             return judge.judge(reader.facts(unjudged, folder, kept_in))
         # A process or a walk through folders would hold up the loop.
         return await asyncio.to_thread(_judge, judge, reader, unjudged, folder, kept_in)
 
-    def _folder_of(self, tool_name: str, scope: Scope) -> str | None:
-        """Return where a tool works, if its caller or the component that it belongs to says so."""
+    def _folder_of(self, rules: PolicyRules, tool_name: str, scope: Scope) -> str | None:
+        """Return where a tool works, if its caller or the component that it belongs to says so.
+
+        Rules for a session's project take it to be the current folder otherwise.
+        """
         if scope.folder:
             return scope.folder
         tool = None if self.host is None else self.host.tools.get(tool_name)
         owner = getattr(tool.run, "__self__", None) if tool is not None else None
-        return owner.tools_folder if isinstance(owner, AgentComponent) else None
+        folder = owner.tools_folder if isinstance(owner, AgentComponent) else None
+        return process_folder() if folder is None and rules.works_here else folder
 
     def _in_force(self, scope: Scope) -> RulesInForce[CallJudge | UnusablePolicy]:
         if self._file is None:
-            return RulesInForce((self._fixed,))
-        return self._file.for_session(scope.root_session_id or scope.session_id)
+            return RulesInForce((self._fixed.of(scope),))
+        versions, notice = self._file.for_session(scope.root_session_id or scope.session_id)
+        judges = [each if isinstance(each, UnusablePolicy) else each.of(scope) for each in versions]
+        return RulesInForce(tuple(judges), notice)
 
-    def _read(self, file: Path, data: bytes) -> CallJudge:
-        return self._judge_of(PolicyFile(file, data).read())
+    def _read(self, file: Path, data: bytes) -> ProjectJudges:
+        return self._judges_of(PolicyFile(file, data).read)
 
-    def _judge_of(self, rules: PolicyRules) -> CallJudge:
-        if self._folder is not None:
-            rules = rules._replace(folder=self._folder)
-        return CallJudge(rules, self._named)
+    def _judges_of(self, read: Callable[[Project], PolicyRules]) -> ProjectJudges:
+        def rules_for(project: Project) -> PolicyRules:
+            rules = read(project)
+            return rules if self._folder is None else rules._replace(folder=self._folder)
+
+        return ProjectJudges(rules_for, self._named)
 
 
 def _keeps_folder(judge: CallJudge, tool_name: str) -> bool:

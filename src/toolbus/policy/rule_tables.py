@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.call_conditions import NamedTools, SpeakerNames, ValuesAt
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from toolbus.policy.programs.program_files import Programs
+    from toolbus.policy.projects import Project
     from toolbus.policy.rules import CallCondition, PartCondition
 
 T = TypeVar("T")
@@ -50,12 +51,12 @@ KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
 def read_rule(
     table: Mapping[str, Any],
     index: int,
-    project: str,
+    project: Project,
     calls: Collection[str] = (),
     *,
     programs: Programs | None = None,
 ) -> PolicyRule:
-    """Return the rule that *table* is; relative path patterns begin at the folder *project*.
+    """Return the rule that *table* is; relative path patterns begin at the *project*.
 
     Its limits may name *calls*; what its commands do, *programs* say.
 
@@ -72,8 +73,8 @@ def read_rule(
     if verdict not in VERDICTS:
         raise MisfitError(f"unknown verdict {verdict!r}{hint(verdict, VERDICTS)}", "verdict")
     conditions = _read_all(_call_condition, table, CALL_KEYS)
-    read = _reader_of_parts(project, programs, has_command="command" in table)
-    of_parts = dict(_read_all(read, table, PART_KEYS))
+    parts = _PartReader(project, programs, verdict == "allow", "command" in table)
+    of_parts = dict(_read_all(parts.read, table, PART_KEYS))
     command = of_parts.get("command")
     commands = command if isinstance(command, CommandNames) else None
     if verdict == "allow" and of_parts and "effects" not in of_parts:
@@ -134,13 +135,19 @@ def _tests(value: Any) -> Iterator[Any]:
             raise MisfitError(f"{name}: {error.reason}", name, *error.path) from None
 
 
-def _reader_of_parts(
-    project: str, programs: Programs | None, *, has_command: bool
-) -> Callable[[str, Any], PartCondition]:
-    def read(key: str, value: Any) -> PartCondition:
+class _PartReader(NamedTuple):
+    """Reads conditions of parts: of a rule that *allows* or does not, with a command or without."""
+
+    project: Project
+    programs: Programs | None
+    allows: bool
+    has_command: bool
+
+    def read(self, key: str, value: Any) -> PartCondition:
+        """Return what *value* says under *key*; raises `MisfitError`."""
         names = _names(value)
         if key == "command":
-            return CommandNames(tuple([CommandPattern(name, programs) for name in names]))
+            return CommandNames(tuple([CommandPattern(name, self.programs) for name in names]))
         if key == "effects":
             for name in names:
                 if name not in EFFECTS:
@@ -148,10 +155,10 @@ def _reader_of_parts(
             return Effects(frozenset(names))
         if key == "hosts":
             return ReachedHosts(_patterns(host_patterns, names))
+        fault = self.project.fault if self.allows else ""
+        project = None if fault else self.project.folder
         patterns = _patterns(partial(path_patterns, project=project), names)
-        return TouchedFiles(key, patterns, has_command)
-
-    return read
+        return TouchedFiles(key, patterns, self.has_command, fault)
 
 
 def _patterns(read: Callable[[tuple[str, ...]], T], names: tuple[str, ...]) -> T:

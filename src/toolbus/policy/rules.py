@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from toolbus.policy.history.named_calls import NamedCall
     from toolbus.policy.history.session_record import SessionRecord
     from toolbus.policy.programs.program_files import Programs
+    from toolbus.policy.projects import Project
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
 VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny", "audit")
@@ -166,7 +167,9 @@ class PolicyRules(NamedTuple):
     *folder* is where relative paths of tools begin that say nothing else, None if nobody knows;
     the annotations of tools that match *trusted* are believed. *calls* are those that limits name.
     *programs* are the shipped ones and those of *program_files*; None: the shipped ones. *digest*
-    is that of what they say, however it is laid out: an approval that waits is bound to it.
+    is that of what they say, however it is laid out: an approval that waits is bound to it. If it
+    is read for a session, *project* is that one's: relative paths of patterns begin there. Else
+    *misplaced* may say that they begin where hardly anybody means it.
     """
 
     rules: tuple[PolicyRule, ...]
@@ -179,6 +182,19 @@ class PolicyRules(NamedTuple):
     programs: Programs | None = None
     program_files: tuple[Path, ...] = ()
     digest: str = ""
+    project: Project | None = None
+    misplaced: str = ""
+
+    @property
+    def fault(self) -> str:
+        """Why relative paths allow nothing in a session's project, "" if nobody knows of that."""
+        return self.misplaced if self.project is None else self.project.fault
+
+    @property
+    def works_here(self) -> bool:
+        """Whether tools are taken to work in the current folder, if nobody says another one."""
+        is_known = self.project is not None and self.project.is_known
+        return is_known and self.folder is None
 
     def facts_of(self, tool_name: str) -> ToolFacts:
         """Return what it says of a tool: under its name, else under the first pattern that fits."""

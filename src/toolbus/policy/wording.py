@@ -24,21 +24,31 @@ _STATUSES: dict[RuleStatus, HandlerStatus] = {
 _MOST_PARTS, _LONGEST = 8, 300
 
 
-def refusal(judgement: CallVerdict) -> str:
-    """Return why a call is denied, for the model: each part, its rule and what to do instead."""
+def refusal(judgement: CallVerdict, fault: str = "") -> str:
+    """Return why a call is denied, for the model: each part, its rule and what to do instead.
+
+    A *fault* of the project is told if it may be why no rule speaks of a part.
+    """
     if judgement.failed is not None:
         return f"denied by the policy: {failure(judgement.failed)}"
     parts = list(judgement.decided)
     hints = dict.fromkeys([finding.rule.hint for _, _, finding, _ in parts if finding.rule])
     reasons = _headed("denied by the policy", list(_lines(parts)))
-    return "\n".join([reasons, *[f"instead: {text}" for text in hints if text]])
+    instead = [f"instead: {text}" for text in hints if text]
+    return "\n".join([reasons, *_fault_of_project(parts, fault), *instead])
 
 
-def question(judgement: CallVerdict) -> str:
-    """Return what is asked of a person: which parts, and why."""
+def question(judgement: CallVerdict, fault: str = "") -> str:
+    """Return what is asked of a person: which parts, and why; *fault* as `refusal` takes it."""
     parts, others = list(judgement.decided), len(judgement.parts)
     share = f" ({len(parts)} of {others} parts)" if others > len(parts) else ""
-    return _headed(f"the policy asks{share}", list(_lines(parts)))
+    reasons = _headed(f"the policy asks{share}", list(_lines(parts)))
+    return "\n".join([reasons, *_fault_of_project(parts, fault)])
+
+
+def _fault_of_project(parts: Sequence[PartVerdict], fault: str) -> list[str]:
+    is_idle = any(finding.rule is None and not finding.key for _, _, finding, _ in parts)
+    return [fault] if fault and is_idle else []
 
 
 def asking_rules(judgement: CallVerdict) -> str:

@@ -1,8 +1,10 @@
 """The numbers of placeholders, on which all processes of a session agree before one is shown.
 
 If two processes, one after the other or at once, gave one placeholder to two values, a vault would
-put the one where the other is meant. What is kept for a session is the highest number of each kind
-and the suffix of all, if they have one: no value, and nothing that is made of one.
+put the one where the other is meant; and if a value had another one in each, nobody would know it
+again. What is kept for a session is the highest number of each kind, the suffix of all, if they
+have one, and of the latest values the number beside a digest with a key: no value, and nothing by
+which one could be guessed without the key.
 """
 
 from __future__ import annotations
@@ -11,34 +13,36 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolbus.redaction.secrets.placeholders import is_suffix
+from toolbus.redaction.value_numbers import ValueNumber, known_in, stored_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from toolbus.components.state import State
+    from toolbus.redaction.value_numbers import ValueNumbers
     from toolbus.tasks.loops import LoopLock
 
 T = TypeVar("T")
 
 
 class Numbered(Protocol):
-    """The placeholders of one session; *numbers* has the highest of each kind.
+    """The placeholders of one session, with the *numbers* of their values.
 
     *suffix* is at the end of each, and empty if they have none.
     """
 
-    numbers: dict[str, int]
+    numbers: ValueNumbers
     suffix: str
     lock: LoopLock
 
-    def undo(self, numbers: Mapping[str, int]) -> None:
-        """Forget all that has a higher number than *numbers* say."""
+    def undo(self, highest: Mapping[str, int]) -> None:
+        """Forget all that has a higher number than *highest* say."""
 
 
 class Joining(Protocol):
     """The placeholders of one session, which may have taken over what is kept of them."""
 
-    numbers: dict[str, int]
+    numbers: ValueNumbers
     suffix: str
     lock: LoopLock
     joined: bool
@@ -47,33 +51,30 @@ class Joining(Protocol):
 async def agree(registry: Numbered, work: Callable[[], Awaitable[T]], state: State | None) -> T:
     """Return what *work* returns, once the numbers that it gave are the session's in *state*.
 
-    If another process gave them meanwhile, or began with a suffix of its own, what *work* numbered
-    is forgotten and it does it again, behind those. Raises what *work* or the store raises, and has
-    given no number then.
+    If another process gave them meanwhile, knew one of the values, or began with a suffix of its
+    own, what *work* numbered is forgotten, and it does it again with what they agreed on. Raises
+    what *work* or the store raises, and has given no number then.
     """
     async with registry.lock.here():
-        aside: dict[str, int] = {}
+        numbers = registry.numbers
+        numbers.begin(None if state is None else state.digest_key)
         while True:
-            before = dict(registry.numbers)
+            before = dict(numbers.highest)
             try:
                 result = await work()
-                counts = _counts_since(registry.numbers, before)
-                if state is None or all(
-                    registry.numbers[kind] <= aside.get(kind, 0) for kind in counts
-                ):
-                    registry.numbers = _highest(registry.numbers, aside)
+                if state is None or not numbers.fresh:
                     return result
-                claim = _Claim(before, counts, registry.suffix)
+                claim = _Claim(numbers, registry.suffix, before)
                 await state.update(claim)
             except BaseException:
-                # What was written meanwhile is a number that nobody will have.
+                # What was written meanwhile is the number of that value alone.
                 registry.undo(before)
                 raise
+            if claim.is_refused:
+                registry.undo(before)
+            claim.settle(registry)
             if not claim.is_refused:
                 return result
-            registry.undo(before)
-            registry.numbers, registry.suffix = _highest(before, claim.theirs), claim.suffix
-            aside = claim.aside
 
 
 async def join(registry: Joining, state: State | None) -> None:
@@ -84,43 +85,54 @@ async def join(registry: Joining, state: State | None) -> None:
     if registry.joined or state is None:
         return
     async with registry.lock.here():
-        claim = _Claim(registry.numbers, {}, registry.suffix)
+        registry.numbers.begin(state.digest_key)
+        claim = _Claim(registry.numbers, registry.suffix, registry.numbers.highest)
         await state.update(claim)
-        registry.numbers = _highest(registry.numbers, claim.theirs)
-        registry.suffix, registry.joined = claim.suffix, True
+        claim.settle(registry)
+        registry.joined = True
 
 
 class _Claim:
-    """Has the numbers after *before* be ours in what is kept for a session: *counts* of each kind.
+    """Has the fresh of *numbers* be ours in what is kept for a session; *before* are the highest.
 
-    If somebody else has them, others are put *aside* for us: the work is done once more, and not
-    as often as others are faster.
+    If somebody else has them, others are assigned to our values, and if somebody else knew those,
+    the numbers that they have: the work is done once more, and not as often as others are faster.
     """
 
-    def __init__(self, before: Mapping[str, int], counts: Mapping[str, int], suffix: str) -> None:
-        self._before, self._counts, self._suffix = before, counts, suffix
-        self.theirs, self.aside = dict[str, int](), dict[str, int]()
-        self.suffix, self.is_refused = suffix, False
+    def __init__(self, numbers: ValueNumbers, suffix: str, before: Mapping[str, int]) -> None:
+        self._fresh, self._aliases = numbers.fresh, numbers.aliases
+        self._lasts, self._suffix, self._before = numbers.lasts, suffix, before
+        self._highest, self._known = dict[str, int](), dict[str, ValueNumber]()
+        self._agreed, self.is_refused = suffix, False
 
     def __call__(self, stored: Any) -> dict[str, Any]:
         """Return what is to be kept in place of *stored*."""
-        self.theirs, self.suffix = _numbers_in(stored), _agreed_suffix(stored, self._suffix)
-        self.is_refused = self.suffix != self._suffix or any(
-            self.theirs.get(kind, 0) > self._before.get(kind, 0) for kind in self._counts
-        )
-        behind = _highest(self._before, self.theirs)
-        self.aside = {kind: behind.get(kind, 0) + count for kind, count in self._counts.items()}
-        stored_anew = {"numbers": _highest(behind, self.aside)}
-        return {**stored_anew, "suffix": self.suffix} if self.suffix else stored_anew
+        theirs = _numbers_in(stored)
+        self._agreed = _agreed_suffix(stored, self._suffix)
+        highest = _highest(self._before, theirs)
+        values = stored.get("values") if isinstance(stored, Mapping) else None
+        known = known_in(values, theirs)
+        assigned = dict[str, ValueNumber]()
+        for digest, fresh in self._fresh.items():
+            number = known.get(digest)
+            if number is None:
+                highest[fresh.kind] = highest.get(fresh.kind, 0) + 1
+                number = ValueNumber(fresh.kind, highest[fresh.kind])
+            assigned[digest] = number
+        self.is_refused = self._agreed != self._suffix or assigned != self._fresh
+        aliases = {alias: assigned[digest] for alias, digest in self._aliases.items()}
+        self._highest, self._known = highest, {**aliases, **known, **assigned}
+        to_store = self._known if self._lasts else known
+        return {
+            "numbers": highest,
+            **({"suffix": self._agreed} if self._agreed else {}),
+            **({"values": stored_form(to_store)} if to_store else {}),
+        }
 
-
-def _counts_since(numbers: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """Return how many numbers of each kind there are since *before*."""
-    return {
-        kind: number - before.get(kind, 0)
-        for kind, number in numbers.items()
-        if number != before.get(kind, 0)
-    }
+    def settle(self, registry: Numbered | Joining) -> None:
+        """Let *registry* have what was agreed on."""
+        registry.numbers.highest, registry.suffix = self._highest, self._agreed
+        registry.numbers.learn(self._known)
 
 
 def _highest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:

@@ -60,8 +60,8 @@ mobile numbers in bare digits as well: so are build numbers that look like them.
 that takes a model of a language, which this has none of. Nor is what is encoded twice, spelled
 out ("jane at example"), or torn across two lines or parts. A number without check digits or context
 may be anything, and is left: of code and logs full of numbers, fewer than one line in a hundred is
-changed. In another process a value has another placeholder, with a number that no process gave in
-the session: the highest numbers, and nothing else, are kept for it (`host.state`).
+changed. In another process of the user a value has the same placeholder, if it is one of the latest
+2,048: numbers beside digests with a key are kept for the session (`toolbus.store.value_keys`).
 Pieces of a streamed answer are as the model says them. `toolbus replay` has marks where values
 stood. A placeholder in an argument reaches the tool as it is. A structured value whose schema wants
 a number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a

@@ -14,11 +14,11 @@ or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as wel
 It needs the extra `redact`. A credential in a result (in any text, in `structured`, its keys too,
 in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
 becomes a placeholder such as `[github-pat-1-x7k2m5]`: the same one for the same secret as long as
-a session lasts in one process, and never one that any process gave in it for another: the highest
-numbers and the random suffix, and nothing else, are kept for the session (`host.state`). Once
-found, a secret is also found in base64, hexadecimal, URL- and JSON-escaped, in every later result
-of the session, and cut into adjoining parts. The stored copy of every message, of every role, is
-cleaned as well. What the tools run with stays as it is.
+a session lasts, in all processes, and never one for two. For that the highest numbers, the random
+suffix, and numbers beside digests with a key are kept for the session (`host.state`); the key is
+in a file of the user alone (`toolbus.store.value_keys`). Once found, a secret is also found in
+base64, hexadecimal, URL- and JSON-escaped, in every later result, and cut into adjoining parts. The
+stored copy of every message is cleaned as well. What the tools run with stays as it is.
 
 The `vault` is for a tool that needs a secret which the model has no business to see: where an
 argument that an entry names (by a dotted path, if it lies deeper) holds a placeholder, the tool
@@ -73,9 +73,9 @@ Its limits:
   as in two results: the first has gone. A rule of your own that goes across lines holds them.
 - A result is examined where it is appended, in the event loop: of clean text at some 40 MB/s of a
   processor's time, of what is made to be slow for `max_seconds` at most.
-- What is known lives in memory, ends with the process, and is shared by the components of a bus, in
-  whatever order they stand; a sub-agent needs none of its own. Of a session the latest 1,024
-  secrets are kept, and 1,024 that are only assumed; what was forgotten stays a placeholder.
+- What is known lives in memory, ends with the process, and is shared by the components of a bus; a
+  sub-agent needs none of its own. Of a session the latest 1,024 secrets are kept, and 1,024 that
+  are only assumed; what was forgotten stays a placeholder. Others know the names of 2,048 again.
 - A quotation is seen as a whole word, also cut over parts, URL-escaped or in a file's base64, in
   what tools return and servers say; not in other encodings, in what a model puts together, in what
   a user writes, nor where a component is restricted to other tools. So a file that holds a

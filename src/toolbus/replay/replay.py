@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class ReplayOptions(NamedTuple):
     """What a replay is asked for; *limit* findings are printed, None: all.
 
-    *line_limit* is the bytes of the longest line that is read.
+    *line_limit* is the bytes of the longest line that is read, *folder* where sessions began that
+    do not say it.
     """
 
     format: str | None = None
@@ -47,6 +48,7 @@ class ReplayOptions(NamedTuple):
     as_json: bool = False
     check: Path | None = None
     update: bool = False
+    folder: str = ""
 
 
 def run_replay(
@@ -81,7 +83,8 @@ def run_replay(
             files, kind=options.format, limit=options.line_limit, session=options.session
         )
         with closing(batches):
-            result = _run(Replay(loaded, report, collect=bool(options.check)).run(batches))
+            collect, folder = bool(options.check), options.folder
+            result = _run(Replay(loaded, report, collect=collect, folder=folder).run(batches))
     return _conclude(report, options, expected, result)
 
 
@@ -89,11 +92,13 @@ class Replay:
     """One run over all sources through the handlers of *target*.
 
     It holds the sessions that are open, and no messages. With *collect* it gathers what it
-    finds for an expectation.
+    finds for an expectation. Sessions that do not say where began in *folder*.
     """
 
-    def __init__(self, target: LoadedTarget, report: ReplayReport, *, collect: bool) -> None:
-        self._target, self._report = target, report
+    def __init__(
+        self, target: LoadedTarget, report: ReplayReport, *, collect: bool, folder: str = ""
+    ) -> None:
+        self._target, self._report, self._folder = target, report, folder
         self._collect, self._expectation = collect, Expectation()
         self._replayer = Replayer(target, self._add)
         self._sessions: dict[str, ReplaySession] = {}
@@ -127,8 +132,8 @@ class Replay:
                 await replayer.take(sessions[item.session], item.message)
                 continue
             match item:
-                case SessionStart(session_id):
-                    sessions[session_id] = replayer.begin(session_id)
+                case SessionStart(session_id, folder):
+                    sessions[session_id] = replayer.begin(session_id, folder or self._folder)
                 case SessionEnd(session_id):
                     self._end(session_id)
                 case Problem(line, reason):

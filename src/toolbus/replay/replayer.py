@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from toolbus.components.state import rehearsal
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
@@ -39,6 +40,8 @@ _MAX_WAITING = 10_000
 """How many calls of a session wait for their results; of more, the oldest are unanswered."""
 
 _NO_SCOPE = Scope()
+_UNKNOWN = "not recorded"
+"""Where a session began of which nobody says it: no absolute path."""
 _UNSHOWN = "not shown: it could not be looked through for what must not be read"
 
 _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
@@ -59,10 +62,14 @@ class Replayer:
         """Begin to hear what the handlers do; return a function that ends it."""
         return self._bus.tap(self._hear, idle=False, digests=False)
 
-    def begin(self, session_id: str) -> ReplaySession:
-        """Return a new session."""
+    def begin(self, session_id: str, folder: str = "") -> ReplaySession:
+        """Return a new session, which began in *folder*, "" if nobody knows."""
         self.totals.sessions += 1
-        return ReplaySession(Scope(agent_id=self._agent_id, session_id=session_id))
+        # A recording may say anything; and where it says nothing, it was not here.
+        scope = Scope(agent_id=self._agent_id, session_id=session_id, project=_UNKNOWN)
+        if folder.startswith("/") and "\0" not in folder:
+            scope = replace(scope, folder=folder, project=folder)
+        return ReplaySession(scope)
 
     def end(self, session: ReplaySession) -> None:
         """Count the calls that got no result."""

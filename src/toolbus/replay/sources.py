@@ -13,6 +13,7 @@ from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT, read
 from toolbus.store.opening import is_postgres, open_reader
+from toolbus.store.reading import first_folder
 from toolbus.terminal.files import reason_of
 from toolbus.terminal.screen import UsageError
 
@@ -177,7 +178,8 @@ def _read_database(source: Source, session_id: str | None) -> Generator[SourceBa
         sessions = [row for row in reader.sessions() if session_id in {None, row.id}]
         total, done = sum([session.messages for session in sessions]), 0
         for session in sessions:
-            yield SourceBatch(source, [SessionStart(session.id)])
+            folder = first_folder(reader, session.key)
+            yield SourceBatch(source, [SessionStart(session.id, folder)])
             rows = reader.messages(session.key)
             while batch := list(islice(rows, _BATCH)):
                 done += len(batch)

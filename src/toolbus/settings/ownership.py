@@ -6,11 +6,25 @@ import grp
 import os
 import pwd
 from contextlib import suppress
-from stat import S_ISDIR, S_ISVTX, S_IWGRP, S_IWOTH
+from stat import S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_OTHERS = 0o077
+
+
+def unfit_secret(path: Path, status: os.stat_result) -> str | None:
+    """Return why the file *path* of this *status* can hold no secret of ours; or None."""
+    if not S_ISREG(status.st_mode):
+        return "it is no regular file"
+    if status.st_uid != os.geteuid():
+        return "it is another user's"
+    if status.st_mode & _OTHERS:
+        return f"others may use it (mode {status.st_mode & 0o7777:o}); see: chmod 600 {path}"
+    return None
 
 
 def foreign_hand(file: Path) -> str | None:

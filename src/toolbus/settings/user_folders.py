@@ -31,6 +31,14 @@ def logins_folder() -> Path:
     return state_folder() / "logins"
 
 
+def value_key_file() -> Path:
+    """Return the file of the key by which hidden values are known again; raises as `state_folder`.
+
+    It is no part of a store, so that a copy of one gives nothing away.
+    """
+    return state_folder() / "hidden-values.key"
+
+
 def approvals_secret() -> Path:
     """Return the file of the secret by which answers are signed; raises as `state_folder`."""
     folder = config_folder()

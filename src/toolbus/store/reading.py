@@ -231,3 +231,10 @@ class StoreReader(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def first_folder(reader: StoreReader, session: int) -> str:
+    """Return where a session began to work, "" if its first records do not say so."""
+    page = next(iter(reader.pages(session)), None)
+    scopes = [] if page is None else [record.scope for record in page.records]
+    return next((folder for each in scopes if (folder := each.project or each.folder)), "")

@@ -60,14 +60,22 @@ class PersonTerminal:
         while data:
             data = data[os.write(self._descriptor, data) :]
 
-    def ask(self, prompt: str) -> str | None:
-        """Return the line that is typed after *prompt*, None at its end.
+    def fileno(self) -> int:
+        """Return its descriptor, for who waits until something was typed."""
+        return self._descriptor
 
-        What was typed before the question could be seen is no answer to it, and is discarded; so
-        is a line that was not ended.
-        """
+    def ask(self, prompt: str) -> str | None:
+        """Return the line that is typed after *prompt*, None at its end."""
+        self.begin(prompt)
+        return self.read_line()
+
+    def begin(self, prompt: str) -> None:
+        """Write *prompt*; what was typed before it could be seen is no answer, and is discarded."""
         termios.tcflush(self._descriptor, termios.TCIFLUSH)
         self.write(prompt)
+
+    def read_line(self) -> str | None:
+        """Return the line that was typed, None at the end, and for a line that was not ended."""
         typed = os.read(self._descriptor, _LONGEST).decode(errors="replace")
         return typed.rstrip("\r\n") if typed.endswith("\n") else None
 

@@ -3,10 +3,11 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
-from tests.plugins.code_blocks import read_code_blocks
+from tests.plugins.code_blocks import PageRun, read_code_blocks
 
 import toolbus
 from toolbus.cli import proxy
@@ -33,6 +34,21 @@ def test_a_command_of_a_client_names_a_proxy(command):
     words = shlex.split(command)
 
     assert started(words[words.index("--") + 1 :])[:3] == ["--", "npx", "-y"]
+
+
+@pytest.mark.full
+def test_clients_hold_what_the_page_adds(tmp_path, monkeypatch):
+    blocks = read_code_blocks("mcp.md", PAGE)
+    (block,) = [block for block in blocks if "programs" in block.notes]
+    page = PageRun(tmp_path, monkeypatch)
+
+    page.run(block, full=True)
+
+    claude = json.loads(tmp_path.joinpath(".claude.json").read_text())["projects"]
+    codex = tomllib.loads(tmp_path.joinpath(".codex/config.toml").read_text())
+    held = [claude[str(page.folder)]["mcpServers"]["files"], codex["mcp_servers"]["files"]]
+    for server in held:
+        assert started([server["command"], *server["args"]])[:3] == ["--", "npx", "-y"]
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from plain_dialect import PlainDialect, told
-from toolbus.approvals import answer
+from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard, on
@@ -32,10 +32,12 @@ SECRET = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]
 
 
 @asynccontextmanager
-async def chain_of(tmp_path, *components):
+async def chain_of(tmp_path, *components, wait=0.0):
     async with (
         SqliteStore(tmp_path / "hooks.db") as store,
-        HookChain("plain", components, store) as chain,
+        HookChain(
+            "plain", components, store, StoredApprovals(store=store, host="plain", wait=wait)
+        ) as chain,
     ):
         await HookSessions(store).bind("plain:s1", "/work", None)
         chain.store = store
@@ -410,3 +412,58 @@ async def test_results_without_ids_at_once_are_all_kept(tmp_path):
         await asyncio.gather(*[handled(chain, each, event_id=name) for each, name in results])
         messages = await chain.store.read("plain:s1")
     assert len([message for message in messages if isinstance(message, ToolMessage)]) == 5
+
+
+class Changing(AgentComponent):
+    """A guard that asks; what a call is made of changes with each time that it is judged."""
+
+    def __init__(self, changes):
+        super().__init__()
+        self._changes = iter(changes)
+
+    @on(TOOL_CALL_BEFORE)
+    def change(self, ctx):
+        return next(self._changes)(ctx.value)
+
+    @guard(TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        return Ask("?")
+
+
+def to(value):
+    return lambda call: call.with_arguments({"a": value})
+
+
+def in_place(value):
+    return lambda call: dict.__setitem__(call.arguments, "a", value)
+
+
+async def approve_next(chain, earlier=()):
+    """Say yes to the first question that is not one of the *earlier*; return it."""
+    while True:
+        for question in await questions_of(chain.store, "plain:s1"):
+            if question.id not in earlier and question.state == "pending":
+                await answer(chain.store, question.id, question.digest, approve=True, by="ann")
+                return question
+        await asyncio.sleep(0)
+
+
+async def test_a_host_runs_what_was_approved_last(tmp_path):
+    async with chain_of(tmp_path, Changing([to("2"), to("3")]), wait=60) as chain:
+        calling = asyncio.create_task(handled(chain, call(), PlainDialect(ask="no")))
+        first = await approve_next(chain)
+        second = await approve_next(chain, {first.id})
+        told_host = await calling
+
+    assert [each.arguments for each in (first, second)] == [{"a": "2"}, {"a": "3"}]
+    assert told_host["call"]["arguments"] == {"a": "3"}
+
+
+async def test_a_change_in_place_is_told_to_the_host(tmp_path):
+    async with chain_of(tmp_path, Changing([in_place("2")] * 2), wait=60) as chain:
+        calling = asyncio.create_task(handled(chain, call(), PlainDialect(ask="no")))
+        question = await approve_next(chain)
+        told_host = await calling
+
+    assert question.arguments == {"a": "2"}
+    assert told_host["call"]["arguments"] == {"a": "2"}

@@ -2,10 +2,12 @@
 
 from contextlib import asynccontextmanager
 
+from msgspec.structs import replace
+
 from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.bus.bus import EventBus
-from toolbus.events.catalogue import Ask, Scope
+from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Ask, Scope
 from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.hosts.taken_calls import TakenCalls
 from toolbus.messages.records import ToolCall
@@ -13,12 +15,16 @@ from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest
 
 
+def call_of(number):
+    return ToolCall(id=f"c{number}", name="shell", arguments={"n": number})
+
+
 class Place:
     """The session `h:s` of a host, and a sub-agent's below it."""
 
     def __init__(self, store):
         self.store, self.sessions = store, HookSessions(store)
-        self.approvals = StoredApprovals(store=store)
+        self.approvals, self.bus = StoredApprovals(store=store), EventBus()
 
     async def taken(self):
         session = await self.sessions.read("h:s")
@@ -26,8 +32,8 @@ class Place:
 
     async def permit(self, number, session_id="h:s"):
         """Return the yes to a call."""
-        call = ToolCall(id=f"c{number}", name="shell", arguments={"n": number})
-        asked = ApprovalRequest(Ask("?"), call, Scope(session_id=session_id), EventBus())
+        scope = Scope(session_id=session_id)
+        asked = ApprovalRequest(Ask("?"), call_of(number), scope, self.bus)
         pending = await self.approvals.decide(asked)
         question = (await questions_of(self.store, session_id))[-1]
         await answer(self.store, pending.question_id, question.digest, approve=True, by="ann")
@@ -96,3 +102,41 @@ async def test_a_yes_of_nobody_s_question_is_simply_taken():
     async with place() as here:
         assert await (await here.taken()).take(PERMIT, "c1", "h:s") is None
         assert (await here.sessions.read("h:s")).taken == {}
+
+
+async def test_an_event_that_comes_again_is_known_by_what_it_hid():
+    async with place() as here:
+        here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
+        await (await here.taken()).take(
+            await here.permit(1), "c1", "h:s", "event-1", call=call_of(1)
+        )
+
+        taken = await here.taken()
+        again = [
+            await taken.is_again(call, Ask("?"), event_id)
+            for call, event_id in [
+                (call_of(1), "event-1"),
+                (call_of(1), "event-2"),
+                (replace(call_of(2), id="c1"), "event-1"),
+                (replace(call_of("[n]"), id="c1"), "event-1"),
+            ]
+        ]
+
+        assert again == [True, False, False, False]
+        assert (await here.sessions.read("h:s")).taken["c1"].live
+
+
+def hide_numbers(ctx):
+    calls = [replace(call, arguments={"n": "[n]"}) for call in ctx.value.tool_calls]
+    return replace(ctx.value, tool_calls=tuple(calls))
+
+
+async def test_without_a_key_an_event_that_comes_again_is_asked_about(monkeypatch):
+    monkeypatch.setattr("toolbus.store.value_keys.value_key", lambda _: None)
+    async with place() as here:
+        here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
+        await (await here.taken()).take(
+            await here.permit(1), "c1", "h:s", "event-1", call=call_of(1)
+        )
+
+        assert not await (await here.taken()).is_again(call_of(1), Ask("?"), "event-1")

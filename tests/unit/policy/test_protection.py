@@ -40,13 +40,18 @@ def shop(tmp_path, monkeypatch):
     """A project with a policy that allows everything, and a home folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     folder = tmp_path / "shop"
     folder.mkdir(mode=0o700)
     (tmp_path / ".config" / "toolbus").mkdir(parents=True, mode=0o700)
     (tmp_path / ".config").chmod(0o700)
     (folder / "rules.toml").write_text(ALLOW)
     (folder / "notes").write_text("notes")
-    for secret in (".config/toolbus/approvals.secret", ".local/state/toolbus/logins/a.json"):
+    own = ".local/state/toolbus"
+    for secret in (
+        ".config/toolbus/approvals.secret",
+        *(f"{own}/logins/a.json", f"{own}/hidden-values.key"),
+    ):
         (tmp_path / secret).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / secret).write_text("secret")
     asyncio.run(write_store(folder / "s.db"))
@@ -117,6 +122,13 @@ async def line(policy, command):
         "F=~/.config/toolbus/approvals.secret; cat $F",
         "cd ~/.config/toolbus && cat approvals.secret",
         "cat ~/.local/state/toolbus/logins/a.json",
+        "xxd ~/.local/state/toolbus/hidden-values.key",
+        "cp -r ~/.local/state/toolbus notes.d",
+        "head -c 32 /dev/urandom > ~/.local/state/toolbus/hidden-values.key",
+        "truncate -s 0 ~/.local/state/toolbus/hidden-values.key",
+        "rm ~/.local/state/toolbus/hidden-values.key",
+        "mv x ~/.local/state/toolbus/hidden-values.key",
+        "ln -s ~/.local/state/toolbus/hidden-values.key notes.k",
         "chmod 644 ~/.config/toolbus/approvals.secret",
         "printf y > /dev/pts/0",
         "sqlite3 s.db 'update states set body = 1'",

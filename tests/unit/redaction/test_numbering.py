@@ -41,7 +41,7 @@ async def numbered(store, registry, value="secret-value-1"):
 
 @pytest.fixture(params=["secrets", "personal"])
 def registry(request):
-    return SecretRegistry() if request.param == "secrets" else SessionPlaceholders(b"key")
+    return SecretRegistry() if request.param == "secrets" else SessionPlaceholders()
 
 
 async def test_what_another_gave_meanwhile_is_not_given(registry):
@@ -76,7 +76,7 @@ async def test_a_session_is_joined_once_before_any_number():
     await join(second, state)
 
     assert second.suffix == first.suffix
-    assert second.numbers == first.numbers == {"mark": 1}
+    assert second.numbers.highest == first.numbers.highest == {"mark": 1}
     assert await state.read() is None
 
 
@@ -84,7 +84,7 @@ async def test_a_failed_store_gives_no_number(registry):
     with pytest.raises(StoreError):
         await numbered(Failing(), registry)
 
-    assert registry.numbers == {}
+    assert registry.numbers.highest == {}
     assert evened(await numbered(MemoryStore(), registry)) == "[mark-1]"
 
 
@@ -102,7 +102,7 @@ async def test_a_cancelled_agreement_is_undone(registry):
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert registry.numbers == {}
+    assert registry.numbers.highest == {}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_what_is_no_numbers_is_passed_over(registry, kept):
 
 async def test_without_a_place_it_counts_alone(registry):
     async def work():
-        return registry.numbers
+        return registry.numbers.highest
 
     assert await agree(registry, work, None) == {}
 
@@ -152,7 +152,7 @@ async def test_work_is_done_once_more_however_fast_the_others_are(registry):
 def test_what_is_undone_is_not_found_any_more():
     registry = SecretRegistry()
     first = registry.placeholder("ghp_first-secret-of-all", "mark")
-    before = dict(registry.numbers)
+    before = dict(registry.numbers.highest)
     second = registry.placeholder("ghp_second-secret-of-all", "mark", "ghp_second\\-secret")
 
     registry.undo(before)

@@ -57,6 +57,12 @@ class CallRequest:
         self.params: dict[str, Any] = params
         self.call = ToolCall(id=new_id(), name=name, arguments=arguments or {})
 
+    @property
+    def sent_arguments(self) -> dict[str, Any]:
+        """The arguments that its line says."""
+        arguments: dict[str, Any] = self.params.get("arguments") or {}
+        return arguments
+
     def restore(self, params: dict[str, Any]) -> None:
         """Have it say *params*: those of the call that the client repeats, for the server."""
         self.params, self.line = params, write_frame(id=self.id, method=CALL, params=params)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolbus.approvals import Question
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.request_table import Send
+    from toolbus.tools.calls.approvals import ApprovalRequest
 
 
 class PendingRequests:
@@ -67,7 +68,7 @@ class PendingRequests:
         line = write_frame(id=request_id, method=LIST, params=params)
         return await self.ask(request_id, line, to_server, LIST)
 
-    async def elicit(self, to_client: Send, question: Question) -> bool | None:
+    async def elicit(self, to_client: Send, question: Question, _: ApprovalRequest) -> bool | None:
         """Put *question* to the person in front of the client, one question at a time.
 
         Returns None if that person was not asked, or said nothing.

@@ -111,7 +111,8 @@ class RunningCalls:
     async def _answer(self, call: ProxiedCall) -> None:
         directions = call.request.directions
         advertised = await self._tool_list.advertise(call.request, self._pending.ask_list)
-        tools = ServerTools(self._tool_list.specs, advertised, call, self._proxy.tools)
+        listed = lambda: self._tool_list.specs  # noqa: E731 - a list that comes in is a new one
+        tools = ServerTools(listed, advertised, call, self._proxy.tools)
         elicit = partial(self._pending.elicit, directions.to_client) if self.elicits else None
         approvals = CallApprovals(
             self._approvals, call.request, self._asks_in, elicit, self.client_left

@@ -112,9 +112,11 @@ class ServerTool(Tool):
 
     async def run(self, arguments: JsonObject) -> ToolResponse:
         """Let the server run it."""
-        original = self._call.request.call.arguments
-        # Not `==`, by which 1 is True.
-        if arguments is not original and encode(arguments) == encode(original):
+        request = self._call.request
+        original = request.call.arguments
+        # Not `==`, by which 1 is True. What was approved is compared with the line itself: a
+        # handler may have changed the original in place.
+        if arguments is not original and encode(arguments) == encode(request.sent_arguments):
             arguments = original
         return await self._call.run(self.spec.name, arguments)
 
@@ -135,17 +137,22 @@ class ServerTool(Tool):
 
 
 class ServerTools(Toolset):
-    """The tools that a call may find: those of the server's *specs*, and those *of_components*."""
+    """The tools that a call may find: the server's, and those *of_components*.
+
+    *specs* gives what the server's list says now: a call that waited finds what a tool became
+    meanwhile. What the list has no more, it finds as it was.
+    """
 
     def __init__(
         self,
-        specs: dict[str, ToolSpec],
+        specs: Callable[[], dict[str, ToolSpec]],
         advertised: AdvertisedTools,
         call: ProxiedCall,
         of_components: Toolset,
     ) -> None:
         super().__init__()
-        self._specs, self._advertised, self._call = specs, advertised, call
+        self._specs, self._latest = specs(), specs
+        self._advertised, self._call = advertised, call
         self._components = of_components
         self._made: dict[str, Tool] = {}
 
@@ -155,7 +162,7 @@ class ServerTools(Toolset):
 
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None; the server's hides one of a component."""
-        tool, spec = self._made.get(name), self._specs.get(name)
+        tool, spec = self._made.get(name), self._latest().get(name) or self._specs.get(name)
         if spec is None:
             return self._components.get(name)
         if tool is None or tool.spec is not spec:

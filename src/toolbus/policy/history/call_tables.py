@@ -11,10 +11,12 @@ from toolbus.settings.values import MisfitError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from toolbus.policy.projects import Project
+
 _OUTCOME = "outcome"
 
 
-def read_calls(tables: Sequence[Mapping[str, Any]], project: str) -> tuple[NamedCall, ...]:
+def read_calls(tables: Sequence[Mapping[str, Any]], project: Project) -> tuple[NamedCall, ...]:
     """Return the calls that *tables* name; raises `MisfitError`."""
     calls: dict[str, NamedCall] = {}
     for index, table in enumerate(tables):
@@ -30,7 +32,7 @@ def read_calls(tables: Sequence[Mapping[str, Any]], project: str) -> tuple[Named
     return tuple(calls.values())
 
 
-def _call(table: Mapping[str, Any], index: int, project: str) -> NamedCall:
+def _call(table: Mapping[str, Any], index: int, project: Project) -> NamedCall:
     # Rules are made of calls' tables, and know what rules ask of the calls before.
     from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS, read_rule  # noqa: PLC0415
 

@@ -3,7 +3,7 @@
 | pattern | what it names |
 |---|---|
 | ``.env``, ``*.pem``, ``**/.env`` | every file or folder of that name, wherever it is |
-| ``src/**``, ``./src/**``, ``../other`` | from the project's folder on |
+| ``src/**``, ``./src/**``, ``../other`` | from the project's folder on: `toolbus.policy.projects` |
 | ``~/.ssh/**``, ``~user/x`` | from a home folder on |
 | ``/etc/**`` | from the root of the file system on |
 
@@ -57,17 +57,19 @@ class PathPattern(NamedTuple):
 
 
 def path_patterns(
-    texts: Sequence[str], project: str, home: str | None = None
+    texts: Sequence[str], project: str | None, home: str | None = None
 ) -> tuple[PathPattern, ...]:
     """Return the patterns *texts*, where relative ones begin at the folder *project*, absolute.
 
-    *home* is the user's folder, by default that of this process. Raises `ValueError` for a
-    pattern that could not mean what it seems to.
+    Without a project they name nothing. *home* is the user's folder, by default that of this
+    process. Raises `ValueError` for a pattern that could not mean what it seems to.
     """
     patterns = []
     for text in texts:
         for alternative in alternatives(text):
-            start, rest = _placed(text, alternative, project, home)
+            start, rest = _placed(text, alternative, project or "/", home)
+            if project is None and is_relative(alternative):
+                continue
             parts, folded = _components(rest), _components(fold(rest))
             patterns.append(
                 PathPattern(text, start, parts, folded, needle(parts), fold(start), needle(folded))
@@ -90,6 +92,13 @@ def alternatives(text: str) -> list[str]:
             done.append(each)
     # Those within others are written out first, so some come twice.
     return list(dict.fromkeys(done))
+
+
+def is_relative(alternative: str) -> bool:
+    """Tell whether *alternative*, a pattern without braces, begins at the project's folder."""
+    plain = alternative.rstrip("/")
+    is_name = "/" not in plain and plain not in {".", ".."}
+    return not (is_name or alternative.startswith(("~", "/", "**/")))
 
 
 def components_of(parts: Iterable[str]) -> tuple[NameGlob, ...]:
@@ -170,12 +179,10 @@ def _placed(written: str, text: str, project: str, home: str | None) -> tuple[st
     parts = [part for part in text.split("/") if part not in {"", "."}]
     if text.startswith("~"):
         parts = [*_home(written, parts[0], home).split("/"), *parts[1:]]
-    elif not text.startswith("/"):
-        if "/" not in text.rstrip("/") and text.rstrip("/") not in {".", ".."}:
-            return "", f"**/{text}"
-        if text.startswith("**/"):
-            return "", "/".join(parts)
+    elif is_relative(text):
         parts = [*glob_quoted(project).split("/"), *parts]
+    elif not text.startswith("/"):
+        return "", "/".join(parts) if text.startswith("**/") else f"**/{text}"
     fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
     rest = parts[len(fixed) :]
     if ".." in rest:

@@ -1,8 +1,9 @@
 """What no tool that is judged reads, whatever the rules say: secrets that speak for a person.
 
 With that of the webhook, a `.secret` or a `.key` in the folder of the configuration, anybody can
-answer questions, and with the tokens of logins act as the person. Where such a file is not there
-yet, a folder that it would be in may be read. A name that a program makes up is not seen.
+answer questions, with the tokens of logins act as the person, and with the key of hidden values
+guess short ones from what a store has of them. Where such a file is not there yet, a folder that it
+would be in may be read. A name that a program makes up is not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.targets import argument_word
 from toolbus.policy.paths.touching import Touch, touches
-from toolbus.settings.user_folders import approvals_secret, logins_folder
+from toolbus.settings.user_folders import approvals_secret, logins_folder, value_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,5 +50,6 @@ def _patterns() -> tuple[PathPattern, ...]:
     texts = []
     with suppress(RuntimeError):
         folder = approvals_secret().parent
-        texts = [f"{folder}/**/*.{{secret,key}}", f"{logins_folder()}/**"]
+        keys = f"{value_key_file().parent}/*.key"
+        texts = [f"{folder}/**/*.{{secret,key}}", f"{logins_folder()}/**", keys]
     return path_patterns(texts, "/")

@@ -17,6 +17,7 @@ from toolbus.redaction.secrets.placeholders import (
 )
 from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.secret_search import SecretSearch
+from toolbus.redaction.value_numbers import ValueNumbers
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class SecretRegistry:
         self._assumed = _LatestSecrets(MAX_ASSUMED, MAX_ASSUMED_CHARS)
         self._by_form: dict[str, Secret] = {}
         self._record = 0
-        self.numbers: dict[str, int] = {}
+        self.numbers = ValueNumbers()
         self.suffix, self.joined = new_suffix(), False
         self.lock = LoopLock()
         self._shared: dict[str, Placeholder] = {}
@@ -101,8 +102,13 @@ class SecretRegistry:
         """
         if (secret := self._by_form.get(value)) is not None:
             return self._used(secret, known=not assumed)
+        placeholder = self._numbered(rule, f"value:{value}", also and f"value:{also}")
         forms = (value,) if also is None or also in self._by_form else (value, also)
-        secret = Secret(self._new(rule), forms, assumed, self._record)
+        if (same := self._secret(str(placeholder))) is not None:
+            # To another process, which saw one with the other, both were one.
+            forms, assumed = (*same.forms, *forms), assumed and same.assumed
+            self._forget(same)
+        secret = Secret(placeholder, forms, assumed, self._record)
         self._by_form.update(dict.fromkeys(forms, secret))
         self._keep(secret)
         return str(secret.placeholder)
@@ -110,7 +116,7 @@ class SecretRegistry:
     def shared_placeholder(self, rule: str) -> str:
         """Return what stands for all values that *rule* found and that nobody tells apart."""
         if rule not in self._shared:
-            self._shared[rule] = self._new(rule)
+            self._shared[rule] = self._numbered(rule, f"shared:{rule}")
         return str(self._shared[rule])
 
     def shrink(self) -> None:
@@ -124,15 +130,15 @@ class SecretRegistry:
             while (oldest := secrets.surplus()) is not None:
                 self._forget(oldest)
 
-    def undo(self, numbers: Mapping[str, int]) -> None:
-        """Forget the secrets whose placeholders have higher numbers than *numbers* say."""
+    def undo(self, highest: Mapping[str, int]) -> None:
+        """Forget the secrets whose placeholders have higher numbers than *highest* say."""
         for secret in (*self._known, *self._assumed):
-            if secret.placeholder.number > numbers.get(secret.placeholder.rule, 0):
+            if secret.placeholder.number > highest.get(secret.placeholder.rule, 0):
                 self._forget(secret)
         for rule, placeholder in tuple(self._shared.items()):
-            if placeholder.number > numbers.get(rule, 0):
+            if placeholder.number > highest.get(rule, 0):
                 del self._shared[rule]
-        self.numbers = dict(numbers)
+        self.numbers.undo(highest)
 
     def restored(self, text: str) -> str:
         """Return *text* with the values in place of their placeholders, which are known now."""
@@ -166,7 +172,7 @@ class SecretRegistry:
         _remember(self._tails, stream, tail, _STREAMS)
 
     def _value(self, placeholder: str) -> str | None:
-        secret = self._known.get(placeholder) or self._assumed.get(placeholder)
+        secret = self._secret(placeholder)
         if secret is None:
             return None
         self._used(secret, known=True)
@@ -199,9 +205,11 @@ class SecretRegistry:
             del self._by_form[form]
             self._search.remove(form)
 
-    def _new(self, rule: str) -> Placeholder:
-        number = self.numbers[rule] = self.numbers.get(rule, 0) + 1
-        return Placeholder(rule, number, self.suffix)
+    def _secret(self, placeholder: str) -> Secret | None:
+        return self._known.get(placeholder) or self._assumed.get(placeholder)
+
+    def _numbered(self, rule: str, value: str, also: str | None = None) -> Placeholder:
+        return Placeholder(*self.numbers.of(rule, value, also), self.suffix)
 
 
 class _LatestSecrets:

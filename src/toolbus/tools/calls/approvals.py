@@ -11,9 +11,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from toolbus.bus.dispatch.callables import is_async, takes
 from toolbus.errors import DeadlineError, RegistrationError, ToolbusError
 from toolbus.events.catalogue import Ask, Deny, Scope
+from toolbus.messages.codec import changed
+from toolbus.messages.immutable import thaw
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.execution import execute
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import RunStart
+    from toolbus.events.catalogue import RunStart, ToolSpec
     from toolbus.store.protocol import Store
 
 Approver: TypeAlias = Callable[[Ask, ToolCall | None, Scope], bool | Deny | Awaitable[bool | Deny]]
@@ -42,6 +46,7 @@ class ApprovalRequest(NamedTuple):
     tool gets with other values, which are put in right before it runs. *continued* says that the
     call has begun already, by a yes that was taken, and only goes on: a sub-agent that waited for a
     question of its own.
+    *tool* is what its caller knows of its tool, None where nobody here knows it.
     A call that *stays_open* while nobody answers is called again under its id; another one is over
     then, and the same call later has another id.
     """
@@ -57,6 +62,7 @@ class ApprovalRequest(NamedTuple):
     filled: tuple[str, ...] = ()
     continued: bool = False
     stays_open: bool = False
+    tool: ToolSpec | None = None
 
 
 class Permit:
@@ -71,8 +77,11 @@ class Permit:
     question_id = ""
     came_later = False
 
-    async def take(self) -> Deny | None:
-        """Use the yes up, in one atomic step; return why the call may not run after all."""
+    async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:  # noqa: ARG002 - for who is bound to them
+        """Use the yes up, in one atomic step; return why the call may not run after all.
+
+        *call* is what is about to run, a copy that nobody else has, and *tool* its tool's spec.
+        """
         return None
 
     async def end(self) -> None:
@@ -103,7 +112,38 @@ class ApprovalPendingError(ToolbusError):
 
 
 PERMIT = Permit()
-"""The yes of an approver that answers at once."""
+"""The yes to a run, and what a call has that nobody is asked about."""
+
+CHANGED_CALL = Deny("the call is another one than was approved; call again to ask anew")
+CHANGED_TOOL = Deny("the tool changed since the call was approved; call again to ask anew")
+
+
+class PermitHere(Permit):
+    """The yes of an approver that answers at once, to *call* of *tool* as they were then."""
+
+    def __init__(self, call: ToolCall, tool: ToolSpec | None) -> None:
+        self._call, self._tool = copy_of(call), tool
+
+    async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
+        """Return why *call* may not run: it, or its *tool*, is not what the approver was asked."""
+        if call is None or call.name != self._call.name:
+            return CHANGED_CALL
+        if changed(call.arguments, self._call.arguments):
+            return CHANGED_CALL
+        return CHANGED_TOOL if changed(definition_of(tool), definition_of(self._tool)) else None
+
+
+def copy_of(call: ToolCall) -> ToolCall:
+    """Return *call* with arguments that nobody else has, for frozen is not out of reach.
+
+    Raises `FreezeError` if they are no JSON any more.
+    """
+    return replace(call, arguments=thaw(call.arguments))
+
+
+def definition_of(tool: ToolSpec | None) -> tuple[Any, ...]:
+    """Return what a model and a person know of a tool: its name, description and parameters."""
+    return () if tool is None else (tool.name, tool.description, tool.input_schema)
 
 
 def _can_decide(approver: Any) -> bool:
@@ -159,6 +199,14 @@ class Approvals:
         del session_id, open_calls, is_answered, continued
         return {}
 
+    async def waive(self, session_id: str, call_id: str) -> Permit | Deny:
+        """Return the permit for a call about which nobody asks, or why it may not run.
+
+        A person may have been asked about it before it was left open: then that counts.
+        """
+        del session_id, call_id
+        return PERMIT
+
     async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
         """Withdraw what waits in a session: about *call_ids*, or else about anything."""
 
@@ -171,12 +219,13 @@ class Approvals:
         ask, call, scope = asked.ask, asked.call, asked.scope
         if self._approver is None:
             return Deny("approval is needed, and there is nobody to ask", ask.prompt)
+        permit = PERMIT if call is None else PermitHere(call, asked.tool)
         for passed in asked.earlier:
             await passed.wait()
         async with self._lock.here():
             answer = await self._answer(partial(self._approver, ask, call, scope))
         if answer is True:
-            return PERMIT
+            return permit
         return answer if isinstance(answer, Deny) else Deny("approval was refused", ask.prompt)
 
     async def _answer(self, question: Callable[[], Any]) -> Any:

@@ -130,17 +130,22 @@ class CallInProgress(CallJudging):
         return "unknown"
 
     def _validate(self) -> Signal | Awaitable[Signal]:
-        if self.permit is not PERMIT and not self._attempts:
+        if self.permit is not PERMIT:
             return self._take()
         return self._fill() if self._fillers else self._fit(self.call)
 
     async def _take(self) -> Signal:
-        """Make ready, and use up the approval: the last step before the tool runs."""
-        signal = await self._fill() if self._fillers else self._fit(self.call)
-        if signal == "valid" and (refusal := await self.permit.take()) is not None:
-            self._fail(refusal.reason, "denied")
-            return "denied"
-        return signal
+        """Make ready, and use up the approval: the last step before the tool runs.
+
+        Run once more, it is compared with the approval once more.
+        """
+        refusal = self.hold()
+        if refusal is None:
+            signal = await self._fill() if self._fillers else self._fit(self.call)
+            if signal != "valid" or (refusal := await self.take_permit(self._tool)) is None:
+                return signal
+        self._fail(refusal.reason, "denied")
+        return "denied"
 
     async def _fill(self) -> Signal:
         """Let fillers put in what the tool alone gets, and validate that."""

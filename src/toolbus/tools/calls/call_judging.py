@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from toolbus.errors import HandlerError
+from toolbus.errors import FreezeError, HandlerError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
-from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest, Pending
+from toolbus.tools.calls.approvals import (
+    CHANGED_CALL,
+    PERMIT,
+    ApprovalRequest,
+    Pending,
+    copy_of,
+)
 from toolbus.tools.calls.execution import failure
 from toolbus.tools.calls.filling import changed_paths, fill, fillers_of
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.environment import CallEnvironment
     from toolbus.tools.calls.filling import ArgumentsFiller
     from toolbus.tools.calls.table import Signal, State
+    from toolbus.tools.definitions import Tool
 
 PERMITTED, ASKED = "permitted", "asking"
 """Where to stop before a tool that runs elsewhere; and where a person is asked elsewhere, too."""
@@ -134,7 +141,7 @@ class CallJudging:
         if spec or not advertised:
             self.call = environment.check.converted(self.call, spec)
         if not environment.bus.hears(TOOL_CALL_BEFORE):
-            return self._allowed()
+            return await self._unasked()
         tool = environment.toolset.get(self.call.name)
         context = await environment.bus.apply(
             TOOL_CALL_BEFORE,
@@ -156,10 +163,11 @@ class CallJudging:
         if context.asked:
             self._ask, self._askers = context.asked, context.askers
             return "asked"
-        return self._allowed()
+        return await self._unasked()
 
     async def _ask_person(self) -> Signal:
         environment = self._environment
+        tool = environment.toolset.get(self.call.name)
         filled = await self._fillable()
         if isinstance(filled, Deny):
             self._fail(filled.reason, "denied")
@@ -175,6 +183,7 @@ class CallJudging:
             filled=filled,
             stays_open=self._stays_open,
             continued=self._continued,
+            tool=tool.spec if tool else None,
         )
         if not self.waits.done():
             self.waits.set_result(None)
@@ -192,12 +201,27 @@ class CallJudging:
                 self._is_judged_again, self.call = True, self.requested
                 return "approved"
             # An answer in place of the tool's is all the effect that there is.
-            refusal = None if self._answer is None else await self.permit.take()
+            refusal = None if self._answer is None else await self.take_permit(tool)
             if refusal is None:
                 return self._allowed()
             decision = refusal
         self._fail(decision.reason, "denied")
         return "denied"
+
+    def hold(self) -> Deny | None:
+        """Go on with a copy of the call that no handler has, for the yes is compared with that.
+
+        Return why it cannot run: a handler may have changed the arguments in place.
+        """
+        try:
+            self.call = copy_of(self.call)
+        except FreezeError as error:
+            return Deny(CHANGED_CALL.reason, str(error))
+        return None
+
+    async def take_permit(self, tool: Tool | None) -> Deny | None:
+        """Use up the yes to the call, for *tool*; return why it may not run after all."""
+        return await self.permit.take(self.call, None if tool is None else tool.spec)
 
     async def _fillable(self) -> tuple[str, ...] | Deny:
         """Return which arguments its tool gets otherwise than they stand here, or why it gets none.
@@ -216,6 +240,17 @@ class CallJudging:
     def _pass(self) -> None:
         if self._passed is not None:
             self._passed.set()
+
+    async def _unasked(self) -> Signal:
+        """Go on, for nobody asks; what a person was asked before it was left open is used up."""
+        if self._stays_open and self._answer is None and self.permit is PERMIT:
+            environment, call_id = self._environment, self.requested.id
+            waived = await environment.approvals.waive(environment.scope.session_id, call_id)
+            if isinstance(waived, Deny):
+                self._fail(waived.reason, "denied")
+                return "denied"
+            self.permit = waived
+        return self._allowed()
 
     def _allowed(self) -> Signal:
         self._pass()

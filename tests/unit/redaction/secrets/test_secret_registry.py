@@ -46,7 +46,7 @@ def test_a_long_secret_is_found_in_every_form_from_end_to_end(size):
         assert all(b[0] - a[1] <= 2 for a, b in pairwise(hits))
 
 
-def test_the_oldest_secrets_are_forgotten_and_their_names_never_given_again():
+def test_the_oldest_secrets_are_forgotten_and_their_names_given_to_no_other():
     registry = SecretRegistry()
     names = [registry.placeholder(secret(number), "a") for number in range(MAX_SECRETS + 3)]
 
@@ -55,7 +55,8 @@ def test_the_oldest_secrets_are_forgotten_and_their_names_never_given_again():
     assert len(registry) == MAX_SECRETS
     assert [registry.restored(name) == name for name in names[:4]] == [True, True, True, False]
     assert found(registry, f"{secret(0)} {secret(3)}") == [names[3]]
-    assert registry.placeholder(secret(0), "a") not in names
+    assert registry.placeholder("another-s3cr3t-of-all-0", "a") not in names
+    assert registry.placeholder(secret(0), "a") == names[0]
 
 
 def test_what_is_kept_is_bounded_in_letters_too():

@@ -11,16 +11,12 @@ import itertools
 import os
 import sys
 
+from kill_steps import count_run, say
 from toolbus import Agent, AssistantMessage, EventBus, ToolCall, tool
 from toolbus.errors import SessionBusyError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.opening import open_store
-
-
-def say(line):
-    # In one call to the system, so that a line is there as a whole or not at all.
-    os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
 def text_of(place):
@@ -81,18 +77,14 @@ async def share(path):
 def counting_tools(path):
     """Return the tools "ends" and "hangs", which count their runs in the file *path*."""
 
-    def count(name):
-        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - as a tool would do it
-            file.write(f"{name}\n")
-
     @tool
     async def ends() -> str:
-        count("ends")
+        count_run(path, "ends")
         return "ended"
 
     @tool
     async def hangs() -> str:
-        count("hangs")
+        count_run(path, "hangs")
         say("hangs")
         await asyncio.Event().wait()
         return "never"

@@ -11,8 +11,8 @@ import select
 import signal
 import sys
 
-from kill_agent import say, short_turns, work
-
+from kill_agent import short_turns, work
+from kill_steps import say, start_child
 from toolbus import Agent
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER
@@ -41,14 +41,13 @@ async def share(address, session_id, ended):
 
 def start(address, session_id, ended, end, lines):
     """Start a process with an agent, and return its id; it ends when all have closed *end*."""
-    if child := os.fork():
-        return child
-    try:
+
+    def run():
         os.close(end)
         os.dup2(lines, sys.stdout.fileno())
         asyncio.run(share(address, session_id, ended))
-    finally:
-        os._exit(0)
+
+    return start_child(run)
 
 
 def main(address, kills, sessions):

@@ -1,0 +1,158 @@
+"""How often a person is asked: what is beyond that is denied, and the person hears of it once.
+
+Counted is in one state of the outermost session, by swaps: so many processes count as one does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolbus.approvals.grants import granting_session
+from toolbus.approvals.records import questions_of, read_question
+from toolbus.errors import DecodeError
+from toolbus.events.catalogue import Deny
+from toolbus.messages.codec import decoder, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.approvals.questions import Question
+    from toolbus.store.protocol import Store
+
+OPEN, HOURLY, DENIALS = 20, 200, 3
+"""The limits if none are given."""
+
+NAME = "tally"
+HOUR_NS = 3_600 * 10**9
+_BEING_WRITTEN_NS = 60 * 10**9
+"""For how long a question counts as open that its process has not written yet."""
+
+
+class QuestionLimits(NamedTuple):
+    """How many questions a session and those below it may have: waiting, and within an hour.
+
+    After so many *denials* a call is not asked about again in its session. None: no limit. What
+    grants answer does not count. *notify* gets a session and why it asks no more, once an hour.
+    """
+
+    open: int | None = OPEN
+    hourly: int | None = HOURLY
+    denials: int | None = DENIALS
+    notify: Callable[[str, str], None] | None = None
+
+
+class OpenQuestion(Struct, frozen=True, array_like=True):
+    """A question that was about to be asked at *asked_ns*."""
+
+    session_id: str
+    id: str
+    asked_ns: int
+
+
+class Tally(Struct, frozen=True, omit_defaults=True):
+    """Questions that may be *open*, and how many were *asked* since *hour_ns*."""
+
+    open: tuple[OpenQuestion, ...] = ()
+    hour_ns: int = 0
+    asked: int = 0
+    is_told: bool = False
+
+
+_decode_tally = decoder(Tally)
+
+
+async def admit(store: Store, question: Question, limits: QuestionLimits) -> Deny | None:
+    """Count *question*, which is about to be asked; return why nobody is asked after all."""
+    denials = limits.denials
+    if denials is not None and await _denials_of(store, question) >= denials:
+        reason = f"a person has refused this call {denials} times"
+        return Deny(f"{reason}, and is not asked again in this session")
+    root, now = granting_session(question), question.asked_ns
+    if limits.open is None and limits.hourly is None:
+        return None
+    while True:
+        body = await store.read_state(root, NAME)
+        tally = _of_this_hour(Tally() if body is None else _decode_tally(body), now)
+        if limits.open is not None and len(tally.open) >= limits.open:
+            tally = replace(tally, open=await _still_open(store, tally.open, now))
+        reason = _reason(tally, limits)
+        counted = replace(tally, is_told=True) if reason else _counted(tally, question, limits)
+        if body == encode(counted) or await store.swap_state(root, NAME, body, encode(counted)):
+            break
+    if not reason:
+        return None
+    if not tally.is_told and limits.notify is not None:
+        limits.notify(root, reason)
+    return Deny(f"{reason}; go on without this call, or wait until a person was there")
+
+
+async def give_back(store: Store, question: Question) -> None:
+    """Count *question*, which was not asked after all, no more as one that is open."""
+    root = granting_session(question)
+    while (body := await store.read_state(root, NAME)) is not None:
+        tally = _decode_tally(body)
+        rest = tuple([each for each in tally.open if each.id != question.id])
+        if rest == tally.open or await store.swap_state(
+            root, NAME, body, encode(replace(tally, open=rest, asked=max(0, tally.asked - 1)))
+        ):
+            return
+
+
+async def _denials_of(store: Store, question: Question) -> int:
+    """Return how often a person has refused the call of *question*, asked about as now."""
+    facts = _facts(question)
+    earlier = await questions_of(store, question.session_id)
+    return sum(each.state == "denied" and _facts(each) == facts for each in earlier)
+
+
+def _facts(question: Question) -> tuple[str, ...]:
+    asked_by = (question.guard, question.rule, question.rules, question.definition)
+    return (question.tool, question.digest, *asked_by)
+
+
+def _of_this_hour(tally: Tally, now_ns: int) -> Tally:
+    # A clock that was set back does not make the hour longer.
+    if 0 <= now_ns - tally.hour_ns < HOUR_NS:
+        return tally
+    return Tally(open=tally.open, hour_ns=now_ns)
+
+
+async def _still_open(
+    store: Store, questions: tuple[OpenQuestion, ...], now_ns: int
+) -> tuple[OpenQuestion, ...]:
+    remaining = []
+    for each in questions:
+        try:
+            question = await read_question(store, each.session_id, each.id)
+        except DecodeError:
+            continue  # Nobody can answer it.
+        if question is None:
+            is_open = 0 <= now_ns - each.asked_ns < _BEING_WRITTEN_NS
+        else:
+            is_open = question.state == "pending" and now_ns < question.expires_ns
+        if is_open:
+            remaining.append(each)
+    return tuple(remaining)
+
+
+def _reason(tally: Tally, limits: QuestionLimits) -> str:
+    """Return why no other question is asked, "" if one is."""
+    if limits.open is not None and len(tally.open) >= limits.open:
+        return f"{len(tally.open)} questions of this session wait for a person, the most that may"
+    if limits.hourly is not None and tally.asked >= limits.hourly:
+        return f"a person was asked {tally.asked} questions within an hour, the most that may be"
+    return ""
+
+
+def _counted(tally: Tally, question: Question, limits: QuestionLimits) -> Tally:
+    if any(each.id == question.id for each in tally.open):
+        return tally  # Its process was killed before it was written.
+    is_open = () if limits.open is None else (_open_question(question),)
+    return replace(tally, open=(*tally.open, *is_open), asked=tally.asked + 1)
+
+
+def _open_question(question: Question) -> OpenQuestion:
+    return OpenQuestion(question.session_id, question.id, question.asked_ns)

@@ -1,0 +1,70 @@
+"""A question on the pages of a terminal, and how much of it the person has seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.approvals.display import label_rows, line_rows, question_pages
+from toolbus.console.typed_answers import check_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.approvals.questions import Question
+    from toolbus.console.edits import FileEdit
+    from toolbus.console.keyboard import Keyboard
+    from toolbus.terminal.spans import Span
+
+
+class ShownQuestion:
+    """Shows *question* at the terminal of *keyboard*, a page at a time.
+
+    Beside what every channel shows of it there is which handlers, *changers*, changed the call,
+    and what an *edit* makes of its file.
+    """
+
+    def __init__(
+        self, keyboard: Keyboard, question: Question, changers: list[str], edit: FileEdit | None
+    ) -> None:
+        self._keyboard, self._question = keyboard, question
+        self._changers, self._edit = changers, edit
+        self._pages: tuple[tuple[Span, ...], ...] = ()
+        self._columns = self._rows = self._shown = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with the first page, as wide and high as the terminal is now."""
+        self._columns, self._rows = self._keyboard.columns, self._keyboard.rows
+        notes = tuple(self._notes(self._columns))
+        self._pages = question_pages(self._question, self._columns, self._rows, notes=notes)
+        self._shown = 0
+
+    def show_next(self) -> None:
+        """Show the next page, if there is one; raises `UsageError` where none can be shown."""
+        if self.is_seen:
+            return
+        columns, rows = self._keyboard.columns, self._keyboard.rows
+        check_room(columns, rows)
+        if columns < self._columns or rows < self._rows:
+            # A terminal wraps rows without a mark, and scrolls: what was seen is not known.
+            self.restart()
+        page = self._pages[self._shown]
+        self._keyboard.write("".join([f"{row.text}\n" for row in page]))
+        self._shown += 1
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether all of it was shown."""
+        return self._shown == len(self._pages)
+
+    def _notes(self, width: int) -> Iterator[Span]:
+        if self._question.requested_arguments is not None:
+            who = ", ".join(self._changers) or "the tool's schema"
+            yield from label_rows("changed by", who, width)
+        edit = self._edit
+        if edit is None:
+            return
+        yield from line_rows(f"what becomes of the file: {edit.summary}", width, "changed")
+        for name, text in (("why", edit.problem), ("difference", edit.difference)):
+            if text:
+                yield from label_rows(name, text, width)

@@ -1,0 +1,103 @@
+"""The project that a policy means by relative paths: the folder in which a session began.
+
+That is what coding agents mean by it, too. No file of a repository, such as a `.git` in a folder
+above, makes it wider, and no `cd` moves it. The home folder, what holds it, and a folder that all
+users share, as `/tmp`, are no projects, nor is a folder that somebody put a link in the place of:
+there relative paths allow nothing, while rules that deny, ask or audit speak of all they name.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from stat import S_ISVTX, S_IWOTH
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FROM_FILE, FROM_SESSION = "file", "session"
+PROJECTS = (FROM_FILE, FROM_SESSION)
+"""Where relative paths of a policy may begin: in its file's folder, in a session's project."""
+
+
+class Project(NamedTuple):
+    """The *folder*, absolute, in which relative paths begin; anything else if nobody knows it.
+
+    A *fault* says why they allow nothing there.
+    """
+
+    folder: str
+    fault: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known where the session began."""
+        return self.folder.startswith("/")
+
+
+def project_at(folder: str) -> Project:
+    """Return the project of a session that began in *folder*, a real path, as it is now."""
+    if not folder.startswith("/"):
+        return Project(folder, "nobody knows where the session began, so './' allows nothing")
+    reason = _reason_against(folder)
+    if not reason:
+        return Project(folder)
+    way_out = "'./' allows nothing there; begin it in a project's folder"
+    return Project(folder, f"the session began in {folder!r}, and {reason}: {way_out}")
+
+
+def process_folder() -> str:
+    """Return the real path of the current folder, the root if that is gone."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - as text
+    except OSError:
+        return "/"
+
+
+def _reason_against(folder: str) -> str:
+    if os.path.realpath(folder) != folder:
+        return "a link has taken its place, or that of a folder above it"
+    if folder == "/":
+        return "that is the root of all files"
+    status = _status(folder)
+    for home in _homes():
+        if str(home) == folder or _same(_status(str(home)), status):
+            return "that is the home folder"
+        for above in home.parents:
+            if str(above) == folder or _same(_status(str(above)), status):
+                return "the home folder is in there"
+    if status is not None and status.st_mode & S_ISVTX and status.st_mode & S_IWOTH:
+        return "all users share that folder"
+    return ""
+
+
+def _homes() -> Iterator[Path]:
+    """Yield the home folders of who runs this: by the environment, and by the system's list."""
+    with suppress(RuntimeError):
+        yield Path(os.path.realpath(Path.home()))
+    if listed := _listed_home(os.geteuid()):
+        yield Path(os.path.realpath(listed))
+
+
+@cache
+def _listed_home(user: int) -> str:
+    # A directory server may be asked for it.
+    with suppress(KeyError):
+        return pwd.getpwuid(user).pw_dir
+    return ""
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - as text
+    except (OSError, ValueError):
+        return None
+
+
+def _same(first: os.stat_result | None, second: os.stat_result | None) -> bool:
+    # A file system may have other spellings for one name, and mounts another name for one folder.
+    return first is not None and second is not None and os.path.samestat(first, second)
