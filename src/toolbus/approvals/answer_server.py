@@ -45,7 +45,7 @@ class ServerAddress(NamedTuple):
     port: int
 
 
-class _Connection:
+class _AnswerConnection:
     """One connection; `idle_since` is when the latest bytes of its request came."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +78,7 @@ class _AnswerServer:
         self, store: Store, secret: WebhookSecret, on_reply: Callable[[WebhookReply], None]
     ) -> None:
         self._store, self._secret, self._on_reply = store, secret, on_reply
-        self._reading: set[_Connection] = set()
+        self._reading: set[_AnswerConnection] = set()
         self._answering = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +87,7 @@ class _AnswerServer:
             if self._has_room():
                 with suppress(TimeoutError, OSError, EOFError):
                     async with asyncio.timeout(_SECONDS):
-                        _write(writer, await self._reply(_Connection(reader, writer)))
+                        _write(writer, await self._reply(_AnswerConnection(reader, writer)))
                         await writer.drain()
                         writer.write_eof()
         finally:
@@ -104,7 +104,7 @@ class _AnswerServer:
         idlest.writer.transport.abort()
         return True
 
-    async def _reply(self, connection: _Connection) -> WebhookReply:
+    async def _reply(self, connection: _AnswerConnection) -> WebhookReply:
         self._reading.add(connection)
         try:
             headers, body = await connection.read_request()
