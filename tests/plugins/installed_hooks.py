@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from toolbus.approvals import answer
+from toolbus.approvals.records import questions_of
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.installation import ClientSettings, command_line, write_client
 from toolbus.store.sqlite import SqliteStore
@@ -129,6 +131,23 @@ class InstalledHooks:
             return [each.content for each in messages if each.role == "user"]
 
         return asyncio.run(read())
+
+    def questions(self):
+        """Return the questions of the session, the oldest first."""
+        return self._in_store(lambda store: questions_of(store, f"{HOST}:s"))
+
+    def approve(self, question) -> None:
+        """Say yes to *question*, as a person who was shown it."""
+        facts = {"approve": True, "by": "ann"}
+        result = self._in_store(lambda store: answer(store, question.id, question.digest, **facts))
+        assert result.status == "accepted"
+
+    def _in_store(self, work):
+        async def run():
+            async with SqliteStore(self.store) as store:
+                return await work(store)
+
+        return asyncio.run(run())
 
     def close(self) -> None:
         for worker in self.workers:

@@ -67,6 +67,12 @@ class Till(AgentComponent):
     @guard(events.TOOL_CALL_BEFORE)
     def judge(self, ctx): return Ask("pay it?")
 """
+CONFIGURATION = """
+[[component]]
+use = "./guard.py:Till"
+[approvals]
+max_hourly = 10_000
+"""
 WAITS = re.compile(r"question (\S+) waits")
 
 
@@ -202,7 +208,7 @@ def main(address, folder, mode, times):
     os.chdir(folder)
     Path("server.py").write_text(SERVER)
     Path("guard.py").write_text(GUARD)
-    Path("toolbus.toml").write_text('[[component]]\nuse = "./guard.py:Till"\n')
+    Path("toolbus.toml").write_text(CONFIGURATION)
 
     def place_of(name):
         return Place(address, f"{folder}/effects", name, mode)

@@ -348,6 +348,28 @@ async def test_a_guard_that_came_later_denies(house):
     assert await house.states() == ["withdrawn"]
 
 
+async def test_what_nobody_asks_any_more_runs_once(house):
+    thrice = calling(*[(f"c{amount}", "pay", {"amount": amount}) for amount in (1, 2, 3)])
+    async with house.agent(thrice) as agent:
+        waiting = await agent.run("go")
+    await house.answer(waiting.pending[0])
+    await house.answer(waiting.pending[1], approve=False, reason="not that")
+    seen = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        questions = await questions_of(house.store, "s")
+        seen.extend(each.state for each in questions if each.arguments["amount"] == amount)
+        return f"paid {amount}"
+
+    async with house.agent("Done.", asks=(), tools=[pay]) as agent:
+        await agent.resume()
+
+    assert seen == ["taken", "taken"]
+    assert house.read() == {"c1": "paid 1", "c2": "not that", "c3": "paid 3"}
+    assert sorted(await house.states()) == ["denied", "done", "done"]
+
+
 async def test_changed_arguments_are_another_question(house):
     async with house.agent(PAY) as agent:
         waiting = await agent.run("go")
@@ -560,6 +582,26 @@ def test_killed_at_every_step(killed, mode):
     )
     bad = [(facts, flaws) for facts in kills if (flaws := say_what_is_known(facts, mode))]
     assert bad == []
+
+
+@pytest.mark.parametrize("asks", [("pay",), ()])
+async def test_a_question_that_was_never_written_is_asked(house, asks):
+    async with house.agent(PAY) as agent:
+        waiting = await agent.run("go")
+    name = question_name(*waiting.pending)
+    body = await house.store.read_state("s", name)
+    assert await house.store.swap_state("s", name, body, None)
+
+    async with house.agent("Done.", "More.", asks=asks) as agent:
+        result = await agent.resume()
+        if asks:
+            await house.answer(waiting.pending[0])
+            await agent.resume()
+        await agent.run("more")
+
+    assert result.pending == (waiting.pending if asks else ())
+    assert house.effects == ["look", "pay 1"]
+    assert house.read() == {"c1": "paid 1", "c2": "seen"}
 
 
 QUESTIONS, TURNS = 10, 50

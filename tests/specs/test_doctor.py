@@ -395,6 +395,30 @@ def test_deliveries_differ_by_host(patient):
     assert (claude["commands_only"], claude["undelivered"]) == (["replace_failure"], [])
 
 
+def test_a_key_that_cannot_be_used(patient):
+    patient.configure()
+    warnings = {}
+    for kind, data, mode in (
+        ("shared", b"k" * 32, 0o644),
+        ("short", b"k", 0o600),
+        ("none", b"", 0),
+    ):
+        file = patient.path / ".local/state/toolbus/hidden-values.key"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        file.chmod(mode)
+        if kind == "none":
+            file.unlink()
+        _, told = patient.examine()
+        warnings[kind] = [each["text"] for each in told["configuration"]["findings"]]
+
+    ((shared,), (short,)) = warnings["shared"], warnings["short"]
+    assert "another placeholder" in shared
+    assert f"chmod 600 {file}" in shared
+    assert "expected 32 bytes; remove it" in short
+    assert (warnings["none"], file.exists()) == ([], False)
+
+
 def test_without_a_configuration_nothing_is_judged(patient):
     patient.install("gemini-cli")
 

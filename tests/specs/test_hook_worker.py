@@ -157,6 +157,31 @@ def test_a_killed_worker_leaves_no_event_open(install):
 
 
 @pytest.mark.full
+def test_a_killed_worker_renames_nothing(install):
+    asks = 'name = "own"\nverdict = "ask"\ncommand = "deploy"\nreason = "it is for ever"\n'
+    hooks = install(REDACTION + POLICY + "[[component.settings.rule]]\n" + asks)
+    names, told = [], []
+    for number in (1, 2):
+        for wait in (False, True):
+            told.append(hooks.call(f"deploy {SECRET}"))
+            results = [hooks.result(f"token {each} end") for each in (SECRET, SECRET[:-1] + "z")]
+            names += re.findall(r"\[[a-z-]+-\d+-\w+\]", json.dumps(results))
+            if not wait:
+                worker = hooks.await_worker(number)
+        os.kill(worker, signal.SIGKILL)
+
+    (question,) = hooks.questions()
+    hooks.approve(question)
+    passed, again = [hooks.call(f"deploy {SECRET}") for _ in range(2)]
+
+    assert names == [*names[:2]] * 4
+    assert len({*names}) == 2
+    assert all(question.id in each["reason"] for each in told)
+    assert (passed, again["decision"]) == ({}, "deny")
+    assert [each.state for each in hooks.questions()] == ["taken", "pending"]
+
+
+@pytest.mark.full
 def test_a_killed_child_is_answered_by_the_block(install):
     hooks = install(COMPONENT, "os.kill(os.getpid(), signal.SIGKILL)")
     hooks.sockets.write_text("")

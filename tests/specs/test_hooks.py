@@ -562,6 +562,26 @@ def test_garbage_is_blocked(place):
     assert json.loads(done.stdout)["decision"] == "deny"
 
 
+def test_a_misspelt_event_is_blocked(place):
+    place.named(LOCAL.format("Plain"), "class Plain(AgentComponent): ...")
+    facts = {"session_id": "s1", "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    environment = HookSettings(config=place.config, store=place.store, limit=20.0)
+
+    def told(name, event, **more):
+        data = json.dumps({**facts, "hook_event_name": event, **more}).encode()
+        made = answer("claude-code", name, data, environment)
+        return made.exit_code, made.stdout, made.stderr.decode()
+
+    misspelt = told("PreToolUs", "PreToolUse", tool_use_id="t1")
+
+    said = "the hook answers to 'PreToolUs', but the event is 'PreToolUse'; correct its"
+    assert misspelt[:2] == (2, b"")
+    assert said in misspelt[2]
+    assert told("PreToolUs", "PreToolUse") == misspelt  # Whatever else is wrong with it.
+    assert told("PreCompact", "PreCompact") == (0, b"", "")
+    assert told("SessionEnd", "sessionEnd") == (0, b"", "")
+
+
 def test_a_broken_component_is_blocked(place):
     place.named(LOCAL.format("Broken"), f"print({SECRET!r}); raise ValueError({SECRET!r})")
     unimportable = place.call()

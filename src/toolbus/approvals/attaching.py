@@ -120,7 +120,9 @@ async def _known(
     """Return what is to be made of the *question* that was asked; None: it is asked anew."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
         goes_on = asking.continued and question.state == "taken" and binding.fits(question)
-        return Attached(question, is_new=False) if goes_on else refusal_of(question, binding)
+        return (
+            Attached(question, is_new=False) if goes_on else refusal_of(question, stays_open=True)
+        )
     if question.state not in {"pending", "approved"}:
         # Of a call that is still open nobody has heard: who was about to say it was killed.
         is_news = binding.stays_open or not question.delivered

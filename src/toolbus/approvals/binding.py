@@ -7,7 +7,7 @@ import hmac
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.approvals.records import canonical, digest_of
+from toolbus.approvals.records import call_key, canonical, digest_of
 from toolbus.bus.grace import within_grace
 from toolbus.errors import DeadlineError
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Deny
@@ -100,13 +100,10 @@ async def bind(asked: ApprovalRequest, secret: Callable[[], bytes]) -> BoundCall
     digest = digest_of(stored.name, stored.arguments)
     hidden = changed(call.arguments, stored.arguments)
     live = live_digest(secret(), session_id, call) if hidden else ""
-    facts = (
-        ("call", call.id)
-        if asked.stays_open
-        else ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live)
-    )
+    facts = ("arguments", digest, guard, asked.ask.rule, asked.ask.rules, live)
+    by_facts = hashlib.sha256(canonical(facts)).hexdigest()
     return BoundCall(
-        key=hashlib.sha256(canonical(facts)).hexdigest(),
+        key=call_key(call.id) if asked.stays_open else by_facts,
         session_id=session_id,
         call_id=call.id,
         tool=stored.name,

@@ -31,15 +31,15 @@ NEVER_RAN = "toolbus: it was taken, and the call ended before its tool ran"
 _AGAIN = "call again to ask anew"
 
 
-def refusal_of(question: Question | None, binding: BoundCall) -> Deny:
-    """Return what the caller of *binding* is told, whose question is not, or no more, a yes."""
+def refusal_of(question: Question | None, *, stays_open: bool) -> Deny:
+    """Return what the caller is told whose question is not, or no more, a yes."""
     if question is None or question.state == "withdrawn":
         return Deny(f"the question was withdrawn; {_AGAIN}")
     if question.state == "denied":
         return Deny(question.reason or "approval was refused", question.prompt)
     if question.state == "expired":
         return Deny(EXPIRED, question.prompt)
-    if binding.stays_open:
+    if stays_open:
         return Deny("the call may have run already, and is not run again")
     return Deny(f"its approval was used up by the same call; {_AGAIN}")
 
@@ -90,7 +90,7 @@ class StoredPermit(Permit):
     async def _take(self) -> Deny | None:
         question = await self._current()
         if question is None or question.state != "approved":
-            return refusal_of(question, self._binding)
+            return refusal_of(question, stays_open=self._binding.stays_open)
         now = self._clock()
         if now >= question.expires_ns:
             expired = await take_step(self._store, question, "expire")
@@ -107,7 +107,7 @@ class StoredPermit(Permit):
         fields = {"taken_by": self._taken_by, "taken_ns": now, "call_id": self._binding.call_id}
         if await take_step(self._store, question, "take", **fields) is not None:
             return None
-        return refusal_of(await self._current(), self._binding)
+        return refusal_of(await self._current(), stays_open=self._binding.stays_open)
 
     async def _is_granted(self, question: Question, now_ns: int) -> bool:
         session_id = question.root_session_id or question.session_id

@@ -6,6 +6,7 @@
 | pending | deny | denied |
 | pending | expire | expired |
 | pending | withdraw | withdrawn |
+| pending | waive | taken |
 | approved | take | taken |
 | approved | expire | expired |
 | approved | withdraw | withdrawn |
@@ -16,7 +17,8 @@
 
 Each step is one `swap_state` of the store, so of two at once exactly one counts. Before *taken*
 the call has not run; *done* says that it ran once; *taken* and *unknown* that it may have run, and
-it is never run again by itself.
+it is never run again by itself. Waived is a question about which nobody asks any more when its call
+goes on: that may run then.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ QuestionSignal: TypeAlias = Literal[
     "deny",
     "expire",
     "withdraw",
+    "waive",
     "take",
     "end",
     "lose",
@@ -47,6 +50,7 @@ TRANSITIONS: dict[QuestionState, dict[QuestionSignal, QuestionState]] = {
         "deny": "denied",
         "expire": "expired",
         "withdraw": "withdrawn",
+        "waive": "taken",
     },
     "approved": {"take": "taken", "expire": "expired", "withdraw": "withdrawn"},
     "taken": {"end": "done", "lose": "unknown"},

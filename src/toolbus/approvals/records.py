@@ -43,6 +43,11 @@ def digest_of(tool: str, arguments: JsonObject) -> str:
     return hashlib.sha256(canonical([tool, arguments])).hexdigest()
 
 
+def call_key(call_id: str) -> str:
+    """Return the key of a call that stays open, by which its latest question is known."""
+    return hashlib.sha256(canonical(("call", call_id))).hexdigest()
+
+
 def question_name(question_id: str) -> str:
     """Return the name under which the question is kept."""
     return f"{PREFIX}{question_id}"

@@ -1,18 +1,83 @@
-"""After a kill: what is known of a call whose approval was used up."""
+"""After a kill: what is known of the calls of a session, and of their questions."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from toolbus.approvals.records import (
+    call_key,
+    decode_pointer,
+    pointer_name,
+    question_name,
+    questions_of,
+)
 from toolbus.approvals.steps import take_step
+from toolbus.errors import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
+
+
+NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
+"""The states in which the call has surely not run."""
+
+logger = logging.getLogger("toolbus")
+
+
+async def repair(  # noqa: PLR0917 - what `Approvals.repair` gets
+    store: Store,
+    session_id: str,
+    open_calls: Collection[str],
+    is_answered: Callable[[str], bool],
+    continued: Collection[str],
+    now_ns: int,
+) -> dict[str, str]:
+    """Do as `Approvals.repair` does, for the questions that are kept in *store*."""
+    latest: dict[str, Question] = {}
+    for question in await questions_of(store, session_id):
+        latest[question.call_id] = question
+        if question.state == "taken" and question.call_id not in continued:
+            await settle_taken(store, question, is_answered, now_ns)
+        elif is_answered(question.call_id):
+            await take_step(store, question, "withdraw", ended_ns=now_ns)
+    waiting = {
+        call_id: latest[call_id].id
+        for call_id in open_calls
+        if call_id in latest and latest[call_id].state in NEVER_RAN
+    }
+    unknown = [call_id for call_id in open_calls if call_id not in latest]
+    waiting |= await find_unwritten(store, session_id, unknown)
+    run = latest.get("")
+    if run is not None and run.state in {"pending", "approved"}:
+        waiting[""] = run.id
+    return waiting
+
+
+async def find_unwritten(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:
+    """Return those of some open calls whose question was about to be written, and was not.
+
+    With the ids of the questions. The pointer to it is written before it, and it before the call
+    may run, so these have not run.
+    """
+    unwritten = {}
+    for call_id in call_ids:
+        body = await store.read_state(session_id, pointer_name(call_key(call_id)))
+        try:
+            question_id = None if body is None else decode_pointer(body).id
+        except DecodeError as error:
+            logger.error("call %r of session %r: %s", call_id, session_id, error)  # noqa: TRY400 - it says all
+            continue
+        if question_id is not None:
+            written = await store.read_state(session_id, question_name(question_id))
+            if written is None:
+                unwritten[call_id] = question_id
+    return unwritten
 
 
 async def settle_taken(

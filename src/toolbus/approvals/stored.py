@@ -26,21 +26,21 @@ from toolbus.approvals.channels import Notices
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
 from toolbus.approvals.records import questions_of
-from toolbus.approvals.recovery import settle_taken
+from toolbus.approvals.recovery import repair
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.approvals.waiting import AnswerWait
+from toolbus.approvals.waiving import waive
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.store.value_keys import value_key
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tools.calls.approvals import Approvals, Pending, Permit
+from toolbus.tools.calls.approvals import PERMIT, Approvals, Pending, Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
     from toolbus.approvals.channels import Notifier
-    from toolbus.approvals.questions import Question
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 LONGEST = 3_650 * DAY
 """Seconds after which every question expires."""
-
-NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
-"""The states in which the call has surely not run."""
 
 SHORTEST_KEY = 32
 _PURPOSE = b"toolbus: calls with hidden values"
@@ -105,6 +102,8 @@ class StoredApprovals(Approvals):
         self._host, self._clock = host, clock
         self._given_key, self._own_key = key, os.urandom(SHORTEST_KEY)
         self._notices = Notices(notify)
+        # By sessions, the calls that a former run left open, with their questions.
+        self._reopened: dict[str, Mapping[str, str]] = {}
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
         _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(self._approver, self._lock, wait, clock)
@@ -164,22 +163,23 @@ class StoredApprovals(Approvals):
         """Say what is known of the questions of a session whose writer is a new one."""
         if self._store is None:
             return {}
-        latest: dict[str, Question] = {}
-        for question in await questions_of(self._store, session_id):
-            latest[question.call_id] = question
-            if question.state == "taken" and question.call_id not in continued:
-                await settle_taken(self._store, question, is_answered, self._clock())
-            elif is_answered(question.call_id):
-                await take_step(self._store, question, "withdraw", ended_ns=self._clock())
-        run = latest.pop("", None)
-        waiting = {call_id: latest[call_id] for call_id in open_calls if call_id in latest}
-        if run is not None and run.state in {"pending", "approved"}:
-            waiting[""] = run
-        return {
-            call_id: question.id
-            for call_id, question in waiting.items()
-            if question.state in NEVER_RAN
-        }
+        store, now = self._store, self._clock()
+        waiting = await repair(store, session_id, open_calls, is_answered, continued, now)
+        self._reopened.pop(session_id, None)
+        if waiting:
+            self._reopened[session_id] = waiting
+        return waiting
+
+    async def waive(self, session_id: str, call_id: str) -> Permit | Deny:
+        """Return the permit for a call about which nobody asks, or why it may not run."""
+        question_id = self._reopened.get(session_id, {}).get(call_id)
+        if question_id is None or self._store is None:
+            return PERMIT
+        try:
+            return await waive(self._store, session_id, call_id, question_id, self._clock)
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
+            return Deny(FAILED, str(error))
 
     async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
         """Withdraw what waits in a session: about *call_ids*, or else about anything."""
@@ -237,7 +237,7 @@ class StoredApprovals(Approvals):
                 return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":
                 await deliver(store, question)
-        return refusal_of(question, binding)
+        return refusal_of(question, stays_open=binding.stays_open)
 
     async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
         """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""

@@ -24,12 +24,16 @@ from toolbus.hosts.trials import inspect_trial
 from toolbus.hosts.trust_inspection import inspect_folder_trust
 from toolbus.hosts.unseen_texts import UNSEEN_TEXTS
 from toolbus.hosts.worker_inspection import inspect_workers
+from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.user_folders import value_key_file
+from toolbus.settings.user_key import UserKeyError, check_user_key
 from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from toolbus.config.configured import Configuration
     from toolbus.hosts.inspections import Severity
 
 
@@ -203,7 +207,7 @@ def _configuration(file: str | None) -> tuple[LoadedTarget | None, Configuration
             file=None, findings=(Finding(severity="warning", text=text),)
         )
     configuration = loaded.configuration
-    findings = list(_refusals(configuration.refusal))
+    findings = [*_refusals(configuration.refusal), *_unknown_values(configuration)]
     return loaded, ConfigurationReport(
         file=str(configuration.file),
         components=tuple([each.entry.name for each in configuration.configured]),
@@ -214,6 +218,18 @@ def _configuration(file: str | None) -> tuple[LoadedTarget | None, Configuration
 def _refusals(refusal: str) -> Iterator[Finding]:
     if refusal:
         yield Finding(severity="warning", text=refusal)
+
+
+def _unknown_values(configuration: Configuration) -> Iterator[Finding]:
+    """Yield why hidden values are not known again, which a hook itself has nobody to tell."""
+    kinds = RedactSecrets, RedactPersonalData
+    if not any(isinstance(each.component, kinds) for each in configuration.configured):
+        return
+    try:
+        check_user_key(value_key_file())
+    except (UserKeyError, RuntimeError) as error:
+        text = "each process gives a hidden value another placeholder, and asks about it anew"
+        yield Finding(severity="warning", text=sanitize(f"{text}: {error}"))
 
 
 def _redacts(loaded: LoadedTarget | None) -> bool:

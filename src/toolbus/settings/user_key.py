@@ -51,6 +51,21 @@ def user_key(file: Path) -> bytes:
         raise UserKeyError(file, error.strerror or str(error)) from None
 
 
+def check_user_key(file: Path) -> None:
+    """Raise `UserKeyError` if `user_key` would; nothing is made."""
+    try:
+        _read(file)
+    except FileNotFoundError:
+        folder = next(each for each in file.parents if each.exists())
+        reason = foreign_hand(Path(os.path.realpath(folder)))
+        if reason is None and not os.access(folder, os.W_OK | os.X_OK):
+            reason = f"nothing can be written in {str(folder)!r}"
+        if reason is not None:
+            raise UserKeyError(file, reason) from None
+    except OSError as error:
+        raise UserKeyError(file, error.strerror or str(error)) from None
+
+
 def _read(file: Path) -> bytes:
     number = os.open(file, _READ)
     try:

@@ -52,6 +52,7 @@ def test_who_is_killed_after_the_record_can_be_cleaned(home, monkeypatch):
         apply_plan(plan_install("gemini-cli"))
     assert read_record("gemini-cli", None) is not None
     monkeypatch.undo()
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(home))
 
     apply_plan(plan_removal("gemini-cli"))

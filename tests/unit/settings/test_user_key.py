@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from toolbus.settings import user_key as module
-from toolbus.settings.user_key import SIZE, UserKeyError, user_key
+from toolbus.settings.user_key import SIZE, UserKeyError, check_user_key, user_key
 
 
 @pytest.fixture
@@ -109,6 +109,26 @@ def test_what_is_no_key_of_ours_is_refused_and_left_alone(file, kind):
     assert str(file) in str(raised.value)
     assert "kkkk" not in str(raised.value)
     assert [(path, path.lstat().st_mtime_ns) for path in sorted(file.parent.rglob("*"))] == before
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_checked_is_refused_as_well(file, kind):
+    make, reason = WRONG[kind]
+    make(file)
+
+    with pytest.raises(UserKeyError) as raised:
+        check_user_key(file)
+
+    assert reason in str(raised.value)
+
+
+def test_a_check_makes_nothing(file, monkeypatch):
+    check_user_key(file)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    with pytest.raises(UserKeyError, match="nothing can be written in"):
+        check_user_key(file)
+    assert not file.parent.exists()
 
 
 def test_that_of_another_user_is_refused(file, monkeypatch):

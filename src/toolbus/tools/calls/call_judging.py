@@ -141,7 +141,7 @@ class CallJudging:
         if spec or not advertised:
             self.call = environment.check.converted(self.call, spec)
         if not environment.bus.hears(TOOL_CALL_BEFORE):
-            return self._allowed()
+            return await self._unasked()
         tool = environment.toolset.get(self.call.name)
         context = await environment.bus.apply(
             TOOL_CALL_BEFORE,
@@ -163,7 +163,7 @@ class CallJudging:
         if context.asked:
             self._ask, self._askers = context.asked, context.askers
             return "asked"
-        return self._allowed()
+        return await self._unasked()
 
     async def _ask_person(self) -> Signal:
         environment = self._environment
@@ -240,6 +240,17 @@ class CallJudging:
     def _pass(self) -> None:
         if self._passed is not None:
             self._passed.set()
+
+    async def _unasked(self) -> Signal:
+        """Go on, for nobody asks; what a person was asked before it was left open is used up."""
+        if self._stays_open and self._answer is None and self.permit is PERMIT:
+            environment, call_id = self._environment, self.requested.id
+            waived = await environment.approvals.waive(environment.scope.session_id, call_id)
+            if isinstance(waived, Deny):
+                self._fail(waived.reason, "denied")
+                return "denied"
+            self.permit = waived
+        return self._allowed()
 
     def _allowed(self) -> Signal:
         self._pass()
