@@ -238,7 +238,7 @@ class StoredApprovals(Approvals):
         waits = question.state == "pending"
         if waits:
             if attached.is_new:
-                self._notices.send(question)
+                self._notices.send(store, question)
             question = await self._answers.until_answered(store, question, asked)
         match question.state:
             case "pending":
