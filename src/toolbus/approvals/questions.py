@@ -86,8 +86,8 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     *tool* and *arguments* are the call as it would run, with placeholders where redaction put
     them; *tool* is empty for a run, whose prompt is the argument `prompt`. *hidden* says that the
-    stored arguments are not all that the tool would get and cannot be filled in again: only the
-    process that asked can run it. *filled* are the JSON paths at which the tool gets values that
+    stored arguments are not all that the tool would get and cannot be filled in again: only who
+    makes the call with them runs it. *filled* are the JSON paths at which the tool gets values that
     nobody is shown, such as secrets in place of their names. *requested* is the call as the model
     wrote it, if that differs.
     *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force,
