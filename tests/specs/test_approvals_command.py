@@ -264,7 +264,9 @@ def test_wrong_words_are_explained(path, approvals):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         return done.stderr
 
-    assert "no question '2'; see `toolbus approvals --all`" in refused("show", "2", "--store", path)
+    assert "no question '2' in this store; see `toolbus approvals --all`" in refused(
+        "show", "2", "--store", path
+    )
     assert "several questions begin (1a, 1b)" in refused("show", "1", "--store", path)
     assert "no question ''" in refused("show", "", "--store", path)
     assert "there is no such file" in refused("--store", "nowhere.db")
