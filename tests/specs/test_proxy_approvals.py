@@ -433,7 +433,11 @@ def contradictions(facts, mode):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mode", ["approve", "deny"])
+@pytest.mark.parametrize(
+    ("killed", "mode"),
+    [("sqlite", "approve"), ("sqlite", "deny"), ("postgres", "approve")],
+    indirect=["killed"],
+)
 def test_kills_leave_no_second_run(killed, mode):
     kills = killed.kills("kill_proxy.py", mode)
 
