@@ -14,7 +14,7 @@ from toolbus.mcp.proxy.http.relay import Relay
 from toolbus.mcp.proxy.http_client import HttpClient
 from toolbus.mcp.proxy.stdio import ProxyLimits
 
-SECONDS = 10
+SECONDS = 60
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 

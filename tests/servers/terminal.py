@@ -104,7 +104,7 @@ class Terminal:
         """Return the exit code, and what is shown until then."""
         while piece := self._read():
             self._show(piece)
-        return self.process.wait(timeout=30), self.shown
+        return self.process.wait(timeout=60), self.shown
 
     def _show(self, piece):
         self.shown = (self.shown + self._decoder.decode(piece)).replace("\r\n", "\n")

@@ -12,6 +12,7 @@ import weakref
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from queue import SimpleQueue
 
 import pytest
 from blinker import Signal
@@ -825,12 +826,12 @@ async def test_a_late_write_is_discarded(caplog):
 
 
 async def test_a_hung_thread_is_counted_as_stuck(caplog):
-    bus, release, threads = EventBus(), threading.Event(), []
+    bus, release, begun = EventBus(), threading.Event(), SimpleQueue()
     assert bus.stuck == 0
 
     @bus.guard(WORD, timeout=0.01, thread=True)
     def hang(ctx):
-        threads.append(threading.current_thread())
+        begun.put(threading.current_thread())
         release.wait()
 
     there = await bus.apply(WORD, "x")
@@ -839,6 +840,7 @@ async def test_a_hung_thread_is_counted_as_stuck(caplog):
     reason = "guard 'hang' timed out after 0.01 s"
     assert (there.denied.reason, here.denied.reason) == (reason, reason)
     assert bus.stuck == 2
+    threads = [begun.get(timeout=60), begun.get(timeout=60)]
     assert all(thread.daemon for thread in threads)
     release.set()
     for thread in threads:
@@ -1378,7 +1380,7 @@ def test_a_turn_cut_off_is_counted(caplog):
             await asyncio.sleep(0)
 
     async def drain():
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await bus.drain()
 
     asyncio.run(leave())
@@ -1781,9 +1783,10 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
         "incremental, name, on_error, once, priority, roles, sender, thread, timeout, tools, "
         "weak, when"
     )
-    with pytest.raises(RegistrationError) as caught:
-        bus.on(WORD, handler, prio=3)
-    assert caught.value.reason == f"there is no option 'prio'; known: {known}"
+    for option, way_out in (("prio", "did you mean 'priority'?"), ("xyz", f"known: {known}")):
+        with pytest.raises(RegistrationError) as caught:
+            bus.on(WORD, handler, **{option: 3})
+        assert caught.value.reason == f"there is no option {option!r}; {way_out}"
     guarded = "handler of 'note': a guard judges, and this event is only observed; use `on`"
     with pytest.raises(RegistrationError, match=guarded):
         bus.guard(NOTE, handler)

@@ -300,7 +300,7 @@ async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
         while not ready.exists():
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=20)
+        _, errors = child.communicate(timeout=60)
 
     assert child.returncode == 130
     assert errors == "\ntoolbus: interrupted\n"

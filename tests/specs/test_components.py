@@ -405,7 +405,7 @@ async def test_a_bad_mark_fails_when_written():
         on("tool:call:befor")  # type: ignore[call-overload]
     with pytest.raises(RegistrationError, match="the event comes first"):
         on(later)  # type: ignore[call-overload]
-    with pytest.raises(RegistrationError, match="there is no option 'prority'; known: "):
+    with pytest.raises(RegistrationError, match="'prority'; did you mean 'priority'"):
         on(TOOL_CALL_BEFORE, prority=50)  # type: ignore[call-overload]
 
 

@@ -52,8 +52,8 @@ def credentials_of(report):
     return re.findall(shapes, config.read_text())
 
 
-async def test_the_demo_ends_with_every_intervention(command):
-    done = command("demo")
+async def test_the_demo_ends_with_every_intervention(shared_command):
+    done = shared_command("demo", "--seed", 7)
 
     assert done.returncode == 0
     assert done.stderr == ""
@@ -64,8 +64,8 @@ async def test_the_demo_ends_with_every_intervention(command):
     assert done.stdout.endswith("\nevery intervention happened\n")
 
 
-async def test_a_call_shows_who_did_what(command):
-    text = command("demo", "--seed", 7).stdout
+async def test_a_call_shows_who_did_what(shared_command):
+    text = shared_command("demo", "--seed", 7).stdout
 
     push = block(text, "run_command git push --force origin main")
     assert "~ GitManners.rewrite changed the call" in push
@@ -77,16 +77,16 @@ async def test_a_call_shows_who_did_what(command):
     assert "`git reset --hard` cannot be undone" in block(text, "git reset --hard")
 
 
-async def test_before_and_after_stand_side_by_side(command):
-    text = command("demo", "--seed", 7).stdout
+async def test_before_and_after_stand_side_by_side(shared_command):
+    text = shared_command("demo", "--seed", 7).stdout
 
     rows = block(text, "read_file config/")
     assert re.search(r"GITHUB_TOKEN=ghp_\w+… +│ GITHUB_TOKEN=\[GitHub token\]$", rows, re.MULTILINE)
     assert len({row.index("│") for row in rows.splitlines() if "│" in row}) == 1
 
 
-async def test_the_timeline_fits_eighty_columns(command):
-    text = command("demo").stdout
+async def test_the_timeline_fits_eighty_columns(shared_command):
+    text = shared_command("demo", "--seed", 7).stdout
 
     files = ("toolbus-demo-", "handlers.py")
     lines = [line for line in text.splitlines() if not any(name in line for name in files)]
@@ -120,8 +120,8 @@ async def test_lines_appear_while_the_agent_works(tmp_path, environment):
     assert demo.returncode == 0
 
 
-async def test_numbers_tell_what_handlers_were_good_for(command):
-    report = json.loads(command("demo", "--json").stdout)
+async def test_numbers_tell_what_handlers_were_good_for(shared_command):
+    report = json.loads(shared_command("demo", "--json").stdout)
 
     totals, planted = report["totals"], credentials_of(report)
     assert totals["credentials_planted"] == totals["credentials_returned"] == len(planted) > 2
@@ -158,8 +158,8 @@ async def test_the_texts_are_those_of_the_store(command):
     assert messages[-1].text == report["answer"]
 
 
-async def test_the_deeds_are_those_of_the_ledger(command):
-    report = json.loads(command("demo", "--json").stdout)
+async def test_the_deeds_are_those_of_the_ledger(shared_command):
+    report = json.loads(shared_command("demo", "--json").stdout)
 
     async with SqliteStore(report["transcript"], read_only=True) as store:
         records = await store.records(report["session_id"])
@@ -267,8 +267,8 @@ async def test_a_folder_with_files_is_refused(tmp_path, command):
     assert file.read_text() == "mine"
 
 
-async def test_the_agent_s_work_is_in_git(command):
-    report = json.loads(command("demo", "--json").stdout)
+async def test_the_agent_s_work_is_in_git(shared_command):
+    report = json.loads(shared_command("demo", "--json").stdout)
 
     repository = report["repository"]
     last = git(repository, "log", "-1", "--format=%H %s")

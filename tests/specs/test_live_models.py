@@ -603,7 +603,7 @@ async def test_leaving_a_stream_ends_the_request(path):
         async with aclosing(model.stream(REQUEST)) as stream:
             async for _ in stream:
                 break
-        await asyncio.wait_for(server.gone.wait(), 10)
+        await asyncio.wait_for(server.gone.wait(), 60)
 
     assert len(server.requests) == 1
 
@@ -674,7 +674,7 @@ async def test_cancelling_ends_the_request(path):
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-        await asyncio.wait_for(server.gone.wait(), 10)
+        await asyncio.wait_for(server.gone.wait(), 60)
         result = await agent.run("and now?")
 
     assert [message.role for message in agent.messages] == ["user", "user", "assistant"]

@@ -10,7 +10,7 @@ from tests.servers import wire_shapes as shapes
 from tests.servers.fake_provider import WIRES, FakeProvider, Reply
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
-from toolbus.errors import DecodeError, ModelError
+from toolbus.errors import DecodeError, ModelError, RegistrationError
 from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
 from toolbus.inspect.export import run_export
 from toolbus.messages import encode
@@ -61,6 +61,15 @@ async def test_an_error_is_raised():
 
     assert raised.value is error
     assert answer.text == "back"
+
+
+def test_a_script_is_no_text():
+    with pytest.raises(RegistrationError) as refused:
+        ScriptedModel("It is 5.")
+
+    assert str(refused.value) == (
+        "model 'scripted': expected answers in a list, not a text; write ['It is 5.']"
+    )
 
 
 async def test_a_script_that_ends_says_so():

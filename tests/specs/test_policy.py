@@ -1036,7 +1036,7 @@ async def test_a_policy_judges_wherever_calls_are(tmp_path):
         input=json.dumps(frame) + "\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert "rule 'r'" in relayed.stdout
     assert ran == []

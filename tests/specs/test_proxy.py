@@ -91,7 +91,7 @@ class Peer:
         self.send(id=own, method="tools/call", params={"name": name, "arguments": arguments})
 
     async def line(self):
-        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
+        line = await asyncio.wait_for(self.process.stdout.readline(), 60)
         assert line, (await self.process.stderr.read()).decode()
         return line
 
@@ -112,7 +112,7 @@ class Peer:
     async def end(self):
         """Close our end; return the exit code, the lines that were left, and standard error."""
         self.process.stdin.close()
-        out, err = await asyncio.wait_for(self.process.communicate(), 30)
+        out, err = await asyncio.wait_for(self.process.communicate(), 60)
         return self.process.returncode, out.splitlines(keepends=True), err.decode()
 
     def log(self):
@@ -171,7 +171,7 @@ def start(here, environment):
             yield Peer(process, here)
         finally:
             process.stdin.close()
-            await asyncio.wait_for(process.communicate(), 30)
+            await asyncio.wait_for(process.communicate(), 60)
 
     return run
 
@@ -865,7 +865,7 @@ async def test_a_killed_proxy_leaves_its_calls(proxied):
     async with proxied("--store", "calls.db", body=hanging) as peer:
         await peer.result(1, "echo")
         peer.call(2, "rm")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(await kept(peer.here / "calls.db")) < 3:
                 await asyncio.sleep(0.01)
         peer.process.kill()
@@ -1049,7 +1049,7 @@ def alive(pid):
 
 async def gone(*pids):
     """Wait until *pids* have ended: the kernel needs a moment."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while any(map(alive, pids)):
             await asyncio.sleep(0.01)
 
@@ -1077,7 +1077,7 @@ async def test_a_killed_proxy_leaves_no_server(proxied, number):
         peer.call(1, "echo")
         pids = (await peer.frame())["params"]
         peer.process.send_signal(number)
-        await asyncio.wait_for(peer.process.wait(), 30)
+        await asyncio.wait_for(peer.process.wait(), 60)
 
     await gone(*pids)
 
@@ -1266,7 +1266,7 @@ async def test_a_cancelled_stateless_call_is_cut(start):
     async with server, start(*PROXY, "--grace", "0.1", "--", url) as peer:
         peer.send(id=1, method="tools/call", params={"name": "echo", "_meta": meta})
         peer.send(id=2, method="tools/call", params={"name": "echo"})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(got) < 2:
                 await asyncio.sleep(0.01)
             peer.send(method="notifications/cancelled", params={"requestId": 1})
@@ -1281,34 +1281,36 @@ async def test_a_cancelled_stateless_call_is_cut(start):
     assert lines == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (http(status="503 Service Unavailable"), "HTTP status 503"),
-        (http(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"who?"}}',
-              status="401 No"), "who?"),
-        (b"SSH-2.0-OpenSSH_9\r\n\r\n", "does not speak HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "broke off"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", "broke off"),
-        (b"HTTP/1.1 200", "broke off"),
-        (http(b"data: {}\n\n", "text/event-stream"), "without one"),
-        (http(), "without one"),
-        (http(b"x" * 2_000_000), "more than 1048576 bytes"),
-    ],
+FAILURES = (
+    (http(status="503 Service Unavailable"), "HTTP status 503"),
+    (http(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"who?"}}',
+          status="401 No"), "who?"),
+    (b"SSH-2.0-OpenSSH_9\r\n\r\n", "does not speak HTTP/1.1"),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "broke off"),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", "broke off"),
+    (b"HTTP/1.1 200", "broke off"),
+    (http(b"data: {}\n\n", "text/event-stream"), "without one"),
+    (http(), "without one"),
+    (http(b"x" * 2_000_000), "more than 1048576 bytes"),
 )  # fmt: skip
-async def test_an_http_server_that_fails_is_an_error(start, listen, answer, words):
+
+
+async def test_an_http_server_that_fails_is_an_error(start, listen):
+    failed, answers = [], [answer for answer, _ in FAILURES]
     async with (
-        listen(lambda *_: answer) as (url, _),
+        listen(lambda *_: answers[len(failed)]) as (url, _),
         start(*PROXY, "--max-frame", "1", "--", url) as peer,
     ):
-        peer.call(1, "echo")
-        failed = await peer.answer(1)
+        for _ in FAILURES:
+            peer.call(1, "echo")
+            failed.append(await peer.answer(1))
         code, rest, _ = await peer.end()
     async with start(*PROXY, "--", "http://127.0.0.1:9/mcp") as peer:
         peer.call(1, "echo")
         refused = await peer.answer(1)
 
-    assert words in failed["error"]["message"]
+    for said, (_, words) in zip(failed, FAILURES, strict=True):
+        assert words in said["error"]["message"]
     assert (code, rest) == (0, [])
     assert "127.0.0.1:9 cannot be reached" in refused["error"]["message"]
 

@@ -179,9 +179,9 @@ def listening(here, environment):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        said = await asyncio.wait_for(process.stderr.readline(), 30)
+        said = await asyncio.wait_for(process.stderr.readline(), 60)
         if b"everybody" in said:
-            said = await asyncio.wait_for(process.stderr.readline(), 30)
+            said = await asyncio.wait_for(process.stderr.readline(), 60)
         found = re.fullmatch(rb"toolbus: listening on (http://[0-9.]+:\d+/\S*)\n", said)
         assert found, said + await process.stderr.read()
         async with httpx2.AsyncClient(timeout=60, limits=httpx2.Limits()) as http:
@@ -193,7 +193,7 @@ def listening(here, environment):
                 """Return the exit code and what was logged."""
                 if process.returncode is None:
                     process.send_signal(number)
-                await asyncio.wait_for(process.wait(), 30)
+                await asyncio.wait_for(process.wait(), 60)
                 return process.returncode, (await err).decode()
 
             web.end = end
@@ -218,7 +218,7 @@ def odd(here, environment):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
-        port = int(await asyncio.wait_for(process.stdout.readline(), 30))
+        port = int(await asyncio.wait_for(process.stdout.readline(), 60))
         async with httpx2.AsyncClient(timeout=60) as http:
             yield Web(f"http://127.0.0.1:{port}/mcp", http)
         process.kill()
@@ -272,7 +272,7 @@ def noted(here):
 
 async def until(condition):
     """Wait until *condition* holds."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -717,7 +717,7 @@ async def test_a_relay_forgets_unused_sessions(raw, listening, policy, here):
     async with raw(take) as (url, _), listening(*options, "--", url) as web:
         begun = await web.begin()
         kept = SqliteStore(here / "calls.db", read_only=True)
-        async with kept, asyncio.timeout(30):
+        async with kept, asyncio.timeout(60):
             while not (sessions := await kept.sessions()):
                 await asyncio.sleep(0.01)
             records = [one for each in sessions for one in await kept.records(each.id)]
@@ -972,7 +972,7 @@ async def test_a_schema_makes_no_header(raw, listening, policy, properties):
     async with raw(take) as (url, seen), listening(*policy(rewrite), "--", url) as web:
         body, headers = stateless(1, "move", a="x")
         asked = web.http.post(web.url, content=body, headers=BOTH | headers)
-        got = await asyncio.wait_for(asked, 30)
+        got = await asyncio.wait_for(asked, 60)
 
     assert got.json()["id"] == 1
     names = {name for one in seen for name, _ in one[1]}
@@ -1002,7 +1002,7 @@ async def test_a_task_that_fails_answers(raw, listening, policy, here, environme
         async with listening(*options, "--", url) as web:
             asked = [call(1, "echo"), frame(2, "ping"), b"[" + frame(3, "ping") + b"]",
                      frame(None, "notifications/x")]  # fmt: skip
-            got = [await asyncio.wait_for(web.post(one), 30) for one in asked]
+            got = [await asyncio.wait_for(web.post(one), 60) for one in asked]
             (here / "broken").unlink()
             after = await web.post(frame(4, "ping"))
             _, logged = await web.end()
@@ -1040,9 +1040,9 @@ async def test_a_refused_batch_has_an_answer(raw, listening):
     async with raw(lambda *_: said[0]) as (url, _), listening("--", url) as web:
         got = []
         for said[:] in ([one] for one in refusals):
-            got.append(await asyncio.wait_for(web.post(body), 30))
+            got.append(await asyncio.wait_for(web.post(body), 60))
     async with listening("--", "http://127.0.0.1:9/mcp") as web:
-        got.append(await asyncio.wait_for(web.post(body), 30))
+        got.append(await asyncio.wait_for(web.post(body), 60))
 
     assert [one.status_code for one in got] == [400, 200, 202, 502, 502]
     assert [one.json()["error"]["message"] for one in got[:2]] == ["no batch"] * 2
@@ -1327,7 +1327,7 @@ async def test_sessions_are_kept_apart(listening, handlers, here):
         await until(lambda: noted(here).count("hang") == 2)
         cancelled = await one.post(frame(None, "notifications/cancelled", params={"requestId": 2}))
         await until(lambda: "cancelled" in noted(here))
-        ended = await asyncio.wait_for(asking[0], 30)
+        ended = await asyncio.wait_for(asking[0], 60)
         strange = await other.post(call(3, "pid"), mcp_session_id="x" * 32)
         closed = await one.http.delete(one.url, headers=one.session)
         await until(lambda: not alive(pids[0]))
@@ -1437,7 +1437,7 @@ async def test_a_dead_process_takes_its_session_along(listening, handlers, here)
         hanging = asyncio.create_task(web.answer(1, "hang"))
         await until(lambda: "hang" in noted(here))
         died = await web.answer(2, "die")
-        hung = await asyncio.wait_for(hanging, 30)
+        hung = await asyncio.wait_for(hanging, 60)
         later = await web.post(call(3, "pid"))
         body, headers = stateless(1, "die")
         alone = await web.http.post(web.url, content=body, headers=BOTH | headers)
@@ -1569,7 +1569,7 @@ async def test_sessions_have_an_end(listening, here):
 
 async def until_begun(web):
     """Begin as soon as there is room."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await web.post(frame(9, "ping"))).status_code == 503:
             await asyncio.sleep(0.01)
         await web.begin()
@@ -1655,7 +1655,7 @@ async def said_to(url, data):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     try:
-        return await asyncio.wait_for(reader.read(), 30)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 
@@ -1766,7 +1766,7 @@ async def test_who_is_slow_or_long_goes(listening, raw, saying):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(start)
             try:
-                return await asyncio.wait_for(reader.read(), 30)
+                return await asyncio.wait_for(reader.read(), 60)
             except ConnectionResetError:
                 return b"reset"
             finally:
@@ -1811,7 +1811,7 @@ async def test_too_long_a_body_is_told(listening, saying):
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
-            line = await asyncio.wait_for(reader.readline(), 30)
+            line = await asyncio.wait_for(reader.readline(), 60)
             writer.close()
             return int(line.split()[1])
 

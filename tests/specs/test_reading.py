@@ -354,7 +354,7 @@ async def test_following_ends_with_ctrl_c(path, follow):
     until(child, "first")
 
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=20)
+    _, errors = child.communicate(timeout=60)
 
     assert (child.returncode, errors) == (130, "\ntoolbus: interrupted\n")
 
@@ -366,7 +366,7 @@ async def test_following_ends_when_nobody_reads(path, follow):
 
     child.stdout.close()
 
-    assert child.wait(timeout=20) == 0
+    assert child.wait(timeout=60) == 0
     assert child.stderr.read() == ""
 
 

@@ -899,7 +899,7 @@ class Client:
         self.process.stdin.close()
         self.heard += self.process.stdout.read()
         self.process.stdout.close()
-        self.process.wait(30)
+        self.process.wait(60)
         self.errors.close()
 
 
@@ -1008,7 +1008,7 @@ async def test_only_a_vault_holds_answers_back():
     ):
         said, model = [], Waiting(waits=waits)
         agent = Agent(model, components=[RedactSecrets(**settings)])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for piece in agent.stream("go"):
                 if isinstance(piece, ModelDelta):
                     said.append(piece.text)

@@ -63,7 +63,7 @@ from toolbus.tools import ToolContext, Toolset
 
 SCOPE = Scope(agent_id="main", session_id="s-1")
 # Only to end a test that has failed already.
-SECONDS = 10
+SECONDS = 60
 SEQUENCE = [
     "tool:call:before",
     "tool:call:after",
@@ -538,12 +538,17 @@ async def test_a_runner_refuses_what_is_no_json():
 async def test_a_runner_waits_for_observers():
     bus, seen, waiting = EventBus(max_pending=2), [], []
 
+    @tool
+    async def note() -> str:
+        """Note at once."""
+        return "noted"
+
     @bus.on(TOOL_CALL_AFTER)
     async def observe(ctx):
         await asyncio.sleep(0)
         seen.append(ctx.value.requested.id)
 
-    runner = runner_of(bus, notes([]))
+    runner = runner_of(bus, note)
     for _ in range(20):
         await runner.call("note")
         waiting.append(bus.pending)
@@ -1571,7 +1576,11 @@ async def test_a_hook_ended_by_a_cancellation_fails(policy, read):
     result = await agent.run("go")
 
     answers = tool_messages(agent.messages)
-    assert [(one.requested.id, one.status) for one in outcomes] == [("c-1", "ok"), ("c-2", "ok")]
+    # The tool runs in threads, so either call may end first.
+    assert sorted([one.requested.id, one.status] for one in outcomes) == [
+        ["c-1", "ok"],
+        ["c-2", "ok"],
+    ]
     assert [one.tool_call_id for one in answers] == ["c-1", "c-2"]
     assert answers[1].text == "noted 2"
     if read is None:

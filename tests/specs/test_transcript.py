@@ -414,7 +414,7 @@ async def test_a_persist_handler_may_enqueue():
         call_id = ctx.value.tool_call_id
         agent.enqueue(UserMessage(id=f"note-{call_id}", content=f"{call_id} is done"))
 
-    result = await asyncio.wait_for(agent.run("go"), 10)
+    result = await asyncio.wait_for(agent.run("go"), 60)
 
     texts = ["go", "", "<1>", "<2>", "1 is done", "2 is done", "done"]
     assert [one.text for one in result.messages] == texts
@@ -430,7 +430,7 @@ async def test_a_persist_handler_cannot_append(event):
             await agent.append(UserMessage(id="note", content="seen"))
         errors.append(str(refused.value))
 
-    result = await asyncio.wait_for(agent.run("go"), 10)
+    result = await asyncio.wait_for(agent.run("go"), 60)
 
     reason = "from inside one of its own dispatches it waits for itself"
     assert errors == [f"append to session 's': {reason}; use `agent.enqueue(message)`"]
@@ -837,7 +837,7 @@ async def test_an_append_inside_an_append_is_refused(event):
                 await attempt
             errors.append(refused.value.session_id)
 
-    await asyncio.wait_for(agent.append(ROLES[-1]), 10)
+    await asyncio.wait_for(agent.append(ROLES[-1]), 60)
 
     assert errors == ["s", "s"]
     assert list(agent.messages) == [*ROLES[2:]]
@@ -876,7 +876,7 @@ async def test_a_task_left_behind_may_append():
 
     await agent.append(UserMessage(id="first", content="hi"))
     over.set()
-    await asyncio.wait_for(tasks[0], 10)
+    await asyncio.wait_for(tasks[0], 60)
 
     assert [one.id for one in agent.messages] == ["first", "second", "third"]
 
@@ -895,7 +895,7 @@ async def test_a_handler_may_append_elsewhere():
             await first.append(replace(ctx.value, id="copy of the copy"))
         errors.append(refused.value.session_id)
 
-    await asyncio.wait_for(first.append(UserMessage(id="1", content="hi")), 10)
+    await asyncio.wait_for(first.append(UserMessage(id="1", content="hi")), 60)
 
     assert [one.id for one in first.messages] == ["1"]
     assert [one.id for one in second.messages] == ["copy"]

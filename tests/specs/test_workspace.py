@@ -40,7 +40,7 @@ def is_alive(pid):
 
 async def gone(pid):
     """Wait until the process *pid* is not there any more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while is_alive(pid):
             await asyncio.sleep(0.01)
 

@@ -72,7 +72,7 @@ def contents(calls, stream):
 
 def post(model, path, body):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    with urlopen(Request(model.url + path, data), timeout=10) as answer:
+    with urlopen(Request(model.url + path, data), timeout=60) as answer:
         return answer.read().decode()
 
 

@@ -1,6 +1,10 @@
 """The binder of specs and tests, on small projects of its own."""
 
+from fnmatch import fnmatch
+
 import pytest
+
+from spec_binder import bind
 
 SPEC = """\
 # bus
@@ -33,20 +37,37 @@ async def test_none_and_only_none_no_opinion():
 
 
 @pytest.fixture
-def run(pytester):
-    """Run pytest with the binder in a project of *files*: `specs/bus.md` and its tests."""
+def write(pytester):
+    """Write a project of files: `specs/bus.md` and its tests; return its folder."""
 
-    def run(*args, spec=SPEC, tests=TESTS, **more):
+    def write(*, spec=SPEC, tests=TESTS, **more):
         files = {"specs/bus.md": spec, "tests/specs/test_bus.py": tests, **more}
         for name, text in files.items():
             path = pytester.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if text is not None:
                 path.write_text(text, "utf-8")
+        return pytester.path
+
+    return write
+
+
+@pytest.fixture
+def run(pytester, write):
+    """Run pytest with the binder in a project of files."""
+
+    def run(*args, **files):
+        write(**files)
         pytester.makeini("[pytest]")
         return pytester.runpytest("-p", "spec_binder", *args)
 
     return run
+
+
+def find(folder, line):
+    """Return the problems of the project in *folder* that *line* fits."""
+    _, problems = bind(folder)
+    return [problem for problem in problems if fnmatch(problem, line)]
 
 
 def refused(result, *lines):
@@ -90,10 +111,10 @@ def test_a_project_without_specs_passes(run):
         ("### Requirement: Order", "## Order", "specs/bus.md:8: a scenario needs a requirement *"),
     ],
 )
-def test_a_changed_spec_is_refused(run, old, new, line):
+def test_a_changed_spec_is_refused(write, old, new, line):
     assert old in SPEC
 
-    refused(run(spec=SPEC.replace(old, new)), line)
+    assert find(write(spec=SPEC.replace(old, new)), line)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +122,6 @@ def test_a_changed_spec_is_refused(run, old, new, line):
     [
         ("", "specs/bus.md:8: * has no test test_higher_priority_runs_first"),
         (TESTS + "def test_more(): pass", "*test_bus.py:6: test_more has no scenario"),
-        (
-            TESTS + "class TestMore:\n def test_it(self): pass",
-            "*TestMore::test_it: it has no scenario",
-        ),
         (TESTS + TESTS, "*test_bus.py:6: two tests are called test_higher_priority_runs_first"),
         ("\n\n".join(TESTS.split("\n\n")[::-1]), "*:1: * stands where specs/bus.md:8 has 'Higher*"),
         (TESTS + "def (", "tests/specs/test_bus.py:6: invalid syntax"),
@@ -112,8 +129,14 @@ def test_a_changed_spec_is_refused(run, old, new, line):
         ("from pytest import xfail as x\n" + TESTS, "*test_bus.py:1: a spec knows no xfail"),
     ],
 )
-def test_changed_tests_are_refused(run, tests, line):
-    refused(run(tests=tests), line)
+def test_changed_tests_are_refused(write, tests, line):
+    assert find(write(tests=tests), line)
+
+
+def test_a_test_that_is_no_function_is_refused(run):
+    tests = TESTS + "class TestMore:\n def test_it(self): pass"
+
+    refused(run(tests=tests), "*TestMore::test_it: it has no scenario")
 
 
 def test_a_spec_without_tests_is_refused(run):

@@ -19,6 +19,7 @@ from toolbus.bus.speakers import AgentIds, Numbers
 from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import check_event
+from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,8 +205,9 @@ class Registry(Subscribing):
 def settings_of(event: Event, kind: HandlerKind, options: HandlerOptions) -> SubscriptionOptions:
     """Return *options*; raises `RegistrationError` for those that could never work."""
     if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
-        known = ", ".join(sorted(HandlerOptions.__annotations__))
-        reason = f"there is no option {unknown[0]!r}; known: {known}"
+        known = sorted(HandlerOptions.__annotations__)
+        way_out = nearest(unknown[0], known) or f"; known: {', '.join(known)}"
+        reason = f"there is no option {unknown[0]!r}{way_out}"
         raise RegistrationError(f"handler of {event!r}", reason)
     settings = SubscriptionOptions(**options)
     check_options(event, kind, settings)

@@ -57,11 +57,27 @@ def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
     try:
         payload = read_payload(data)
         event = spoken.decode(name, payload)
+        if event.kind == "other" and (problem := _misnamed(spoken, name, payload)):
+            return _unworded(sanitize(f"toolbus: {problem}"))
         if event.folder and (not event.folder.startswith("/") or "\0" in event.folder):
             raise DecodeError("the event's folder is no absolute path")  # noqa: TRY301 - for all dialects
         return ReadEvent(spoken, payload, event)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
         return blocked(spoken, name, payload, reason_of(error))
+
+
+def _misnamed(spoken: HostDialect, name: str, payload: Any) -> str | None:
+    """Return that *payload* names an event that is judged, where the hook's *name* is none.
+
+    Only such: Cursor runs hooks of Claude Code, and has other names for their events.
+    """
+    real_name = payload.get("hook_event_name")
+    if not isinstance(real_name, str) or real_name == name:
+        return None
+    with suppress(Exception):  # What cannot be read is one that is judged.
+        if spoken.decode(real_name, payload).kind == "other":
+            return None
+    return f"the hook answers to {name!r}, but the event is {real_name!r}; correct its command"
 
 
 def block_of(host: str, name: str, data: bytes, reason: str) -> HookAnswer:

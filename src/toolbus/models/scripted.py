@@ -6,7 +6,7 @@ import re
 from inspect import isawaitable
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.errors import ModelError
+from toolbus.errors import ModelError, RegistrationError
 from toolbus.events.catalogue import ModelDelta
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import mend_text
@@ -27,7 +27,8 @@ class ScriptedModel:
     """Gives *answers*, one a request; when they are used up it raises `ModelError`.
 
     An answer is a message, a text, an error to raise, or a function of the request, sync or
-    async. *requests* are those that it got.
+    async. *requests* are those that it got. Raises `RegistrationError` for a text in place of a
+    list.
 
     >>> model = ScriptedModel(["hi", lambda request: f"{len(request.messages)} messages"])
     >>> agent = Agent(model)
@@ -42,6 +43,9 @@ class ScriptedModel:
         name: str = "scripted",
         ids: Callable[[], str] = new_id,
     ) -> None:
+        if isinstance(answers, str):
+            reason = f"expected answers in a list, not a text; write [{answers[:40]!r}]"
+            raise RegistrationError(f"model {name!r}", reason)
         self.name, self._ids = name, ids
         self._answers = iter(answers)
         self.requests: list[ModelRequest] = []

@@ -136,7 +136,7 @@ async def test_an_append_while_the_system_message_enters_is_refused():
         with pytest.raises(AppendError, match="waits for itself"):
             await agent.append(UserMessage(id="u", content="hi"))
 
-    await asyncio.wait_for(agent.run("go"), 10)
+    await asyncio.wait_for(agent.run("go"), 60)
 
     assert [one.text for one in agent.messages] == ["be brief", "go", "done"]
 

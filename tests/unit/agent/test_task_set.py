@@ -11,7 +11,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
 
 # Only to end a test that has failed already.
-SECONDS = 10
+SECONDS = 60
 
 
 def deaf(begun: asyncio.Event, end: asyncio.Event):

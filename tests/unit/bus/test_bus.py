@@ -655,7 +655,7 @@ async def test_a_block_of_the_bus_tells_its_threads_where_they_belong():
     async with bus:
         thread = threading.Thread(target=asyncio.run, args=(other(),))
         thread.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not seen:
                 await asyncio.sleep(0)
         await asyncio.to_thread(bus.do, NOTE, "ours")

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
+from queue import SimpleQueue
 
 import pytest
 
@@ -110,10 +111,10 @@ async def test_threads_give_the_function_s_own_error(error):
 
 
 async def test_a_late_thread_is_watched():
-    release, abandoned, threads = threading.Event(), AbandonedThreads(), []
+    release, abandoned, begun = threading.Event(), AbandonedThreads(), SimpleQueue()
 
     def hang():
-        threads.append(threading.current_thread())
+        begun.put(threading.current_thread())
         release.wait()
 
     with pytest.raises(DeadlineError, match=r"timed out after 0\.01 s"):
@@ -122,6 +123,7 @@ async def test_a_late_thread_is_watched():
         in_thread_now(hang, seconds=0.01, watcher=abandoned)
 
     assert abandoned.count == 2
+    threads = [begun.get(timeout=60), begun.get(timeout=60)]
     assert all(thread.daemon and thread.name.startswith("toolbus <func") for thread in threads)
     release.set()
     for thread in threads:
@@ -155,10 +157,10 @@ async def test_a_thread_that_is_left_by_cancellation_is_watched():
 
 
 def test_a_thread_may_outlive_its_loop():
-    release, abandoned, threads = threading.Event(), AbandonedThreads(), []
+    release, abandoned, begun = threading.Event(), AbandonedThreads(), SimpleQueue()
 
     def hang():
-        threads.append(threading.current_thread())
+        begun.put(threading.current_thread())
         release.wait()
 
     async def leave():
@@ -167,7 +169,7 @@ def test_a_thread_may_outlive_its_loop():
 
     asyncio.run(leave())
     release.set()
-    threads[0].join()
+    begun.get(timeout=60).join()
 
     assert abandoned.count == 0
 

@@ -160,7 +160,7 @@ async def test_an_output_may_be_assigned_in_a_task_of_the_handler():
         async def work():
             ctx.output = ctx.value + "!"
 
-        await asyncio.wait_for(work(), 5)
+        await asyncio.wait_for(work(), 60)
 
     assert (await bus.apply(WORD, "x")).value == "x!"
 

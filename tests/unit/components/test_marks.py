@@ -158,7 +158,7 @@ def test_an_object_that_is_a_tool_is_no_method():
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(RegistrationError, match="there is no option 'prioriti'; known: "):
+    with pytest.raises(RegistrationError, match="'prioriti'; did you mean 'priority'"):
         on(TOOL_CALL_BEFORE, prioriti=3)
 
 

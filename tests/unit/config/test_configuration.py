@@ -18,7 +18,7 @@ class Rules(AgentComponent):
         super().__init__()
         begun, opened = making_gates.gates[{name!r}]
         begun.set()
-        opened.wait(30)
+        opened.wait(60)
 """
 CONFIGURATION = '[[component]]\nuse = "./{name}.py:Rules"\n'
 
@@ -35,7 +35,7 @@ def test_threads_that_make_components_leave_stdout_as_it_was(tmp_path, monkeypat
     before = sys.stdout
     with ThreadPoolExecutor(2) as threads:
         one = threads.submit(load, tmp_path / "one.toml")
-        gates["one"][0].wait(30)
+        gates["one"][0].wait(60)
         two = threads.submit(load, tmp_path / "two.toml")
         # Whoever does not wait for the first has begun by then.
         gates["two"][0].wait(0.1)

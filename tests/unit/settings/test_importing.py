@@ -13,7 +13,7 @@ from toolbus.settings.importing import import_file
 HALVES = """
 import halves_gate
 halves_gate.begun.set()
-halves_gate.opened.wait(30)
+halves_gate.opened.wait(60)
 class Rules: ...
 """
 
@@ -27,7 +27,7 @@ def test_no_thread_sees_a_file_that_another_still_imports(tmp_path, monkeypatch)
     file.write_text(HALVES)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(import_file, file)
-        gate.begun.wait(30)
+        gate.begun.wait(60)
         second = threads.submit(import_file, file)
         # Whoever does not wait for the first is through by then.
         assert not wait([second], timeout=0.1).done

@@ -373,7 +373,7 @@ async def test_a_forgotten_store_lets_go(path):
     gc.collect()
 
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert [file.name for file in path.parent.iterdir()] == ["store.db"]
 

@@ -14,7 +14,7 @@ from toolbus.settings.extras import needs_extra
 try:
     import h11
 except ImportError as error:
-    msg = needs_extra("to reach a server at an address the proxy needs h11", "http")
+    msg = needs_extra("to speak HTTP, with clients or servers, the proxy needs h11", "http")
     raise ImportError(msg) from error
 
 if TYPE_CHECKING:

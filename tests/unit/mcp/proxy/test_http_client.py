@@ -175,7 +175,7 @@ async def test_a_server_that_hangs_has_a_limit():
         remote.take, remote.is_open = take, lambda _: True
         remote.write(b'{"id":1,"method":"tools/call"}\n')
         remote.write(b'{"id":2,"method":"tools/list"}\n')
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not taken:
                 await asyncio.sleep(0.01)
             await remote.close()

@@ -48,7 +48,7 @@ def test_a_client_that_reads_no_more_ends_the_proxy(tmp_path):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
         assert proxy.stdout.readline() == b'{"method":"x"}\n'
         proxy.stdout.close()
-        assert proxy.wait(30) in {141, 143}
+        assert proxy.wait(60) in {141, 143}
 
 
 def test_a_server_that_never_reads_cannot_hold_a_client_that_leaves():
@@ -68,7 +68,7 @@ def test_a_server_that_never_reads_cannot_hold_a_client_that_leaves():
         proxy.stdin.close()
         proxy.stdout.close()
 
-        assert proxy.wait(30) == 143
+        assert proxy.wait(60) == 143
 
 
 def test_an_input_that_has_ended_before_it_began_ends_the_proxy():

@@ -71,7 +71,7 @@ class Ends:
 
 async def until(holds):
     """Wait until *holds* does; it may look into the store."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (await found if asyncio.iscoroutine(found := holds()) else found):
             await asyncio.sleep(0.001)
 

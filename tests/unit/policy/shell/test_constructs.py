@@ -53,7 +53,7 @@ def test_bash_runs_what_was_read(row, tmp_path):
         capture_output=True,
         cwd=tmp_path,
         env={"HOME": "/home/me"},
-        timeout=20,
+        timeout=60,
         check=False,
     )
     ran = [part.split(b"\0")[:-1] for part in done.stdout.split(b"\1\0")[:-1]]

@@ -42,7 +42,7 @@ async def test_what_comes_during_a_write_is_written_too():
     stream.put(b"b\n")
     stream.answer(b"c\n")
     request.gate.set()
-    await asyncio.wait_for(following, 30)
+    await asyncio.wait_for(following, 60)
 
     assert b"".join(request.written) == (
         b"id: 1-0\ndata:\n\nid: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\nid: 1-3\ndata: c\n\n"
@@ -55,10 +55,10 @@ async def test_the_last_to_follow_gets_what_comes():
     one = asyncio.create_task(stream.follow(first))
     await turns()
     two = asyncio.create_task(stream.follow(second))
-    await asyncio.wait_for(one, 30)
+    await asyncio.wait_for(one, 60)
     stream.put(b"a\n")
     stream.end()
-    await asyncio.wait_for(two, 30)
+    await asyncio.wait_for(two, 60)
 
     assert b"data: a" not in b"".join(first.written)
     assert b"data: a" in b"".join(second.written)
@@ -76,9 +76,9 @@ async def test_a_server_waits_for_a_client_that_is_behind():
         await turns()
         waited = not waiting.done()
         request.gate.set()
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 60)
         stream.end()
-        await asyncio.wait_for(reading, 30)
+        await asyncio.wait_for(reading, 60)
 
         assert waited
         assert stream.unwritten == 0
@@ -97,7 +97,7 @@ async def test_nobody_waits_for_a_client_that_left():
     await turns()
     waited = not waiting.done()
     reading.cancel()
-    await asyncio.wait_for(waiting, 30)
+    await asyncio.wait_for(waiting, 60)
     await asyncio.wait({reading})
 
     assert waited

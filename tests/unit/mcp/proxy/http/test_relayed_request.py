@@ -94,7 +94,7 @@ async def relay(session, body, *, event_ids=True):
     )  # fmt: skip
     limits = SimpleNamespace(frame=2**20)
     server = SimpleNamespace(send=send_upstream, limits=limits, answered=lambda _, it: it.fields)
-    await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 30)
+    await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 60)
     return b"".join(written)
 
 
