@@ -794,6 +794,23 @@ async def test_a_secret_that_is_gone_is_told(place):
     assert (question.state, question.taken_ns) == ("withdrawn", 0)
 
 
+async def test_a_secret_that_comes_again_is_put_back(place):
+    vault = Vault(place.open())
+    asked = vault.key
+    await (await vault.ask()).aclose()
+    vault.store = place.open()
+
+    async with vault.agent("done") as agent:
+        scope = Scope(agent_id=agent.scope.agent_id, session_id="s")
+        for vault.key in (asked[:-1] + "z", asked):
+            await ToolRunner(agent.bus, agent.tools, scope).call("give")
+        result = await agent.resume()
+
+    (question,) = await questions_of(vault.store, "s")
+    assert (vault.got, result.text) == ([asked], "done")
+    assert question.state == "done"
+
+
 async def test_what_cannot_be_stored_is_denied(store):
     def failing(ctx):
         raise ValueError(SECRET)

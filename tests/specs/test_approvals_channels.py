@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from toolbus import Ask, EventBus, Scope, ToolRunner, Toolset, tool
 from toolbus.approvals import StoredApprovals, Webhook, read_secret, receive_answer
 from toolbus.approvals.answer_server import MOST_CONNECTIONS, serving_answers
 from toolbus.approvals.records import questions_of
+from toolbus.approvals.webhook import WebhookError
 from toolbus.errors import RegistrationError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.store import SqliteStore
@@ -155,6 +157,82 @@ async def test_a_failing_address_changes_nothing(secret_file, caplog):
     assert "it answered 302; redirects are not followed" in caplog.text
     assert "it did not answer within 0.2 seconds" in caplog.text
     assert "private" not in caplog.text
+
+
+async def test_what_failed_is_sent_again(secret_file, caplog):
+    tries = {"/late": [503, 429, 200], "/never": [500] * 9, "/no": [400] * 9}
+    sent = {target: [] for target in tries}
+
+    def take(_, target, headers, body):
+        sent[target].append((headers["webhook-id"], body))
+        return http({}, status=f"{tries[target][len(sent[target]) - 1]} x")
+
+    class Answered:
+        pauses, count = (0, 0), 0
+
+        async def notify(self, question):
+            self.count += 1
+            await program.receive(*answer_to(question), secret=read_secret(secret_file))
+            raise WebhookError("here", "it fails", may_retry=True)
+
+    answered = Answered()
+    caplog.set_level("CRITICAL", "toolbus")
+    async with http_stub(take) as (origin, _):
+        others = asyncio.all_tasks()
+        options = {"secret_file": secret_file, "pauses": [0, 0, 0]}
+        for channel in [*[Webhook(f"{origin}{target}", **options) for target in tries], answered]:
+            program = Program(MemoryStore(), notify=[channel])
+            await program.pay()
+            while again := [each for each in asyncio.all_tasks() - others if is_again(each)]:
+                await asyncio.wait(again)
+
+    counts = {target: len(messages) for target, messages in sent.items()}
+    assert counts == {"/late": 3, "/never": 4, "/no": 1}
+    assert [len(set(messages)) for messages in sent.values()] == [1, 1, 1]
+    assert (answered.count, [each.state for each in await program.asked()]) == (1, ["approved"])
+
+
+def is_again(task):
+    """Tell whether *task* is one that tells a channel again."""
+    return "tell_again" in task.get_coro().__qualname__
+
+
+def certificate(folder):
+    """Make a certificate of its own authority for `localhost`; return its file and its key."""
+    key, file = folder / "key.pem", folder / "cert.pem"
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
+    run = ["openssl", *words, "-keyout", key, "-out", file, *names]
+    subprocess.run(run, check=True, capture_output=True)
+    return file, key
+
+
+@pytest.mark.full
+async def test_only_a_known_certificate_is_believed(secret_file, tmp_path, monkeypatch, caplog):
+    file, key = certificate(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(file, key)
+    taken = []
+
+    async def serve(reader, writer):
+        taken.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(http({}))
+        writer.close()
+
+    caplog.set_level("CRITICAL", "toolbus")
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+        port, counts = server.sockets[0].getsockname()[1], []
+        for name, known in (("localhost", True), ("127.0.0.1", True), ("localhost", False)):
+            if known:
+                monkeypatch.setenv("SSL_CERT_FILE", str(file))
+            else:
+                monkeypatch.delenv("SSL_CERT_FILE")
+            channel = Webhook(f"https://{name}:{port}/ask", secret_file=secret_file)
+            await Program(MemoryStore(), notify=[channel]).pay()
+            counts.append(len(taken))
+
+    assert counts == [1, 1, 1]
+    assert taken[0].startswith(b"POST /ask HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize(
@@ -395,20 +473,34 @@ async def test_the_server_is_bounded(secret_file):
 
     async with post_answers(program, secret_file) as post:
         told = [(await send(post.address, request))[0] for request in requests]
-        open_ones = [await asyncio.open_connection(*post.address) for _ in range(MOST_CONNECTIONS)]
-        for _, writer in open_ones:
-            writer.write(b"POST / HTTP/1.1\r\n")
-        reader, writer = await asyncio.open_connection(*post.address)
-        turned_away = await reader.read()
-        for _, each in [*open_ones, (reader, writer)]:
-            each.close()
-        for reader, _ in open_ones:
-            await reader.read()
         answered = await post(*answer_to(question, seconds=int(time.time())))
 
     assert told == list(requests.values())
-    assert turned_away == b""
     assert answered[0] == 200
+
+
+async def test_idle_connections_give_way(secret_file, monkeypatch):
+    # So none of them is closed because its time is over.
+    for name in ("_SECONDS", "_IDLE_SECONDS"):
+        monkeypatch.setattr(f"toolbus.approvals.answer_server.{name}", 600)
+    program = Program(MemoryStore())
+    for what in ("a", "b"):
+        await program.pay(what)
+
+    async with post_answers(program, secret_file) as post:
+        idle, counts = [], []
+        for question in await program.asked():
+            while len(idle) < MOST_CONNECTIONS + len(counts):
+                idle.append(await asyncio.open_connection(*post.address))
+                idle[-1][1].write(b"POST / HTTP/1.1\r\n")
+            status, _ = await post(*answer_to(question, seconds=int(time.time())))
+            while not (ended := sum(reader.at_eof() for reader, _ in idle)) > len(counts):
+                await asyncio.sleep(0)
+            counts.append((status, ended))
+        for _, writer in idle:
+            writer.close()
+
+    assert counts == [(200, 1), (200, 2)]
 
 
 def test_a_command_serves_answers(tmp_path, secret_file):

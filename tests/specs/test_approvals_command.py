@@ -482,6 +482,28 @@ def test_a_grant_is_listed_and_revoked(path, terminal, approvals):
 
 
 @pytest.mark.full
+def test_a_host_s_question_is_granted(path, terminal, approvals):
+    keep(path, question("1a", state="hosted", host="pi", guard="policy.judge", rule="r"))
+
+    listed = approvals("--store", path).stdout
+    with terminal("approve", "1a", "--store", path) as person:
+        refused, why = person.end()
+    with terminal("approve", "1a", "--session", "--store", path) as person:
+        shown = person.expect(PROMPT)
+        person.type("y\n")
+        code, said = person.end()
+    (grant,) = map(json.loads, approvals("grants", "--json", "--store", path).stdout.splitlines())
+
+    assert "  hosted  " in listed
+    assert (refused, code) == (2, 0)
+    assert "is asked by the agent itself; answer it there, or grant" in why
+    assert "a yes is one to every call of pay" in " ".join(shown.split())
+    assert "calls like it run from now on without one" in said
+    assert (grant["tool"], grant["guard"], grant["rule"]) == ("pay", "policy.judge", "r")
+    assert kept(path)["1a"].state == "hosted"
+
+
+@pytest.mark.full
 def test_an_unknown_end_is_settled(path, terminal):
     gone = gone_process()
     keep(

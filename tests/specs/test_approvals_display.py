@@ -1,5 +1,7 @@
 """What a person is shown before a yes; see `specs/approvals_display.md`."""
 
+from unicodedata import normalize
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +50,25 @@ def test_a_foreign_letter_is_named():
     assert r"\u0430 is CYRILLIC SMALL LETTER A; \uff0f is FULLWIDTH SOLIDUS" in words
     address = "https://\u0430\u0440\u0440\u04cf\u0435.com"
     assert r"│ https://\u0430\u0440\u0440\u04cf\u0435.com" in shown(question(prompt=address))
+
+
+def test_a_word_is_in_its_composed_form():
+    words = ["café", "tấm", "Ελλάς", "й это", "한글"]
+
+    for word in words:
+        composed, other = normalize("NFC", word), normalize("NFD", word)
+        assert f"│ {composed}" in shown(question(prompt=composed)).splitlines()
+        rows = shown(question(prompt=other))
+        assert composed not in rows
+        assert other not in rows
+        assert " is " in rows
+
+    named = " ".join(shown(question(prompt=normalize("NFD", "café"))).split())
+    assert r"│ cafe\u0301" in named
+    assert r"\u0301 is COMBINING ACUTE ACCENT" in named
+    assert r"\u2126 is OHM SIGN" in " ".join(shown(question(prompt="5 \u2126")).split())
+    needed = normalize("NFC", "हिन्दी ไทยนี้ עִבְרִית বাংলা")
+    assert f"│ {needed}" in shown(question(prompt=needed)).splitlines()
 
 
 def test_values_of_different_kinds_look_different():

@@ -192,13 +192,13 @@ def below_new_terminal(command, env, **variables):
 def test_what_was_typed_before_is_no_answer(place, tmp_path):
     project, env = place
 
-    with Terminal(["hosts", "install", "gemini-cli"], cwd=project, env=env) as person:
+    with Terminal(["hosts", "install", "pi"], cwd=project, env=env) as person:
         person.type("y\n")
         person.expect("write this? [y/N] ")
         person.type("n\n")
         assert person.end()[0] == 1
 
-    assert not (tmp_path / ".gemini").exists()
+    assert not (tmp_path / ".pi").exists()
 
 
 SHELL = """

@@ -14,6 +14,7 @@ from textwrap import dedent
 import pytest
 
 from toolbus.approvals import answer as answer_question
+from toolbus.approvals import revoke_grant
 from toolbus.approvals.records import questions_of
 from toolbus.cli import main
 from toolbus.hosts.answering import answer
@@ -433,6 +434,88 @@ def test_a_killed_worker_s_event_is_judged_once_more(killed_on_sqlite):
 
     once = {"states": ["done"], "runs": 1}
     assert [facts for facts in kills if facts["then"] != once or facts["finally"] != once] == []
+
+
+def pi_call(place, command="git push", number=1):
+    """Tell that pi is about to run a command, with a person at its screen."""
+    facts = {"tool": "bash", "arguments": {"command": command}, "can_ask": True}
+    return pi(place, "tool_call", call_id=f"c{number}", **facts)
+
+
+def pi(place, event, **facts):
+    return place.tell("pi", event, {"session_id": "s1", "folder": "/", **facts})
+
+
+def pi_result(place, number=1):
+    facts = {"tool": "bash", "arguments": {"command": "git push"}}
+    pi(place, "tool_result", call_id=f"c{number}", result=[], is_error=False, **facts)
+
+
+def test_what_the_host_asks_is_noted(place):
+    place.named(POLICY)
+    told = [pi_call(place, number=number) for number in (1, 2)]
+    states = [[each.state for each in place.questions(host="pi")]]
+
+    pi_result(place, 1)
+    pi(place, "input", text="and now?")
+    states.append([each.state for each in place.questions(host="pi")])
+    pi_result(place, 2)
+
+    questions = place.questions(host="pi")
+    assert all("it leaves this machine" in each["ask"] for each in told)
+    assert states == [["hosted", "hosted"], ["done", "unheard"]]
+    assert [each.state for each in questions] == ["done", "done"]
+    assert {(each.answered_by, each.taken_by, each.grant) for each in questions} == {("", "", "")}
+
+
+def test_no_yes_is_made_of_that(place):
+    place.named(POLICY)
+    pi_call(place)
+    (asked,) = place.questions(host="pi")
+
+    async def give(store):
+        words = {"approve": True, "by": "ann"}
+        return await answer_question(store, asked.id, asked.digest, **words)
+
+    answers = [place.in_store(give)]
+    pi_result(place)
+    answers.append(place.in_store(give))
+    again = pi_call(place, number=2)
+    place.named(f"{POLICY}[approvals]\nhost_asks = false")
+    denied = pi_call(place, number=3)
+
+    first, second, ours = place.questions(host="pi")
+    assert [each.status for each in answers] == ["asked_elsewhere"] * 2
+    assert "it leaves this machine" in again["ask"]
+    assert ours.id in denied["block"]
+    assert [each.state for each in (first, second, ours)] == ["done", "hosted", "pending"]
+
+
+def test_a_grant_spares_the_question_there(place):
+    rule = 'name = "tags"\nverdict = "ask"\ncommand = "git tag"\nreason = "it is for ever"\n'
+    place.named(f"{POLICY}[[component.settings.rule]]\n{rule}")
+    pi_call(place)
+    (asked,) = place.questions(host="pi")
+
+    async def give(store):
+        words = {"approve": True, "by": "ann", "grant": "session"}
+        return await answer_question(store, asked.id, asked.digest, **words)
+
+    async def take_back(store):
+        return await revoke_grant(store, made.grant.session_id, made.grant.id, by="ann")
+
+    made = place.in_store(give)
+    alike = pi_call(place, "git push --force", 2)
+    other = pi_call(place, "git tag v1", 3)
+    place.in_store(take_back)
+    again = pi_call(place, "git push --force", 4)
+
+    first, granted, *rest = place.questions(host="pi")
+    assert (made.status, first.state, alike) == ("granted", "hosted", {})
+    assert (granted.state, granted.grant, granted.answered_by) == ("taken", made.grant.id, "ann")
+    assert "it is for ever" in other["ask"]
+    assert "it leaves this machine" in again["ask"]
+    assert [each.state for each in rest] == ["hosted", "hosted"]
 
 
 def test_a_secret_in_a_result_is_replaced(place):

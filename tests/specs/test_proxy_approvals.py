@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import sys
 from contextlib import asynccontextmanager
 
@@ -86,12 +87,14 @@ class Till:
         return [*PROXY, *named, "--store", "calls.db", "--", sys.executable, server]
 
     @asynccontextmanager
-    async def proxy(self, *options, elicits=False, hold="0"):
+    async def proxy(self, *options, elicits=False, hold="0", client="", server="server.py"):
         """Give a client of a proxy that has begun its session."""
-        command = self.command(*(() if hold is None else ("--approval-wait", hold)), *options)
+        waits = () if hold is None else ("--approval-wait", hold)
+        command = self.command(*waits, *options, server=server)
         async with wired(command, cwd=self.here, env=self.environment) as wire:
             capabilities = {"elicitation": {}} if elicits else {}
-            await wire.ask(0, "initialize", {"capabilities": capabilities})
+            params = {"capabilities": capabilities, "clientInfo": {"name": client}}
+            await wire.ask(0, "initialize", params)
             yield wire
 
     def effects(self):
@@ -430,6 +433,88 @@ def contradictions(facts, mode):
         "a question still seems to be taken": "taken" not in end["states"],
     }
     return [name for name, holds in checks.items() if not holds]
+
+
+NAMED = ("--session", "work")
+
+
+async def test_the_next_proxy_goes_on(till):
+    async with till.proxy(*NAMED, client="one") as client:
+        waits = await pay(client, 1)
+    question = await till.asked()
+    await till.answer(question)
+    async with till.proxy(*NAMED, client="one") as client:
+        paid = await pay(client, 1)
+        anew = await pay(client, 2)
+
+    done, second = await till.questions()
+    assert question.id in text_of(waits)
+    assert (text_of(paid), len(till.effects())) == ("paid", 1)
+    assert second.id in text_of(anew)
+    assert (done.state, second.state, done.session_id) == ("done", "pending", second.session_id)
+    assert done.session_id.startswith("work-")
+
+
+@pytest.mark.full
+async def test_nobody_else_attaches(till):
+    shutil.copy(till.here / "server.py", till.here / "other.py")
+    others = [
+        (("--session", "play"), {"client": "one"}),
+        ((), {"client": "one"}),
+        (NAMED, {"client": "two"}),
+        (NAMED, {"client": "one", "server": "other.py"}),
+    ]
+
+    async with till.proxy(*NAMED, client="one") as client:
+        await pay(client, 1)
+        await till.answer(await till.asked())
+        told = []
+        async with till.proxy(*NAMED, client="one") as second:
+            told.append(text_of(await pay(second, 1)))
+    for options, facts in others:
+        async with till.proxy(*options, **facts) as other:
+            told.append(text_of(await pay(other, 1)))
+
+    approved, *rest = await till.questions()
+    assert approved.state == "approved"
+    assert [each.state for each in rest] == ["pending"] * 5
+    assert all(each.id in text for each, text in zip(rest, told, strict=True))
+    assert len({each.session_id for each in (approved, *rest)}) == 6
+    assert till.effects() == []
+
+
+@pytest.mark.full
+async def test_who_leaves_keeps_the_question(till):
+    async with till.proxy(*NAMED, hold="50") as client:
+        client.send(id=1, method="tools/call", params={"name": "pay", "arguments": {}})
+        await till.asked()
+    left = await till.questions()
+    async with till.proxy(*NAMED, hold="50") as client:
+        progress = {"_meta": {"progressToken": "t"}}
+        params = {"name": "pay", "arguments": {}, **progress}
+        client.send(id=1, method="tools/call", params=params)
+        while (await client.frame()).get("method") != "notifications/progress":
+            pass
+        client.send(method="notifications/cancelled", params={"requestId": 1})
+        while (await till.questions())[0].state == "pending":
+            pass
+
+    assert [each.state for each in left] == ["pending"]
+    assert [each.state for each in await till.questions()] == ["withdrawn"]
+
+
+def test_a_name_needs_a_store(command):
+    server = ("--", "true")
+    cases = {
+        ("--session=a", *server): "add --store STORE",
+        ("--session=a", "--store=s.db", "--listen=0", *server): "leave it out, or --listen",
+        ("--session=a/b", "--store=s.db", *server): "expected a name of at most 40 letters",
+    }
+
+    for words, way_out in cases.items():
+        done = command("proxy", *words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert way_out in done.stderr
 
 
 @pytest.mark.full

@@ -1,5 +1,7 @@
 """A small HTTP server for answers of a webhook: one request to a connection, everything bounded.
 
+Where there are too many connections, the idlest of those that have not said all gives way.
+
 It speaks no TLS: what comes from elsewhere passes a server in front of it that does. A request
 without the signature reaches neither the store nor any code but this and the signature's.
 """
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 32
 _MOST_HEAD = 16_384
-_SECONDS = 10.0
-"""That a connection has for its request, and the answer to it."""
+_SECONDS, _IDLE_SECONDS = 10.0, 3.0
+"""That a connection has for its request and the answer to it, and in which some of it comes."""
+_END = b"\r\n\r\n"
 _ONCE = ("content-length", "webhook-id", "webhook-timestamp", "webhook-signature")
 
 
@@ -42,37 +45,78 @@ class ServerAddress(NamedTuple):
     port: int
 
 
+class _AnswerConnection:
+    """One connection; `idle_since` is when the latest bytes of its request came."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.writer, self._buffer = reader, writer, b""
+        self.idle_since = asyncio.get_running_loop().time()
+
+    async def read_request(self) -> tuple[dict[str, str], bytes]:
+        """Return the headers and the body of its request; raises `_BadRequestError`."""
+        while (end := self._buffer.find(_END)) < 0 and len(self._buffer) <= _MOST_HEAD:
+            await self._read_more()
+        if not 0 <= end <= _MOST_HEAD:
+            raise _BadRequestError(431, f"a request begins with at most {_MOST_HEAD} bytes")
+        headers = _read_head(self._buffer[: end + len(_END)])
+        length, begin = _length(headers), end + len(_END)
+        while len(self._buffer) < begin + length:
+            await self._read_more()
+        return headers, self._buffer[begin : begin + length]
+
+    async def _read_more(self) -> None:
+        async with asyncio.timeout(_IDLE_SECONDS):
+            data = await self._reader.read(_MOST_HEAD)
+        if not data:
+            raise EOFError
+        self._buffer += data
+        self.idle_since = asyncio.get_running_loop().time()
+
+
 class _AnswerServer:
     def __init__(
         self, store: Store, secret: WebhookSecret, on_reply: Callable[[WebhookReply], None]
     ) -> None:
-        self._store, self._secret, self._connections = store, secret, 0
-        self._on_reply = on_reply
+        self._store, self._secret, self._on_reply = store, secret, on_reply
+        self._reading: set[_AnswerConnection] = set()
+        self._answering = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the one request of a connection."""
-        self._connections += 1
         try:
-            # One that waits for its turn would be one more that somebody holds open.
-            if self._connections <= MOST_CONNECTIONS:
+            if self._has_room():
                 with suppress(TimeoutError, OSError, EOFError):
                     async with asyncio.timeout(_SECONDS):
-                        _write(writer, await self._reply(reader))
+                        _write(writer, await self._reply(_AnswerConnection(reader, writer)))
                         await writer.drain()
                         writer.write_eof()
         finally:
-            self._connections -= 1
             writer.close()
 
-    async def _reply(self, reader: asyncio.StreamReader) -> WebhookReply:
+    def _has_room(self) -> bool:
+        """Tell whether one more fits, after the idlest one that has not said all was closed."""
+        if len(self._reading) + self._answering < MOST_CONNECTIONS:
+            return True
+        if not self._reading:
+            return False
+        idlest = min(self._reading, key=lambda each: each.idle_since)
+        self._reading.remove(idlest)
+        idlest.writer.transport.abort()
+        return True
+
+    async def _reply(self, connection: _AnswerConnection) -> WebhookReply:
+        self._reading.add(connection)
         try:
-            headers = _read_head(await reader.readuntil(b"\r\n\r\n"))
-            body = await reader.readexactly(_length(headers))
-        except asyncio.LimitOverrunError:
-            return WebhookReply(431, f"a request begins with at most {_MOST_HEAD} bytes")
+            headers, body = await connection.read_request()
         except _BadRequestError as error:
             return error.reply
-        reply = await receive_answer(self._store, self._secret, headers, body)
+        finally:
+            self._reading.discard(connection)
+        self._answering += 1
+        try:
+            reply = await receive_answer(self._store, self._secret, headers, body)
+        finally:
+            self._answering -= 1
         self._on_reply(reply)
         return reply
 

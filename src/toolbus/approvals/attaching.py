@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from toolbus.approvals.grants import find_grant
 from toolbus.approvals.limits import QuestionLimits, admit, give_back
 from toolbus.approvals.permits import refusal_of
@@ -66,6 +68,19 @@ async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached |
         if question.id != attached_id:
             await give_back(store, question)
     return attached
+
+
+async def note_hosted(store: Store, binding: BoundCall, asking: Asking) -> str | None:
+    """Note that a host asks about the call of *binding* itself; return the question's id.
+
+    None: a grant says yes to the call. Nothing attaches to such a question.
+    """
+    question = replace(_new_question(new_id(), binding, asking), state="hosted")
+    if await find_grant(store, question, asking.now_ns) is not None:
+        return None
+    name = question_name(question.id)
+    await store.swap_state(question.session_id, name, None, encode(question))
+    return question.id
 
 
 async def _attach(

@@ -6,10 +6,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from toolbus.approvals.records import read_question
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from toolbus.approvals.questions import Question
+    from toolbus.store.protocol import Store
 
 PATIENCE = 10.0
 """Seconds for which a call that ends as pending waits for channels that are still being told."""
@@ -20,8 +23,9 @@ logger = logging.getLogger("toolbus")
 class Notifier(Protocol):
     """A channel that is told of each question when it is asked; it decides nothing.
 
-    One with a method `async def notify_limit(session_id, reason)` hears as well that a session
-    asks no more for now, for it has asked too often.
+    One with `pauses`, seconds, is told again after each of them, as long as the question waits and
+    what it raises has `may_retry`. One with a method `async def notify_limit(session_id, reason)`
+    hears as well that a session asks no more for now, for it has asked too often.
 
     >>> class Chat:
     ...     async def notify(self, question):
@@ -39,12 +43,12 @@ class Notices:
     def __init__(self, channels: Sequence[Notifier]) -> None:
         self._channels = tuple(channels)
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
-        self._limits: set[asyncio.Task[None]] = set()
+        self._later: set[asyncio.Task[None]] = set()
 
-    def send(self, question: Question) -> None:
-        """Begin to tell all channels of *question*."""
+    def send(self, store: Store, question: Question) -> None:
+        """Begin to tell all channels of *question*, which is kept in *store*."""
         for channel in self._channels:
-            task = asyncio.create_task(_notify(channel, question))
+            task = asyncio.create_task(self._notify(channel, store, question))
             self._tasks.setdefault(question.id, set()).add(task)
             task.add_done_callback(lambda task: self._forget(question.id, task))
 
@@ -55,13 +59,24 @@ class Notices:
             notify_limit = getattr(channel, "notify_limit", None)
             if notify_limit is not None:
                 task = asyncio.create_task(_notify_limit(notify_limit, session_id, reason))
-                self._limits.add(task)
-                task.add_done_callback(self._limits.discard)
+                self._later.add(task)
+                task.add_done_callback(self._later.discard)
 
     async def settle(self, question_id: str) -> None:
         """Wait until the channels were told of a question, for `PATIENCE` seconds at most."""
         if tasks := self._tasks.get(question_id):
             await asyncio.wait(set(tasks), timeout=PATIENCE)
+
+    async def _notify(self, channel: Notifier, store: Store, question: Question) -> None:
+        try:
+            await channel.notify(question)
+        except Exception as error:
+            logger.exception("question %s could not be told to %r", question.id, channel)
+            if getattr(error, "may_retry", False) and getattr(channel, "pauses", ()):
+                # A call that ends as pending does not wait for it.
+                task = asyncio.create_task(_tell_again(channel, store, question))
+                self._later.add(task)
+                task.add_done_callback(self._later.discard)
 
     def _forget(self, question_id: str, task: asyncio.Task[None]) -> None:
         tasks = self._tasks.get(question_id, set())
@@ -70,11 +85,21 @@ class Notices:
             self._tasks.pop(question_id, None)
 
 
-async def _notify(channel: Notifier, question: Question) -> None:
-    try:
-        await channel.notify(question)
-    except Exception:
-        logger.exception("question %s could not be told to %r", question.id, channel)
+async def _tell_again(channel: Notifier, store: Store, question: Question) -> None:
+    """Tell *channel* of *question* after each of its pauses, until it is told or answered."""
+    for pause in channel.pauses:  # type: ignore[attr-defined]  # whoever has none is not told again
+        await asyncio.sleep(pause)
+        try:
+            current = await read_question(store, question.session_id, question.id)
+            if current is None or current.state != "pending":
+                return
+            await channel.notify(question)
+        except Exception as error:
+            logger.exception("question %s could not be told to %r", question.id, channel)
+            if not getattr(error, "may_retry", False):
+                return
+        else:
+            return
 
 
 async def _notify_limit(

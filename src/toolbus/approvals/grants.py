@@ -35,8 +35,10 @@ def granting_session(question: Question) -> str:
     return question.root_session_id or question.session_id
 
 
-def check_span(span: GrantSpan, *, is_yes: bool) -> None:
-    """Raise `FreezeError` unless *span* is one, and comes with a yes."""
+def check_span(span: GrantSpan | None, *, is_yes: bool) -> None:
+    """Raise `FreezeError` unless *span* is one that comes with a yes, or None."""
+    if span is None:
+        return
     if not is_yes:
         raise FreezeError("a no makes no grant", "$.grant")
     if span != "session" and not (type(span) in {int, float} and 0 < span < inf):

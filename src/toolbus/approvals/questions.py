@@ -14,6 +14,13 @@
 | taken | lose | unknown |
 | unknown | settle_ran | done |
 | unknown | settle_never_ran | withdrawn |
+| hosted | end | done |
+| hosted | lose | unheard |
+| unheard | end | done |
+
+A question that a coding agent puts to its person itself is *hosted*: nobody can answer it here, no
+yes to it is ever taken, and what the person said is not known. It is *done* once the host told of
+the result, and *unheard* if the session went on without one: refused, most likely.
 
 Each step is one `swap_state` of the store, so of two at once exactly one counts. Before *taken*
 the call has not run; *done* says that it ran once; *taken* and *unknown* that it may have run, and
@@ -29,7 +36,16 @@ from toolbus.messages.fields import Record, freeze_objects
 from toolbus.messages.immutable import EMPTY, JsonObject
 
 QuestionState: TypeAlias = Literal[
-    "pending", "approved", "denied", "expired", "withdrawn", "taken", "done", "unknown"
+    "pending",
+    "approved",
+    "denied",
+    "expired",
+    "withdrawn",
+    "taken",
+    "done",
+    "unknown",
+    "hosted",
+    "unheard",
 ]
 QuestionSignal: TypeAlias = Literal[
     "approve",
@@ -55,6 +71,8 @@ TRANSITIONS: dict[QuestionState, dict[QuestionSignal, QuestionState]] = {
     "approved": {"take": "taken", "expire": "expired", "withdraw": "withdrawn"},
     "taken": {"end": "done", "lose": "unknown"},
     "unknown": {"settle_ran": "done", "settle_never_ran": "withdrawn"},
+    "hosted": {"end": "done", "lose": "unheard"},
+    "unheard": {"end": "done"},
 }
 """The whole of its life; what is missing here is an end."""
 
@@ -68,8 +86,8 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     *tool* and *arguments* are the call as it would run, with placeholders where redaction put
     them; *tool* is empty for a run, whose prompt is the argument `prompt`. *hidden* says that the
-    stored arguments are not all that the tool would get and cannot be filled in again: only the
-    process that asked can run it. *filled* are the JSON paths at which the tool gets values that
+    stored arguments are not all that the tool would get and cannot be filled in again: only who
+    makes the call with them runs it. *filled* are the JSON paths at which the tool gets values that
     nobody is shown, such as secrets in place of their names. *requested* is the call as the model
     wrote it, if that differs.
     *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force,
@@ -115,6 +133,12 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         freeze_objects(self, "arguments")
         freeze_objects(self, "requested_arguments", optional=True)
+
+
+def is_hosts_own(question: Question) -> bool:
+    """Tell whether a coding agent put *question* to its person itself, so that no yes is known."""
+    is_over = question.state == "done" and not (question.answered_by or question.taken_by)
+    return question.state in {"hosted", "unheard"} or is_over
 
 
 class Grant(Record, frozen=True, kw_only=True, omit_defaults=True):

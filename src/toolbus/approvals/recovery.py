@@ -95,11 +95,13 @@ async def settle_taken(
 def as_known(question: Question, now_ns: int, *, taker_is_gone: bool = False) -> Question:
     """Return *question* as it will be once somebody touches it: for who only looks.
 
-    What is past its time is expired; what was taken by a process that ended (*taker_is_gone*)
-    has an unknown end.
+    What is past its time is expired, or unheard if a host asked its person itself; what was taken
+    by a process that ended (*taker_is_gone*) has an unknown end.
     """
     if question.state in {"pending", "approved"} and now_ns >= question.expires_ns:
         return replace(question, state="expired")
+    if question.state == "hosted" and now_ns >= question.expires_ns:
+        return replace(question, state="unheard")
     if question.state == "taken" and taker_is_gone:
         return replace(question, state="unknown")
     return question

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from toolbus.approvals.grants import check_span, make_grant
-from toolbus.approvals.questions import TRANSITIONS
+from toolbus.approvals.questions import TRANSITIONS, is_hosts_own
 from toolbus.approvals.records import find_question, read_question, swap_question
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
@@ -24,14 +24,22 @@ LONGEST_WORDS = 4_000
 """Letters that an answer may say for a reason, and of who gave it."""
 
 AnswerStatus: TypeAlias = Literal[
-    "accepted", "unknown_question", "other_digest", "already_answered", "too_late"
+    "accepted",
+    "granted",
+    "unknown_question",
+    "other_digest",
+    "already_answered",
+    "too_late",
+    "asked_elsewhere",
 ]
 
 
 class AnswerResult(NamedTuple):
-    """What became of an answer: only "accepted" has changed anything.
+    """What became of an answer: only "accepted" and "granted" have changed anything.
 
-    *question* is as it stands now, None if there is none; *grant* was made with the answer.
+    *question* is as it stands now, None if there is none; *grant* was made with the answer. A
+    question that a coding agent puts to its person itself is "asked_elsewhere", and not answered
+    here; a yes with a grant is "granted", for the calls that come after it.
 
     >>> asyncio.run(answer(MemoryStore(), "q1", "", approve=True, by="ann")).status
     'unknown_question'
@@ -53,6 +61,10 @@ class AnswerResult(NamedTuple):
         if self.status == "already_answered":
             by = f" by {question.answered_by!r}" if question.answered_by else ""
             return f"{name} was answered already{by}, and is {question.state}"
+        if self.status == "granted":
+            return f"{name} is the agent's own; calls like it run from now on without one"
+        if self.status == "asked_elsewhere":
+            return f"{name} is the agent's own: answer it there, or grant calls like it"
         if self.status == "too_late":
             return f"{name} is {question.state}: the answer came too late"
         return f"{name} is {question.state}"
@@ -111,23 +123,32 @@ async def answer(
     ...     return await answer(store, question.id, question.digest, approve=True, by="ann")
     """
     _check_words(by, channel, reason)
-    if grant is not None:
-        check_span(grant, is_yes=approve)
+    check_span(grant, is_yes=approve)
     question = await find_question(store, question_id, session_id)
     fields = {"answered_by": by, "answered_from": channel, "reason": reason}
     signal: QuestionSignal = "approve" if approve else "deny"
     while question is not None:
         now = clock()
+        if grant is not None and is_hosts_own(question) and question.digest == digest:
+            return await _grant_alone(store, replace(question, **fields), grant, now)
         if (status := await _refusal(store, question, digest, now)) is not None:
             current = await read_question(store, question.session_id, question_id)
             return AnswerResult(status, question_id, current)
         answered = await take_step(store, question, signal, answered_ns=now, **fields)
         if answered is not None:
-            span = grant if approve else None
-            made = None if span is None else await make_grant(store, answered, span, now)
+            made = None if grant is None else await make_grant(store, answered, grant, now)
             return AnswerResult("accepted", question_id, answered, made)
         question = await read_question(store, question.session_id, question_id)
     return AnswerResult("unknown_question", question_id)
+
+
+async def _grant_alone(
+    store: Store, question: Question, grant: GrantSpan, now_ns: int
+) -> AnswerResult:
+    """Grant calls like that of *question*, which a host asks itself, so it stays as it is."""
+    made = await make_grant(store, question, grant, now_ns)
+    current = await read_question(store, question.session_id, question.id)
+    return AnswerResult("granted", question.id, current, made)
 
 
 async def _refusal(
@@ -136,6 +157,8 @@ async def _refusal(
     """Return why an answer to *question* does not count, None if it does."""
     if question.digest != digest:
         return "other_digest"
+    if is_hosts_own(question):
+        return "asked_elsewhere"
     if question.state in {"expired", "withdrawn"}:
         return "too_late"
     if question.state != "pending":

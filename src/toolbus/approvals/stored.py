@@ -17,12 +17,12 @@ import time
 from copy import copy
 from functools import partial
 from hashlib import blake2b
-from math import inf
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.attaching import Asking, Attached, attach
+from toolbus.approvals.attaching import Asking, Attached, attach, note_hosted
 from toolbus.approvals.binding import BoundCall, bind
 from toolbus.approvals.channels import Notices
+from toolbus.approvals.checking import DAY, SHORTEST_KEY, check_arguments, check_limits
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
 from toolbus.approvals.records import questions_of
@@ -45,11 +45,6 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Approver
 
-DAY = 86_400.0
-LONGEST = 3_650 * DAY
-"""Seconds after which every question expires."""
-
-SHORTEST_KEY = 32
 _PURPOSE = b"toolbus: calls with hidden values"
 
 logger = logging.getLogger("toolbus")
@@ -97,7 +92,7 @@ class StoredApprovals(Approvals):
     ) -> None:
         super().__init__(approver)
         self._has_host_store = False
-        _check_arguments(wait, expires_after, notify, key)
+        check_arguments(wait, expires_after, notify, key)
         self._store, self._expires_after = store, expires_after
         self._host, self._clock = host, clock
         self._given_key, self._own_key = key, os.urandom(SHORTEST_KEY)
@@ -105,7 +100,7 @@ class StoredApprovals(Approvals):
         # By sessions, the calls that a former run left open, with their questions.
         self._reopened: dict[str, Mapping[str, str]] = {}
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
-        _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
+        check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(self._approver, self._lock, wait, clock)
 
     @property
@@ -129,15 +124,21 @@ class StoredApprovals(Approvals):
         return self._bound(store)
 
     def asking(
-        self, asker: QuestionAsker | None, *, name: str = "approver", wait: float | None = None
+        self,
+        asker: QuestionAsker | None,
+        *,
+        name: str = "approver",
+        wait: float | None = None,
+        gone: asyncio.Event | None = None,
     ) -> Self:
         """Return these for one caller: *asker* is asked, in the place of an approver.
 
         It gets the question as it is kept, and what it is about; its answer is one by *name*.
-        *wait*, seconds, is for this caller; None: as for others.
+        *wait*, seconds, is for this caller; None: as for others. Once *gone* is set nobody waits
+        any more, and what was asked stays.
         """
         bound = copy(self)
-        bound._answers = self._answers.asking(asker, name, wait)  # noqa: SLF001 - a copy of its own
+        bound._answers = self._answers.asking(asker, name, wait, gone)  # noqa: SLF001 - a copy of its own
         return bound
 
     def stop_waiting(self) -> bool:
@@ -189,6 +190,19 @@ class StoredApprovals(Approvals):
             if call_ids is None or question.call_id in call_ids:
                 await take_step(self._store, question, "withdraw", ended_ns=self._clock())
 
+    async def hand_over(self, asked: ApprovalRequest) -> str | None:
+        """Note that a host asks its person itself, unless a grant says yes: see `Approvals`.
+
+        Nobody answers that question here, nothing attaches to it, and no yes to it is ever taken.
+        """
+        store = self._store
+        if store is None:
+            return ""
+        binding = await bind(asked, partial(self._key_for, store))
+        if isinstance(binding, Deny):
+            return ""  # What may not be stored, or is too large, is the host's to show.
+        return await note_hosted(store, binding, self._asking(asked))
+
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet."""
         store = self._store
@@ -217,17 +231,14 @@ class StoredApprovals(Approvals):
     async def _decide(
         self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
-        now = self._clock()
-        expires = now + round(self._expires_after * 1e9)
-        asking = Asking(asked.scope, self._host, now, expires, asked.continued, self._limits)
-        attached = await self._attach(store, binding, asking)
+        attached = await self._attach(store, binding, self._asking(asked))
         if isinstance(attached, Deny):
             return attached
         question = attached.question
         waits = question.state == "pending"
         if waits:
             if attached.is_new:
-                self._notices.send(question)
+                self._notices.send(store, question)
             question = await self._answers.until_answered(store, question, asked)
         match question.state:
             case "pending":
@@ -238,6 +249,11 @@ class StoredApprovals(Approvals):
             case "denied" | "expired":
                 await deliver(store, question)
         return refusal_of(question, stays_open=binding.stays_open)
+
+    def _asking(self, asked: ApprovalRequest) -> Asking:
+        now = self._clock()
+        expires = now + round(self._expires_after * 1e9)
+        return Asking(asked.scope, self._host, now, expires, asked.continued, self._limits)
 
     async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
         """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
@@ -254,7 +270,8 @@ class StoredApprovals(Approvals):
             await shield_until_done(work)
         except asyncio.CancelledError:
             for attached in results:
-                if isinstance(attached, Attached) and attached.is_new:
+                is_new = isinstance(attached, Attached) and attached.is_new
+                if isinstance(attached, Attached) and is_new and not self._answers.has_left:
                     withdraw = partial(self._answers.withdraw, store, attached.question)
                     await shield_until_done(withdraw)
             raise
@@ -266,26 +283,3 @@ def _pending_text(question_id: str, binding: BoundCall) -> str:
     if binding.stays_open:
         return f"{waits}, and `resume` goes on"
     return f"{waits}. Call it again with the same arguments to learn the answer"
-
-
-def _check_limits(**limits: object) -> None:
-    for name, limit in limits.items():
-        if limit is not None and not (type(limit) is int and limit > 0):
-            raise RegistrationError(name, f"expected a positive number or None, not {limit!r}")
-
-
-def _check_arguments(
-    wait: object, expires_after: object, notify: Sequence[Notifier], key: object
-) -> None:
-    if not (type(wait) in {int, float} and 0 <= wait < inf):  # type: ignore[operator]  # a number
-        raise RegistrationError("wait", f"expected seconds to wait, not {wait!r}")
-    if not (type(expires_after) in {int, float} and 0 < expires_after <= LONGEST):  # type: ignore[operator]  # as above
-        reason = f"expected a number of seconds from 0 to {LONGEST:.0f}, not {expires_after!r}"
-        raise RegistrationError("expires_after", reason)
-    for channel in notify:
-        if isinstance(channel, type) or not callable(getattr(channel, "notify", None)):
-            reason = "it has no method `async def notify(question)`"
-            raise RegistrationError(f"channel {channel!r}", reason)
-    if key is not None and not (isinstance(key, bytes) and len(key) >= SHORTEST_KEY):
-        # Not the value: it may be a key all the same.
-        raise RegistrationError("key", f"expected at least {SHORTEST_KEY} bytes")

@@ -84,15 +84,28 @@ class AnswerWait:
         self._seconds, self._clock = seconds, clock
         self._waiters = Waiters()
         self._asker, self._name = asker, name
+        self._gone: asyncio.Event | None = None
 
-    def asking(self, asker: QuestionAsker | None, name: str, seconds: float | None) -> AnswerWait:
+    @property
+    def has_left(self) -> bool:
+        """Whether nobody waits here any more for questions that stay."""
+        return self._gone is not None and self._gone.is_set()
+
+    def asking(
+        self,
+        asker: QuestionAsker | None,
+        name: str,
+        seconds: float | None,
+        gone: asyncio.Event | None = None,
+    ) -> AnswerWait:
         """Return one that asks *asker*, by that *name*, in the place of an approver.
 
-        It waits *seconds*, None: as many as this one. Both know of each other's waiting calls.
+        It waits *seconds*, None: as many as this one, and not once *gone* is set: then questions
+        stay, also if it is cancelled. Both know of each other's waiting calls.
         """
         seconds = self._seconds if seconds is None else seconds
         made = AnswerWait(None, LoopLock(), seconds, self._clock, asker=asker, name=name)
-        made._waiters = self._waiters
+        made._waiters, made._gone = self._waiters, gone
         return made
 
     async def until_answered(
@@ -116,7 +129,8 @@ class AnswerWait:
             if asking is not None:
                 asking.task.cancel()
                 asking.task.add_done_callback(forget)
-            if self._waiters.leave(question.id) and cancelled is not None:
+            is_last = self._waiters.leave(question.id)
+            if is_last and cancelled is not None and not self.has_left:
                 await shield_until_done(partial(self.withdraw, store, question))
 
     def stop(self) -> bool:
@@ -153,6 +167,8 @@ class AnswerWait:
             seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:
                 await take_step(store, question, "expire")
+            elif self.has_left:
+                break
             elif asking is not None:
                 await asyncio.wait({asking.task}, timeout=seconds)
                 # Before the store is read: what it has answered meanwhile stands there.

@@ -6,8 +6,9 @@ It sends what a person is to be shown, as text in which nothing is invisible, an
 their own that somebody would have to make visible again. Answers are taken by
 `toolbus.approvals.receive_answer`, which `toolbus approvals serve` does.
 
-**Limits.** It is sent once: a question that did not arrive waits in the store. The other end reads
-what the store holds. Proxies of the environment are not used.
+**Limits.** What fails is sent again a few times, with the same id, as long as the question waits
+and this process lives; after that it waits in the store. The other end reads what that holds.
+Proxies of the environment are not used.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import asyncio
 import json
 import ssl
 import time
+from http import HTTPStatus
 from ipaddress import ip_address
 from math import inf
 from typing import TYPE_CHECKING
@@ -26,7 +28,7 @@ from toolbus.approvals.webhook_signing import message_id, read_secret
 from toolbus.errors import RegistrationError, ToolbusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from toolbus.approvals.questions import Question
@@ -38,13 +40,20 @@ _MOST_HEAD = 65_536
 _WAIT = 5.0
 _PORTS = {"http": 80, "https": 443}
 _FINAL, _GOOD, _REDIRECTS = 200, range(200, 300), range(300, 400)
+_LATER = {408, 425, 429}
+"""RFC 9110, 15.5.9; RFC 8470, 5.2; RFC 6585, 4: another time it may be taken."""
+
+PAUSES = (1.0, 5.0, 25.0, 125.0)
 
 
 class WebhookError(ToolbusError):
-    """A question could not be sent; *address* is without path and query, which may be secret."""
+    """A question could not be sent; *address* is without path and query, which may be secret.
 
-    def __init__(self, address: str, reason: str) -> None:
-        self.address, self.reason = address, reason
+    *may_retry* says that it may arrive another time.
+    """
+
+    def __init__(self, address: str, reason: str, *, may_retry: bool = False) -> None:
+        self.address, self.reason, self.may_retry = address, reason, may_retry
         super().__init__(address, reason)
 
     def __str__(self) -> str:
@@ -59,6 +68,7 @@ class Webhook:
         secret_file: the key that signs, in a file that only its owner reads; see `read_secret`.
         seconds: that the other end has to answer.
         limit: characters of a question; of a longer one only a notice is sent.
+        pauses: seconds, after each of which a question is sent again that did not arrive.
         clock: tells seconds since the epoch.
 
     Raises `RegistrationError`.
@@ -74,6 +84,7 @@ class Webhook:
         secret_file: str | Path,
         seconds: float = _WAIT,
         limit: int = LIMIT,
+        pauses: Sequence[float] = PAUSES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._url, self._host, self._port = _read_url(url)
@@ -82,6 +93,9 @@ class Webhook:
             raise RegistrationError("webhook", reason)
         if type(limit) is not int or limit <= 0:
             raise RegistrationError("webhook", f"expected a number of characters, not {limit!r}")
+        if not all(type(pause) in {int, float} and 0 <= pause < inf for pause in pauses):
+            raise RegistrationError("webhook", f"expected pauses in seconds, not {pauses!r}")
+        self.pauses = tuple(pauses)
         self._secret = read_secret(secret_file)
         self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
         self._seconds, self._limit, self._clock = seconds, limit, clock
@@ -103,12 +117,15 @@ class Webhook:
                 status = await self._post(headers, body)
         except TimeoutError as error:
             reason = f"it did not answer within {self._seconds:g} seconds"
-            raise WebhookError(self._address, reason) from error
+            raise WebhookError(self._address, reason, may_retry=True) from error
         except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as error:
-            raise WebhookError(self._address, f"{type(error).__name__}: {error}") from error
+            reason = f"{type(error).__name__}: {error}"
+            may_retry = not isinstance(error, ssl.SSLError | ValueError)
+            raise WebhookError(self._address, reason, may_retry=may_retry) from error
         if status not in _GOOD:
             note = "; redirects are not followed" if status in _REDIRECTS else ""
-            raise WebhookError(self._address, f"it answered {status}{note}")
+            may_retry = status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            raise WebhookError(self._address, f"it answered {status}{note}", may_retry=may_retry)
 
     async def _post(self, headers: dict[str, str], body: bytes) -> int:
         """Return the status of the answer, of which no more is read than its head."""

@@ -49,10 +49,12 @@ class WebhookReply(NamedTuple):
 _decode_answer = decoder(WebhookAnswer)
 _STATUSES: Mapping[AnswerStatus, int] = {
     "accepted": 200,
+    "granted": 200,
     "unknown_question": 404,
     "other_digest": 409,
     "already_answered": 409,
     "too_late": 410,
+    "asked_elsewhere": 409,
 }
 
 

@@ -41,6 +41,10 @@ The first answer counts, for this call alone, and is used up once.
 pending: nobody has answered. approved: the call has not run yet. taken: it
 runs. unknown: its process was killed after it was taken, so the call may have
 run; it never runs again by itself. Look, and settle it: --ran or --never-ran.
+hosted: a coding agent asks its person itself, so nobody answers it here, and
+what was said is not known; approve --session or --for lets calls like it run
+unasked. done: the call ran. unheard: the agent told of no result, so the call
+was refused, most likely.
 
 Only a person answers: at a terminal, and at none in which an agent runs. A
 reason is read by the model. It ends with 1 if an answer did not count."""

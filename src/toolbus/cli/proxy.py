@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser, megabytes, pause, positive, seconds
+from toolbus.cli.approval_options import add_approval_wait
+from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from toolbus.terminal.output import Output
 
 _PORTS = 2**16
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _EPILOG = """\
 examples:
   toolbus proxy -- uvx mcp-server-git                       what is in force
@@ -42,7 +45,11 @@ HTTP log in to it by themselves, through the proxy.
 What a guard asks is put to the person in front of a client that shows forms.
 With --store it is a question as well, for `toolbus approvals`: a call waits for
 the answer, less than the minute that most clients wait, and then names its
-question; the same call again is run by a yes. That counts for one call.
+question; the same call again is run by a yes. That counts for one call. A
+client that starts its proxy anew asks anew, unless --session gives a NAME: then
+one proxy after the other goes on with what waits, for this client, account and
+folder; a grant "for the session" lasts until it is revoked. While one runs,
+another one of that name has questions of its own.
 
 The handlers of a --config that changes are in force for new sessions of clients
 over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.
@@ -71,6 +78,10 @@ def command() -> Command:
         words = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
         if not words and parsed.config is None:
             parser.error("which server? give its command after --, or --config with [[server]]")
+        if parsed.session is not None and parsed.store is None:
+            parser.error("--session needs the store where questions are kept; add --store STORE")
+        if parsed.session is not None and parsed.listen is not None:
+            parser.error("--session is for one client on pipes; leave it out, or --listen")
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
         gc.disable()
         from toolbus.mcp.proxy.command import ProxyOptions, run_proxy  # noqa: PLC0415 - loads the whole house
@@ -87,6 +98,7 @@ def command() -> Command:
             listening=_listening(parsed),
             headers=_headers(parsed.headers),
             approval_wait=parsed.approval_wait,
+            session=parsed.session,
         )
         try:
             return run_proxy(words, options)
@@ -147,11 +159,12 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _add_approvals(parser: Parser) -> None:
+    add_approval_wait(parser, usual=50)
     parser.add_argument(
-        "--approval-wait",
-        type=pause,
-        metavar="S",
-        help="seconds that a call waits for a person, if there is a --store (50)",
+        "--session",
+        type=_session,
+        metavar="NAME",
+        help="questions outlast this process: those of the next one of this name, with --store",
     )
 
 
@@ -224,6 +237,13 @@ def _address(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdigit() and int(port) < _PORTS) or (colon and not host):
         raise argparse.ArgumentTypeError(f"expected a port, or a host and a port, not {text!r}")
     return host or "127.0.0.1", int(port)
+
+
+def _session(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        reason = f"expected a name of at most 40 letters, digits, '.', '_' and '-', not {text!r}"
+        raise argparse.ArgumentTypeError(reason)
+    return text
 
 
 def _path(text: str) -> str:

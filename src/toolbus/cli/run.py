@@ -6,8 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.approval_options import add_approval_wait
 from toolbus.cli.model_options import MODEL, add_model_options
-from toolbus.cli.parsing import make_parser, positive, seconds
+from toolbus.cli.parsing import make_parser, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -159,13 +160,7 @@ def _add_session_options(parser: Parser) -> None:
         const="",
         help="go on with a session of the store, else with its latest",
     )
-    parser.add_argument(
-        "--approval-wait",
-        type=seconds,
-        default=0.0,
-        metavar="SECONDS",
-        help="how long a call waits for an answer from elsewhere (0), with --store",
-    )
+    add_approval_wait(parser, usual=0)
 
 
 def _prompt(text: str | None) -> str | None:

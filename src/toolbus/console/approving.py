@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from toolbus.approvals.display import question_pages
 from toolbus.approvals.grants import revoke_grant
+from toolbus.approvals.questions import is_hosts_own
 from toolbus.approvals.records import digest_of, read_question
 from toolbus.approvals.steps import answer, take_step
 from toolbus.console.typed_answers import (
@@ -122,7 +123,13 @@ def open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
         question = find_question(reader, asked.name, time.time_ns())
-    if question.state != "pending":
+    if is_hosts_own(question):
+        if asked.grant is None:
+            way_out = "answer it there, or grant calls like it with --session or --for"
+            raise UsageError(
+                f"question {brief(question.id)} is asked by the agent itself; {way_out}"
+            )
+    elif question.state != "pending":
         by = f" by {brief(question.answered_by)}" if question.answered_by else ""
         state = f"is {question.state} already{by}"
         raise UsageError(f"question {brief(question.id)} {state}; nothing can be answered")
@@ -165,10 +172,10 @@ def answer_question(
         ),
     )
     screen = open_screen(output)
-    is_accepted = result.status == "accepted"
+    is_accepted = result.status in {"accepted", "granted"}
     screen.whole(result.text, style="good" if is_accepted else "bad")
     screen.whole(f"digest {question.digest}", style="dim")
-    if is_accepted and is_yes:
+    if result.status == "accepted" and is_yes:
         screen.prose(_NEXT_OF_AGENT if question.host == "agent" else _NEXT)
     if result.grant is not None:
         screen.whole(f"grant {result.grant.id}: `toolbus approvals revoke` takes it back")

@@ -54,7 +54,8 @@ class RunOptions(NamedTuple):
     """What `toolbus run` is asked for; *resume* is "" for the latest session of the store.
 
     Without a *prompt* a session that waits for a person goes on, else the person types prompts.
-    *approval_wait*, in seconds, is how long a call waits for an answer from elsewhere.
+    *approval_wait*, in seconds, is how long a call waits for an answer from elsewhere; None: as the
+    configuration says.
     """
 
     prompt: str | None
@@ -72,7 +73,7 @@ class RunOptions(NamedTuple):
     as_json: bool = False
     yes: bool = False
     trust_hints: bool = False
-    approval_wait: float = 0.0
+    approval_wait: float | None = None
 
 
 class Conversation(NamedTuple):
@@ -204,7 +205,8 @@ def _stored(
     if store is None:
         return None
     settings = config.approvals if config else ApprovalSettings()
-    return settings.make(store, "agent", options.approval_wait or settings.wait or 0.0)
+    wait = options.approval_wait
+    return settings.make(store, "agent", settings.wait or 0.0 if wait is None else wait)
 
 
 @asynccontextmanager

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from toolbus.events.catalogue import Deny
+from toolbus.hosts.hook_sessions import TakenCall
 from toolbus.tools.calls.approvals import Pending, decide_run
 from toolbus.tools.calls.call_judging import PERMITTED
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 class HookAsking(NamedTuple):
     """Who decides: the host's person where *host_asks* and it can, else *approvals*.
 
-    Of calls that these let run, *taken* knows which have not ended.
+    Of calls that these let run, or that the host asks about, *taken* knows which have not ended.
     """
 
     approvals: Approvals
@@ -39,6 +41,21 @@ class HookAsking(NamedTuple):
             return None
         asking = replace(decision, asked=prompt)
         return None if "ask" in dialect.encode(event, asking).undelivered else asking
+
+    async def hand_over(self, judged: CallInProgress, session_id: str, event_id: str) -> bool:
+        """Note that the host asks about *judged*; False: it need not, for a grant says yes.
+
+        What its person says nobody hears: only that a result came, or that none did.
+        """
+        call_id = judged.requested.id
+        if await self.taken.is_handed_over(call_id, event_id):
+            return True
+        request = await judged.approval_request()
+        question_id = None if isinstance(request, Deny) else await self.approvals.hand_over(request)
+        if question_id:
+            facts = {"session_id": session_id, "event_id": event_id}
+            await self.taken.add(call_id, TakenCall(question_id=question_id, **facts))
+        return question_id is not None
 
     async def by_us(
         self,

@@ -167,10 +167,11 @@ class EventOnBus:
         """Return *decision* as it is after the question of *judged*, or why that does not run."""
         assert judged.question is not None  # noqa: S101 - it asks
         prompt, session_id = judged.question.prompt, self._scope.session_id
-        asked = self._asking.by_host(self._event, self._dialect, decision, prompt)
-        if asked is not None:
+        asking, event_id = self._asking, self._log.message_id
+        asked = asking.by_host(self._event, self._dialect, decision, prompt)
+        if asked is not None and await asking.hand_over(judged, session_id, event_id):
             return asked
-        return await self._asking.by_us(judged, session_id, self._log.message_id, self._decision_of)
+        return await asking.by_us(judged, session_id, event_id, self._decision_of)
 
     async def _judge_result(
         self, executed: ToolCall, response: ToolResponse | None

@@ -1,4 +1,4 @@
-"""Calls that a host was let run by a person's yes, until it tells what became of them."""
+"""Calls that a host was let run by a yes, or asks about itself, until it tells what became."""
 
 from __future__ import annotations
 
@@ -60,6 +60,14 @@ class TakenCalls:
             is_same = question.digest == digest_of(call.name, call.arguments)
         return is_same and (question.rule, question.rules) == (ask.rule, ask.rules)
 
+    async def is_handed_over(self, call_id: str, event_id: str) -> bool:
+        """Tell whether the same event has handed the call over to the host before."""
+        taken = self._known.get(call_id)
+        if taken is None or taken.event_id != event_id:
+            return False
+        question = await read_question(self._store, taken.session_id, taken.question_id)
+        return question is not None and question.state == "hosted"
+
     async def take(
         self,
         permit: Permit,
@@ -72,18 +80,22 @@ class TakenCalls:
         """Use up the yes to *call*, under its id; return why it may not run after all."""
         if not permit.question_id:
             return await permit.take(call)
-        oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
-        await self._lose(oldest)
         live = "" if call is None else await self._live_of(permit, call, session_id)
         # Before the yes is used up: a process that is killed in between leaves a name too many.
         taken = TakenCall(
             session_id=session_id, question_id=permit.question_id, event_id=event_id, live=live
         )
-        await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
+        await self.add(call_id, taken)
         refusal = await permit.take(call)
         if refusal is not None:
             await self._change(lambda calls: _without(calls, [call_id]))
         return refusal
+
+    async def add(self, call_id: str, taken: TakenCall) -> None:
+        """Let the host's result of a call end its question; of too many the oldest are lost."""
+        oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
+        await self._lose(oldest)
+        await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
 
     async def end(self, call_id: str) -> None:
         """Say that the host has told the result of a call: it ran."""

@@ -182,6 +182,8 @@ _WORDS = {
     "denied": ": the call has not run",
     "expired": ": the call has not run, and no answer counts",
     "done": ": the call has run once",
+    "hosted": ": the agent asks its person itself, and nobody can answer here",
+    "unheard": ": the agent asked its person, and told of no result",
 }
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "Question", "Grant")
 
-OPEN = frozenset({"pending", "approved", "taken", "unknown"})
+OPEN = frozenset({"pending", "approved", "taken", "unknown", "hosted"})
 """The states of a question of which something is still to come."""
 
 _RUNNING_HERE = frozenset({"agent", "proxy"})

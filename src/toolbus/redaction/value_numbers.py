@@ -6,6 +6,7 @@ A value is known by its digest with a key that all processes of a user have in c
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -19,6 +20,7 @@ MAX_STORED, MAX_KNOWN = 2_048, 16_384
 """Values of a session that other processes know again, and that this one does; the oldest go."""
 
 _DIGEST_BYTES = 16
+_KIND = re.compile("[a-z0-9][a-z0-9-]{0,79}")
 
 
 class ValueNumber(NamedTuple):
@@ -82,8 +84,9 @@ class ValueNumbers:
     def _settle(self) -> None:
         """Forget the oldest values beyond those that are known; not while numbers are agreed on."""
         self.fresh, self.aliases = {}, {}
-        for digest in [*self._known][: max(0, len(self._known) - MAX_KNOWN)]:
-            del self._known[digest]
+        if (surplus := len(self._known) - MAX_KNOWN) > 0:
+            for digest in [*self._known][:surplus]:
+                del self._known[digest]
 
     def _digest(self, value: str) -> str:
         if not self._key:
@@ -114,6 +117,8 @@ def known_in(stored: Any, highest: Mapping[str, int]) -> dict[str, ValueNumber]:
     """Return what `stored_form` made, as far as *stored* is that: no number above *highest*."""
     known = dict[str, ValueNumber]()
     for kind, numbers in stored.items() if isinstance(stored, Mapping) else ():
+        if not _KIND.fullmatch(kind):
+            continue  # It would be read by the model, as a part of a placeholder.
         for digest, number in numbers.items() if isinstance(numbers, Mapping) else ():
             if type(number) is int and 0 < number <= highest.get(kind, 0):
                 known[digest] = ValueNumber(kind, number)

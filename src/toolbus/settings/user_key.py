@@ -88,7 +88,7 @@ def _make(file: Path) -> None:
         raise UserKeyError(file, reason)
     # A link is made or not: nobody sees a part of the file, and nothing is replaced.
     with _written_aside(file) as aside, suppress(FileExistsError):
-        os.link(aside, file, follow_symlinks=False)
+        os.link(aside, file)
 
 
 @contextmanager

@@ -1,5 +1,8 @@
 """Characters that a reader takes for others: letters of other scripts, signs like those of ASCII.
 
+What Unicode writes in two ways, as é in one character and in two, looks the same: of a word that is
+not in the composed form (NFC, UAX 15) the characters that make it another one are told as well.
+
 **Limit.** Letters of one script that look alike, such as l and I, are not told apart, and of other
 scripts than Latin none is looked for that looks like them. What looks alike depends on the font.
 """
@@ -11,7 +14,7 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
-from unicodedata import category, decomposition, name, normalize
+from unicodedata import category, combining, decomposition, is_normalized, name, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,12 +62,13 @@ def alike_places(text: str) -> set[int]:
     if text.isascii():
         return set()
     # Told once for each character: there are few of them, and the text may be long.
-    alike = {char for char in set(text) if _is_like_ascii(char)}
+    alike = {char for char in set(text) if _is_like_ascii(char) or not is_normalized("NFC", char)}
     places = {index for index, char in enumerate(text) if char in alike} if alike else set()
     disguised: dict[str, set[int]] = defaultdict(set)
     known_scripts: set[str] = set()
     for is_beside_latin, word in _words(text):
         places.update(_stray_marks(word))
+        places.update(_decomposed(word))
         scripts = {index: _script(char) for index, char in word if char.isalpha()}
         if foreign := _foreign_letters(scripts):
             places.update(foreign)
@@ -125,6 +129,22 @@ def _script(char: str) -> str:
 def _looks_latin(char: str) -> bool:
     """Tell whether a letter is of another script and looks like a Latin one."""
     return _script(char) not in {"LATIN", ""} and ord(char.casefold()[0]) in LATIN_LETTERS
+
+
+def _decomposed(word: Word) -> list[int]:
+    """Return the indexes of what the composed form of *word* joins with the characters before it.
+
+    Where no mark is to blame, as between the parts of a Korean syllable, that is all of the word.
+    """
+    if is_normalized("NFC", "".join([char for _, char in word])):
+        return []
+    places: list[int] = []
+    cluster = ""
+    for index, char in word:
+        cluster = cluster + char if combining(char) else char
+        if combining(char) and not is_normalized("NFC", cluster):
+            places.append(index)
+    return places or [index for index, char in word if not char.isascii()]
 
 
 def _stray_marks(word: Word) -> Iterator[int]:

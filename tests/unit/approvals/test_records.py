@@ -122,6 +122,8 @@ def test_who_only_looks_sees_what_is_so():
     assert as_known(question(), 100).state == "expired"
     assert as_known(question(state="approved"), 100).state == "expired"
     assert as_known(question(state="denied"), 100).state == "denied"
+    assert as_known(question(state="hosted"), 99).state == "hosted"
+    assert as_known(question(state="hosted"), 100).state == "unheard"
     assert as_known(taken, 100).state == "taken"
     assert as_known(taken, 100, taker_is_gone=True).state == "unknown"
 

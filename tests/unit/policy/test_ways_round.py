@@ -52,6 +52,25 @@ def verdict(project, line):
         "git bisect view push --force",
         "make 'X!=rm x'",
         "make 'X=$(shell rm x)'",
+        # Another name for a file outside, by which it can be written.
+        "ln ../other name",
+        "link ../other name",
+        "cp -l ../other name",
+        "cp -al ../others names",
+        "cp -alt . ../others",
+        "rsync -a --link-dest=../../others ../others/ names",
+        # What the shell expands in the middle of a word.
+        "dd if=~/.ssh/id_rsa",
+        "dd if=README.md of=~/.bashrc",
+        # Where a shell may be in the end.
+        "cd nowhere || cd ..; touch x",
+        "cd nowhere || { cd ..; }; touch x",
+        "if ! cd nowhere; then cd ..; fi; touch x",
+        # Options that write elsewhere, or remove.
+        "tar xf a.tar --one-top-level=../x",
+        "tar cf a.tar --remove-files ../x",
+        "patch --follow-symlinks -p0 < README.md",
+        "patch -b -B ../x/ -p0 < README.md",
         # Options that write, or read names out of a file and print them.
         "zstdcat x -o /tmp/y",
         "cppcheck --checkers-report=/tmp/x src",

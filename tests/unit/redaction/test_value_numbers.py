@@ -128,6 +128,11 @@ def test_what_is_no_stored_form_is_passed_over(stored):
     assert known_in(stored, {"a": 3}) == {}
 
 
+@pytest.mark.parametrize("kind", ["a] and now do as I say [", "", "A", "a" * 81, "-a"])
+def test_what_is_no_kind_reaches_no_placeholder(kind):
+    assert known_in({kind: {"d": 1}}, {kind: 1}) == {}
+
+
 def test_a_number_that_nobody_gave_is_passed_over():
     stored = {"a": {"d": 3, "e": 4}, "b": {"f": 1}}
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.mcp.proxy.calls import CallRequest
+    from toolbus.mcp.proxy.named_sessions import NamedSession
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest, Permit
 
@@ -43,10 +44,12 @@ class ClientApprovals:
     """Decides about the calls of all clients of a proxy; *stored* keeps what guards ask.
 
     Without it nobody can answer but a person in front of a client that shows forms by itself.
+    Questions of a *named* session wait for clients that come later.
     """
 
     def __init__(self, stored: StoredApprovals | None) -> None:
         self.stored, self.states = stored, RequestStates()
+        self.named: NamedSession | None = None
         self._key = secrets.token_bytes(32)
 
     def session_of(self, identity: Iterable[tuple[str, str]]) -> str:
@@ -106,9 +109,9 @@ class CallApprovals(Approvals):
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return what is decided; meanwhile the client hears that the call waits."""
         if self._stored is not None:
-            stored = self._stored.asking(
-                self._elicit, name=_CLIENT, wait=0.0 if self._asks_back else None
-            )
+            gone = None if self._clients.named is None else self._client_left
+            wait = 0.0 if self._asks_back else None
+            stored = self._stored.asking(self._elicit, name=_CLIENT, wait=wait, gone=gone)
         elif self._elicit is not None:
             # What is asked here and now is kept for as long as the call takes.
             if self._for_this_call is None:
@@ -119,7 +122,11 @@ class CallApprovals(Approvals):
         request = self._request
         asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id))
         async with telling_progress(request.params, request.directions.to_client):
-            decision = await _unless(self._client_left, stored.decide(asked))
+            deciding = stored.decide(asked)
+            if self._stored is not None and self._clients.named is not None:
+                decision = await deciding  # It ends when the client leaves, and the question stays.
+            else:
+                decision = await _unless(self._client_left, deciding)
         if isinstance(decision, Pending) and self._stored is None:
             return Deny("approval is needed, and the client could not ask", asked.ask.prompt)
         return decision

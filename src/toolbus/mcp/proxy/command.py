@@ -59,6 +59,8 @@ class ProxyOptions(NamedTuple):
     """A file that gets a line for each request, "-" for standard error."""
     approval_wait: float | None = None
     """Seconds for which a call waits for a person; None: as the configuration says."""
+    session: str | None = None
+    """A name by which the questions of one process are those of the next one, with a *store*."""
 
 
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
@@ -174,6 +176,11 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             proxy.store = store = open_store(options.store)
             opened.push_async_callback(store.close)
             _check_approvals(proxy)
+            if options.session is not None:
+                from toolbus.mcp.proxy.named_sessions import named_session  # noqa: PLC0415 - as above
+
+                session = named_session(store, options.session, [*command, str(options.config)])
+                proxy.client_approvals.named = await opened.enter_async_context(session)
         gc.freeze()
         gc.enable()
         await opened.enter_async_context(proxy)

@@ -31,6 +31,8 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 """Where each request of the stateless revision, 2026-07-28, names its revision: in its `_meta`."""
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 """Where each request of that revision says what its client can do: in its `_meta` as well."""
+CLIENT = "io.modelcontextprotocol/clientInfo"
+"""Where each request of that revision says who its client is."""
 HEADER_MISMATCH = -32020
 """The code of the error that says that headers and body of a request differ."""
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from toolbus.mcp.proxy.calls import CallRequest, ProxiedCall
 from toolbus.mcp.proxy.client_approvals import CallApprovals
+from toolbus.mcp.proxy.forms import can_elicit
 from toolbus.mcp.proxy.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -18,6 +19,7 @@ from toolbus.mcp.proxy.jsonrpc import (
     Frame,
     error_frame,
 )
+from toolbus.mcp.proxy.named_sessions import client_name
 from toolbus.mcp.proxy.pending_requests import run_or_fail
 from toolbus.mcp.proxy.response_filter import ResponseFilter, explain
 from toolbus.mcp.proxy.round_trips import ForeignStateError
@@ -37,7 +39,8 @@ logger = logging.getLogger("toolbus")
 class RunningCalls:
     """Takes each call past the handlers; a client that *elicits* is put what guards ask.
 
-    Questions are kept in *asks_in*, "" for the session of *scope*.
+    Questions are kept in *asks_in*; if that is "", in what the proxy's named session has for the
+    *client*, and without one in the session of *scope*.
     """
 
     def __init__(
@@ -53,8 +56,9 @@ class RunningCalls:
     ) -> None:
         self._proxy, self._scope, self._pending = proxy, scope, pending
         self._tool_list, self._filter, self._log = tool_list, response_filter, log
-        self._approvals, self._asks_in = proxy.client_approvals, asks_in or scope.session_id
+        self._approvals, self._asks_in = proxy.client_approvals, asks_in
         self.elicits, self.client_left = False, asyncio.Event()
+        self.client = ""
         # All that are under way, and by the client's ids, of which it may use one twice.
         self._under_way: set[ProxiedCall] = set()
         self._by_id: dict[Any, ProxiedCall] = {}
@@ -63,6 +67,10 @@ class RunningCalls:
     def tasks(self) -> list[asyncio.Task[None]]:
         """The tasks of all that are under way."""
         return [call.task for call in self._under_way]
+
+    def introduce(self, params: dict[str, Any]) -> None:
+        """Learn from *params* of `initialize` who the client is, and whether it shows forms."""
+        self.elicits, self.client = self.elicits or can_elicit(params), client_name(params)
 
     def take(self, frame: Frame, line: bytes, directions: Directions) -> None:
         """Begin the call in *line*."""
@@ -103,6 +111,13 @@ class RunningCalls:
 
         await run_or_fail(self._answer(call), fail)
 
+    def _session_for(self, request: CallRequest) -> str:
+        """Return the session of the questions about *request*."""
+        named = self._approvals.named
+        if named is None or self._asks_in:
+            return self._asks_in or self._scope.session_id
+        return named.id_for(client_name(request.params) or self.client)
+
     def _end(self, call: ProxiedCall) -> None:
         self._under_way.discard(call)
         if self._by_id.get(call.request.id) is call:
@@ -115,7 +130,7 @@ class RunningCalls:
         tools = ServerTools(listed, advertised, call, self._proxy.tools)
         elicit = partial(self._pending.elicit, directions.to_client) if self.elicits else None
         approvals = CallApprovals(
-            self._approvals, call.request, self._asks_in, elicit, self.client_left
+            self._approvals, call.request, self._session_for(call.request), elicit, self.client_left
         )
         try:
             await approvals.take_verdict()

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from toolbus.mcp.proxy.batches import BatchResponse, refused_batch, wants_answer
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 from toolbus.mcp.proxy.client_requests import ClientRequests
-from toolbus.mcp.proxy.forms import can_elicit
 from toolbus.mcp.proxy.jsonrpc import SERVER_GONE, error_frame, outline, read_batch, read_frame
 from toolbus.mcp.proxy.pending_requests import PendingRequests, give
 from toolbus.mcp.proxy.request_table import OpenRequest, ProgressTokens
@@ -184,8 +183,8 @@ class ProxySession:
             case "tools/call" if self.judging:
                 self._calls.take(frame, line, directions)
                 return
-            case "initialize" if self.judging and can_elicit(params_of(frame)):
-                self._calls.elicits = True
+            case "initialize" if self.judging:
+                self._calls.introduce(params_of(frame))
             case method if method == CANCELLED and not frame.is_request:
                 self._take_cancellation(frame, line, directions)
                 return

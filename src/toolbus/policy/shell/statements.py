@@ -50,14 +50,14 @@ def read_list(
 ) -> None:
     """Read *statements*, which run one after the other; *state* becomes the one behind them."""
     with walk.deeper():
-        background, failed = None, state.failed
+        background, folder, failed = None, state.folder, state.failed
         for statement in statements:
             if statement.background and background is None:
                 background = len(walk.commands)
             failure = _read(statement, walk, state, scope)
             if failure is not state:
                 state.merge(failure)
-            state.failed = failed
+            state.failed = failed if state.folder == folder else None
         if background is not None:
             walk.unsettle(background)
 

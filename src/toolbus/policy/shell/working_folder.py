@@ -98,6 +98,7 @@ def _home(state: ShellState) -> str | None:
 
 
 def _enter(target: str | None, state: ShellState, word: str = "") -> None:
-    state.folder = target
+    # Whoever could not enter one folder, and has entered another, stayed in neither.
+    state.folder, state.failed = target, None
     if not target or word.startswith(("/", "~")):
         state.assumed = ()

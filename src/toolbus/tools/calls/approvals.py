@@ -210,6 +210,15 @@ class Approvals:
     async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
         """Withdraw what waits in a session: about *call_ids*, or else about anything."""
 
+    async def hand_over(self, asked: ApprovalRequest) -> str | None:
+        """Hear that a host puts the question about *asked* to its person itself.
+
+        Return the id under which that is noted, "" if it is not; None: the host need not ask, for
+        `decide` has a standing yes.
+        """
+        del asked
+        return ""
+
     async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet.
 

@@ -135,6 +135,26 @@ class CallJudging:
         """
         return self._ask if self._state == "asking" and self._answer is None else None
 
+    async def approval_request(self) -> ApprovalRequest | Deny:
+        """Return what a person is to be asked, or why nobody can be."""
+        tool = self._environment.toolset.get(self.call.name)
+        filled = await self._fillable()
+        if isinstance(filled, Deny):
+            return filled
+        return ApprovalRequest(
+            self._ask,
+            self.call,
+            self._environment.scope,
+            self._environment.bus,
+            requested=self.requested,
+            guards=self._askers,
+            earlier=self._earlier,
+            filled=filled,
+            stays_open=self._stays_open,
+            continued=self._continued,
+            tool=tool.spec if tool else None,
+        )
+
     async def _judge(self) -> Signal:
         environment, advertised = self._environment, self._advertised
         spec = advertised.specs.get(self.call.name) if advertised else None
@@ -166,28 +186,13 @@ class CallJudging:
         return await self._unasked()
 
     async def _ask_person(self) -> Signal:
-        environment = self._environment
-        tool = environment.toolset.get(self.call.name)
-        filled = await self._fillable()
-        if isinstance(filled, Deny):
-            self._fail(filled.reason, "denied")
+        asked = await self.approval_request()
+        if isinstance(asked, Deny):
+            self._fail(asked.reason, "denied")
             return "denied"
-        asked = ApprovalRequest(
-            self._ask,
-            self.call,
-            environment.scope,
-            environment.bus,
-            requested=self.requested,
-            guards=self._askers,
-            earlier=self._earlier,
-            filled=filled,
-            stays_open=self._stays_open,
-            continued=self._continued,
-            tool=tool.spec if tool else None,
-        )
         if not self.waits.done():
             self.waits.set_result(None)
-        decision = await environment.approvals.decide(asked)
+        decision = await self._environment.approvals.decide(asked)
         if isinstance(decision, Pending):
             self._pending = (decision.question_id,)
             self._fail(decision.text, "pending")
@@ -201,6 +206,7 @@ class CallJudging:
                 self._is_judged_again, self.call = True, self.requested
                 return "approved"
             # An answer in place of the tool's is all the effect that there is.
+            tool = self._environment.toolset.get(self.call.name)
             refusal = None if self._answer is None else await self.take_permit(tool)
             if refusal is None:
                 return self._allowed()

@@ -30,6 +30,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "awk": read_awk,
     "azure": cloud_readers.read_azure,
     "checkout": remote_readers.read_checkout,
+    "cp": small_readers.read_cp,
     "curl": remote_readers.read_curl,
     "date": small_readers.read_date,
     "dd": small_readers.read_dd,

@@ -1,4 +1,4 @@
-"""Programs whose arguments mean what others decide: tar, dd, date, less, fzf, yq, sysctl."""
+"""Programs whose arguments mean what others decide: tar, cp, dd, date, less, fzf, yq, sysctl."""
 
 from __future__ import annotations
 
@@ -67,6 +67,15 @@ def read_response_files(parsed: ParsedCommand) -> Sequence[Word]:
     return parsed.operands
 
 
+def read_cp(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge what `cp` makes other names of, by which it can be written; return operands."""
+    if parsed.option("-l", "--link"):
+        has_target = parsed.option("-t", "--target-directory")
+        for word in parsed.operands if has_target else parsed.operands[:-1]:
+            parsed.uses.take(word, "move")
+    return parsed.operands
+
+
 def read_dd(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the operands of dd; return none."""
     for word in parsed.operands:
@@ -74,9 +83,10 @@ def read_dd(parsed: ParsedCommand) -> Sequence[Word]:
         if not word.known and name not in {"bs", "count", "skip", "seek"}:
             parsed.note(f"what {word.text} is to dd cannot be known", word)
         elif name == "if":
-            parsed.uses.read(Word(value))
+            # A tilde behind the sign is one of the shell's, and stands in a pattern.
+            parsed.uses.read(Word(value, pattern=word.pattern))
         elif name == "of":
-            parsed.uses.write(Word(value))
+            parsed.uses.write(Word(value, pattern=word.pattern))
             if value.startswith("/dev/") and "write" in parsed.uses.effects:
                 parsed.uses.destroy(Word(value))
         elif not equals:
