@@ -11,6 +11,7 @@ import gc
 import inspect
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,9 +54,12 @@ def thorough() -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a level that there is not: a typo would run less than was asked for."""
+    """Refuse a level that there is not: a typo would run less; hear Ctrl-C in any case."""
     if LEVEL not in {"quick", "full", "long", "live"}:
         raise pytest.UsageError(f"TOOLBUS_TESTS is quick, full, long or live, not {LEVEL!r}")
+    # A shell has what runs in its background ignore Ctrl-C, and what that starts would, too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Nothing that a test does is left in the folders of who runs it.
     folder = tempfile.mkdtemp(prefix="toolbus-tests-")
     config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))

@@ -38,9 +38,9 @@ class KilledPrograms:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         kills = [json.loads(line) for line in done.stdout.splitlines()]
-        # What runs at the same time does not always come in one order, so the end may differ.
+        # What comes together is sometimes written at once, so that some have fewer steps.
         numbers = Counter(facts["number"] for facts in kills)
-        assert min(numbers[number] for number in range(1, max(numbers) - 3)) == TIMES
+        assert min(numbers[number] for number in range(1, max(numbers) * 2 // 3)) == TIMES
         return kills
 
 

@@ -10,10 +10,12 @@ import asyncio
 import itertools
 import sys
 from collections import Counter
+from itertools import groupby
 from typing import NamedTuple
 
 from kill_steps import (
     Steps,
+    address_of,
     clear,
     count_run,
     kill_at_each_step,
@@ -117,6 +119,12 @@ async def look_up(store, place):
 
 async def go_on(places):
     """Return what is known after kills, and again after another process went on to the end."""
+    groups = groupby(places, key=lambda place: place.address)
+    return [facts for _, group in groups for facts in await go_on_at([*group])]
+
+
+async def go_on_at(places):
+    """Do as `go_on`, for places with one address."""
     store = open_store(places[0].address)
     known = [{"then": await look_up(store, place)} for place in places]
     for place, facts in zip(places, known, strict=True):
@@ -125,7 +133,6 @@ async def go_on(places):
         except Exception as error:  # noqa: BLE001 - which is what the test is about
             facts["error"] = repr(error)
         facts["finally"] = await look_up(store, place)
-    await clear(store)
     await store.close()
     return known
 
@@ -140,7 +147,7 @@ def main(address, folder, mode, times):
     written = store_class(address)
 
     def place_of(name):
-        return Place(address, name, f"{folder}/{name}", mode)
+        return Place(address_of(address, name), name, f"{folder}/{name}", mode)
 
     def kill(name, number):
         def work(tell):
@@ -153,7 +160,10 @@ def main(address, folder, mode, times):
         return done.lines[-1] if done.is_killed else None
 
     def go_on_with(names):
-        return value_of(go_on, [place_of(name) for name in names])
+        places = [place_of(name) for name in names]
+        known = value_of(go_on, places)
+        clear(place.address for place in places)
+        return known
 
     kill_at_each_step(kill, go_on_with, int(times))
 

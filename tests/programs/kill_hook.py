@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kill_steps import (
     Steps,
+    address_of,
     clear,
     count_run,
     kill_at_each_step,
@@ -158,35 +159,22 @@ async def answer_question(place, question_id):
     await store.close()
 
 
-async def look_up(places):
-    """Return what the store says of the questions of *places*, and how often the tool ran."""
-    store, known = open_store(places[0].address), []
-    for place in places:
-        questions = await questions_of(store, f"gemini-cli:{place.name}")
-        runs = len(runs_in(place.effects))
-        known.append({"states": [question.state for question in questions], "runs": runs})
+async def look_up(place):
+    """Return what the store says of the questions of *place*, and how often the tool ran."""
+    store = open_store(place.address)
+    states = [each.state for each in await questions_of(store, f"gemini-cli:{place.name}")]
     await store.close()
-    return known
+    return {"states": states, "runs": len(runs_in(place.effects))}
 
 
-async def clear_store(address):
-    store = open_store(address)
-    await clear(store)
-    await store.close()
-
-
-def go_on(places):
-    """Return what is known after kills, and again after their hosts have gone on."""
-    known = [{"then": facts} for facts in asyncio.run(look_up(places))]
-    for place, facts in zip(places, known, strict=True):
-        host = LaterHost(place)
-        # So that nothing of before runs any more.
-        host.tell_hook("BeforeAgent", prompt="and now?")
-        facts["told"] = host.call_until_answered() if place.mode != "again" else ""
-    for facts, after in zip(known, asyncio.run(look_up(places)), strict=True):
-        facts["finally"] = after
-    asyncio.run(clear_store(places[0].address))
-    return known
+def go_on(place):
+    """Return what is known after a kill, and again after its host has gone on."""
+    facts, host = {"then": asyncio.run(look_up(place))}, LaterHost(place)
+    # So that nothing of before runs any more.
+    host.tell_hook("BeforeAgent", prompt="and now?")
+    facts["told"] = host.call_until_answered() if place.mode != "again" else ""
+    facts["finally"] = asyncio.run(look_up(place))
+    return facts
 
 
 def main(address, folder, mode, times):
@@ -194,7 +182,7 @@ def main(address, folder, mode, times):
     Path("toolbus.toml").write_text(POLICY)
 
     def place_of(name):
-        return Place(address, f"{folder}/{name}", name, mode)
+        return Place(address_of(address, name), f"{folder}/{name}", name, mode)
 
     def kill(name, number):
         host = Host(place_of(name), number)
@@ -206,7 +194,9 @@ def main(address, folder, mode, times):
 
     def go_on_with(names):
         places = [place_of(name) for name in names]
-        return run_child(lambda tell: tell(json.dumps(go_on(places)))).value
+        known = run_child(lambda tell: tell(json.dumps([*map(go_on, places)]))).value
+        clear(place.address for place in places)
+        return known
 
     def load_all(tell):
         payload = {"session_id": "s", "cwd": str(Path.cwd()), **SHELL}

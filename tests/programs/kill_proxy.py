@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kill_steps import (
     Steps,
+    address_of,
     clear,
     kill_at_each_step,
     load,
@@ -185,12 +186,6 @@ def look_up(places):
     return known
 
 
-async def clear_store(address):
-    store = open_store(address)
-    await clear(store)
-    await store.close()
-
-
 def go_on(places):
     """Return what is known after kills, and again after their calls were made once more."""
     known = [{"then": facts} for facts in look_up(places)]
@@ -200,7 +195,7 @@ def go_on(places):
     proxy.end()
     for facts, after in zip(known, look_up(places), strict=True):
         facts["finally"] = after
-    value_of(clear_store, places[0].address)
+    clear([places[0].address])
     return known
 
 
@@ -211,7 +206,9 @@ def main(address, folder, mode, times):
     Path("toolbus.toml").write_text(CONFIGURATION)
 
     def place_of(name):
-        return Place(address, f"{folder}/effects", name, mode)
+        # One proxy goes on for all that were killed at one step.
+        step = name.rpartition("-")[0]
+        return Place(address_of(address, step), f"{folder}/effects", name, mode)
 
     def kill(name, number):
         # The numbers of the deaths by its server come before those of its own steps.
@@ -224,7 +221,7 @@ def main(address, folder, mode, times):
     proxy = Proxy(place_of("none"))
     call_until_answered(proxy, place_of("none"))
     load(proxy.end()[1][-1])
-    value_of(clear_store, address)
+    clear([place_of("none").address])
     first = -1 if mode == "approve" else 1
     kill_at_each_step(kill, lambda names: go_on([*map(place_of, names)]), int(times), first)
 

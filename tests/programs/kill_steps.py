@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolbus.store.opening import is_postgres
+from toolbus.store.opening import is_postgres, open_store
 from toolbus.store.sqlite import SqliteStore
 
 WRITES = ("append", "append_once", "extend_lease", "open_session", "swap_state")
@@ -164,7 +164,26 @@ def store_class(address):
     return SqliteStore
 
 
-async def clear(store):
-    """Forget all sessions, so that those of the next step have not to be told from them."""
+def address_of(address, name):
+    """Return where the session *name* is kept: on a server with all others, or in its own file.
+
+    Whoever looks into a file reads all of the log behind it, which is short then.
+    """
+    return address if is_postgres(address) else f"{address}-{name}"
+
+
+def clear(addresses):
+    """Forget what is kept there, in a child: the next ones need not be told from it."""
+    for address in set(addresses):
+        if is_postgres(address):
+            value_of(forget_sessions, address)
+        else:
+            for path in Path(address).parent.glob(f"{Path(address).name}*"):
+                path.unlink()
+
+
+async def forget_sessions(address):
+    store = open_store(address)
     while await store.forget_sessions(time.time_ns()):
         pass
+    await store.close()

@@ -254,7 +254,7 @@ def test_what_no_case_reached_is_told():
     assert found.law == "raises-nothing"
 
 
-def test_walking_through_arguments_asks_for_none():
+def test_walking_through_arguments_asks_for_none(thorough):
     def texts_in(value):
         match value:
             case str():
@@ -275,12 +275,12 @@ def test_walking_through_arguments_asks_for_none():
         return Deny("too long") if sum(sizes) > 10_000 else None
 
     for judge in (walks, looks_up):
-        check_guard(judge)
+        check_guard(judge, examples=1_000 if thorough else 25)
 
     assert issubclass(LawBroken, AssertionError)
 
 
-def test_noted_arguments_are_ordinary_ones():
+def test_noted_arguments_are_ordinary_ones(thorough):
     def normalise(ctx):
         call = ctx.value
         plain = ToolCall(id=call.id, name=call.name, arguments=dict(call.arguments), raw=call.raw)
@@ -300,7 +300,8 @@ def test_noted_arguments_are_ordinary_ones():
     def reads(ctx):
         return Deny("no") if ctx.value.arguments.size else None
 
-    check_handler(TOOL_CALL_BEFORE, normalise, idempotent=True)
+    examples = 1_000 if thorough else 25
+    check_handler(TOOL_CALL_BEFORE, normalise, idempotent=True, examples=examples)
     error = broken_by(check_handler, TOOL_CALL_BEFORE, changes)
 
     assert "a FrozenDict cannot be changed" in error.problem
@@ -537,7 +538,7 @@ def test_it_is_installed_meanwhile():
     assert component.host is None
 
 
-def test_a_predicate_counts():
+def test_a_predicate_counts(thorough):
     class Some(AgentComponent):
         @guard(TOOL_CALL_BEFORE, when=lambda ctx: "path" in ctx.value.arguments)
         def judge(self, ctx):
@@ -548,7 +549,7 @@ def test_a_predicate_counts():
         def judge(self, ctx):
             return Deny("no")
 
-    check_guard(Some())
+    check_guard(Some(), examples=1_000 if thorough else 25)
     error = broken_by(check_guard, Fewer())
 
     assert error.law == "raises-nothing"

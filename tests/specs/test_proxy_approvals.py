@@ -518,7 +518,11 @@ def test_a_name_needs_a_store(command):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mode", ["approve", "deny"])
+@pytest.mark.parametrize(
+    ("killed", "mode"),
+    [("sqlite", "approve"), ("sqlite", "deny"), ("postgres", "approve")],
+    indirect=["killed"],
+)
 def test_kills_leave_no_second_run(killed, mode):
     kills = killed.kills("kill_proxy.py", mode)
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from toolbus.terminal.spans import Style
 
 _LONGEST_NAME = 40
-_LEAST_ROWS = 4
-"""Of a page: its heading, two of the question, and one in which the person is asked."""
+_LEAST_ROWS = 2
+"""Of the question, on a page."""
 
 _PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+", re.ASCII)
 _UNCHANGED = "as the model wrote it"
@@ -48,22 +48,29 @@ def question_pages(
 ) -> tuple[tuple[Span, ...], ...]:
     """Return *question* in pages of less than *height* rows, each of at most *width* cells.
 
-    A row of each is left free, for what the person is asked there. The last one ends with the
-    *notes*, rows of whoever asks, with the digest that an answer must name, and with what more
-    than this call a yes allows, the *consequence*.
+    A row of each is left free, for what the person is asked there: see `page_height`. The last one
+    ends with the *notes*, rows of whoever asks, with the digest that an answer must name, and with
+    what more than this call a yes allows, the *consequence*.
     """
     rows = [*question_rows(question, width, notes), *line_rows(consequence, width, "changed")]
-    size = max(height, _LEAST_ROWS) - 2
+    size = max(height - 2, _LEAST_ROWS)
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    return tuple(
-        [
-            (
-                Span(f"question {brief(question.id)}, page {number:,} of {len(parts):,}", "dim"),
-                *part,
-            )
-            for number, part in enumerate(parts, 1)
-        ]
-    )
+    name = f"question {brief(question.id)}, "
+    pages = []
+    for number, part in enumerate(parts, 1):
+        place = f"page {number:,} of {len(parts):,}"
+        heading = f"{name}{place}" if len(name) + len(place) <= width else place
+        pages.append((Span(heading, "dim"), *part))
+    return tuple(pages)
+
+
+def page_height(rows: int, columns: int, *asks: str) -> int:
+    """Return the height of pages below which a person is asked *asks* in a terminal of that size.
+
+    It would scroll their first rows out of sight for those that an ask needs beyond one.
+    """
+    # What is typed behind it needs a cell, too.
+    return rows - max(len(ask) // columns for ask in asks)
 
 
 def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText:

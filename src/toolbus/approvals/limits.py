@@ -28,7 +28,10 @@ OPEN, HOURLY, DENIALS = 20, 200, 3
 NAME = "tally"
 HOUR_NS = 3_600 * 10**9
 _BEING_WRITTEN_NS = 60 * 10**9
-"""For how long a question counts as open that its process has not written yet."""
+"""For how long a question counts as open that its process has not written yet.
+
+Of two processes at once the one that counts later may have looked at its clock before.
+"""
 
 
 class QuestionLimits(NamedTuple):
@@ -115,7 +118,7 @@ def _facts(question: Question) -> tuple[str, ...]:
 
 def _of_this_hour(tally: Tally, now_ns: int) -> Tally:
     # A clock that was set back does not make the hour longer.
-    if 0 <= now_ns - tally.hour_ns < HOUR_NS:
+    if -_BEING_WRITTEN_NS < now_ns - tally.hour_ns < HOUR_NS:
         return tally
     return Tally(open=tally.open, hour_ns=now_ns)
 
@@ -130,7 +133,7 @@ async def _still_open(
         except DecodeError:
             continue  # Nobody can answer it.
         if question is None:
-            is_open = 0 <= now_ns - each.asked_ns < _BEING_WRITTEN_NS
+            is_open = abs(now_ns - each.asked_ns) < _BEING_WRITTEN_NS
         else:
             is_open = question.state == "pending" and now_ns < question.expires_ns
         if is_open:

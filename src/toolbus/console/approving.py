@@ -11,7 +11,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
-from toolbus.approvals.display import question_pages
+from toolbus.approvals.display import page_height, question_pages
 from toolbus.approvals.grants import revoke_grant
 from toolbus.approvals.questions import is_hosts_own
 from toolbus.approvals.records import digest_of, read_question
@@ -48,6 +48,7 @@ T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]
 
 CHANNEL = "command line"
+_ASKS, _ASKS_NEXT = "approve? [y, n] ", "Enter shows the next page, q ends: "
 _NEXT_OF_AGENT = (
     "the call runs once its agent waits for it, or goes on: "
     "`agent.resume()` or `toolbus run --resume`"
@@ -70,7 +71,7 @@ def approve(output: Output, asked: ApprovalTarget) -> int:
         question = open_question(asked)
         consequence = "" if asked.grant is None else grant_words(question, asked.grant)
         is_shown = show_pages(terminal, question, consequence)
-        if not (is_shown and (terminal.ask("approve? [y, n] ") or "n").strip().lower() in YES):
+        if not (is_shown and (terminal.ask(_ASKS) or "n").strip().lower() in YES):
             open_screen(output).prose("nothing was answered; the question waits", style="changed")
             return 1
     return answer_question(output, asked, question, is_yes=True)
@@ -140,17 +141,26 @@ def open_question(asked: ApprovalTarget) -> Question:
     return question
 
 
-def show_pages(terminal: PersonTerminal, question: Question, consequence: str = "") -> bool:
-    """Show the whole question, page by page; return whether the person saw the last one."""
+def show_pages(
+    terminal: PersonTerminal, question: Question, consequence: str = "", asks: str = _ASKS
+) -> bool:
+    """Show the whole question, page by page; return whether the person saw the last one.
+
+    What they are asked then is *asks*. Raises `UsageError` for a terminal that is too small, or
+    becomes smaller meanwhile.
+    """
     columns, rows = terminal.columns, terminal.rows
     check_room(columns, rows)
-    pages = question_pages(question, columns, rows, consequence)
+    height = page_height(rows, columns, _ASKS_NEXT, asks)
+    pages = question_pages(question, columns, height, consequence)
     for number, page in enumerate(pages, 1):
         terminal.write("".join([f"{row.text}\n" for row in page]))
         if number < len(pages):
-            word = terminal.ask("Enter shows the next page, q ends: ")
+            word = terminal.ask(_ASKS_NEXT)
             if word is None or word.strip():
                 return False
+            if terminal.columns < columns or terminal.rows < rows:
+                raise UsageError("the terminal became smaller while the question was shown")
     return True
 
 

@@ -16,7 +16,7 @@ from toolbus.approvals.display import line_rows
 from toolbus.approvals.records import read_question
 from toolbus.approvals.steps import LONGEST_WORDS, answer
 from toolbus.console.edits import FileEdit, find_edit
-from toolbus.console.shown_question import ShownQuestion
+from toolbus.console.shown_question import ASKS_NEXT, ASKS_WHOLE, ShownQuestion
 from toolbus.console.typed_answers import (
     YES,
     TypedAnswer,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 CHANNEL = "terminal"
 REFUSED = "the person refused this call"
-_WHOLE = "approve? [y, n, n and a reason, ? for more] "
-_NEXT = "Enter shows the next page [n, n and a reason, ? for more] "
 _NOT_SEEN = "a yes is taken once all of it was shown; Enter shows the next page"
 _UNCLEAR = "that is no answer; ? says which there are"
 _HELP = """\
@@ -134,7 +132,7 @@ class QuestionPrompt:
         shown = ShownQuestion(keyboard, question, self._changers(question.call_id), edit)
         while True:
             self._respond(shown, typed)
-            line = await keyboard.ask(_WHOLE if shown.is_seen else _NEXT)
+            line = await keyboard.ask(ASKS_WHOLE if shown.is_seen else ASKS_NEXT)
             if line is None:
                 return None
             typed = read_answer(line)

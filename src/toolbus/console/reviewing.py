@@ -72,10 +72,11 @@ def _ask(output: Output, terminal: PersonTerminal, target: ApprovalTarget) -> bo
     except UsageError as error:  # It was answered elsewhere, or is damaged.
         screen.whole(str(error), style="bad")
         return True
-    if not show_pages(terminal, question):
+    asks = f"approve {brief(question.id)}? {_KEYS}"
+    if not show_pages(terminal, question, asks=asks):
         return False
     while True:
-        line = terminal.ask(f"approve {brief(question.id)}? {_KEYS}")
+        line = terminal.ask(asks)
         word, _, reason = (line or "").strip().partition(" ")
         match word.lower():
             case "":

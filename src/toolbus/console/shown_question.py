@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.display import label_rows, line_rows, question_pages
+from toolbus.approvals.display import label_rows, line_rows, page_height, question_pages
 from toolbus.console.typed_answers import check_room
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from toolbus.console.edits import FileEdit
     from toolbus.console.keyboard import Keyboard
     from toolbus.terminal.spans import Span
+
+ASKS_WHOLE = "approve? [y, n, n and a reason, ? for more] "
+ASKS_NEXT = "Enter shows the next page [n, n and a reason, ? for more] "
+"""What the person is asked below a page."""
 
 
 class ShownQuestion:
@@ -36,17 +40,16 @@ class ShownQuestion:
         """Begin with the first page, as wide and high as the terminal is now."""
         self._columns, self._rows = self._keyboard.columns, self._keyboard.rows
         notes = tuple(self._notes(self._columns))
-        self._pages = question_pages(self._question, self._columns, self._rows, notes=notes)
+        height = page_height(self._rows, self._columns, ASKS_WHOLE, ASKS_NEXT)
+        self._pages = question_pages(self._question, self._columns, height, notes=notes)
         self._shown = 0
 
     def show_next(self) -> None:
         """Show the next page, if there is one; raises `UsageError` where none can be shown."""
         if self.is_seen:
             return
-        columns, rows = self._keyboard.columns, self._keyboard.rows
-        check_room(columns, rows)
-        if columns < self._columns or rows < self._rows:
-            # A terminal wraps rows without a mark, and scrolls: what was seen is not known.
+        check_room(self._keyboard.columns, self._keyboard.rows)
+        if self._has_shrunk:
             self.restart()
         page = self._pages[self._shown]
         self._keyboard.write("".join([f"{row.text}\n" for row in page]))
@@ -54,8 +57,13 @@ class ShownQuestion:
 
     @property
     def is_seen(self) -> bool:
-        """Whether all of it was shown."""
-        return self._shown == len(self._pages)
+        """Whether all of it was shown, in a terminal as large as it is now."""
+        return self._shown == len(self._pages) and not self._has_shrunk
+
+    @property
+    def _has_shrunk(self) -> bool:
+        # A terminal wraps rows without a mark, and scrolls: what was seen is not known.
+        return self._keyboard.columns < self._columns or self._keyboard.rows < self._rows
 
     def _notes(self, width: int) -> Iterator[Span]:
         if self._question.requested_arguments is not None:

@@ -198,5 +198,12 @@ def type_name(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """Return *value* in words that are not too many."""
-    text = repr(thaw(value))
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+    return first_words(repr(thaw(value)), _MOST_SHOWN)
+
+
+def first_words(text: str, most: int) -> str:
+    """Return *text*, or its first words with "…", at most *most* letters.
+
+    Nobody would find a secret of which a part is there, so it is cut between words.
+    """
+    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0]}…"

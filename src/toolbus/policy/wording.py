@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.bus.dispatch.details import PartNote
 from toolbus.policy.protection import PROTECTED
+from toolbus.policy.value_tests import first_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,8 +85,7 @@ def because(finding: RuleFinding) -> str:
 
 def shortened(source: str) -> str:
     """Return a part of a line in one line that is not too long."""
-    text = " ".join(source.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return first_words(" ".join(source.split()), _LONGEST)
 
 
 def notes(rules: Sequence[PolicyRule], judgement: CallVerdict, notice: str = "") -> list[PartNote]:

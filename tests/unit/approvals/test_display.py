@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.approvals.display import channel_text, question_pages, question_rows, value_rows
+from toolbus.approvals.display import (
+    channel_text,
+    page_height,
+    question_pages,
+    question_rows,
+    value_rows,
+)
 from toolbus.approvals.questions import Question
 
 CHARACTERS = st.one_of(
@@ -92,6 +98,20 @@ def test_pages_hold_all_rows_in_order():
     assert {len(page) for page in pages[:-1]} == {11}
     assert [row for page in pages for row in page[1:]] == question_rows(asked, 60)
     assert pages[1][0].text == f"question q1, page 2 of {len(pages)}"
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(20, 6), (44, 24), (57, 8), (80, 24)])
+def test_no_page_is_scrolled_away_by_what_is_asked(columns, rows):
+    asked = question(id="0123456789abcdef", arguments={"content": "\n".join(map(str, range(200)))})
+    asks = ("Enter shows the next page [n, n and a reason, ? for more] ", "approve? ")
+
+    pages = question_pages(asked, columns, page_height(rows, columns, *asks))
+
+    for page in pages:
+        # With the "y" that is typed: as a terminal wraps it.
+        lines = [*texts(page), f"{asks[0]}y"]
+        assert sum(-(-max(len(line), 1) // columns) for line in lines) <= rows
+    assert [row for page in pages for row in page[1:]] == question_rows(asked, columns)
 
 
 def test_a_channel_that_is_too_small_gets_a_notice():

@@ -69,3 +69,15 @@ def test_what_is_too_small_shows_nothing(question):
         shown.show_next()
 
     assert (keyboard.written, shown.is_seen) == ([], False)
+
+
+@pytest.mark.parametrize("size", [(30, 12), (40, 8)])
+def test_what_was_seen_before_a_terminal_shrank_is_not_seen(question, size):
+    keyboard = Typewriter()
+    shown = shown_whole(keyboard, question)
+
+    keyboard.columns, keyboard.rows = size
+
+    assert not shown.is_seen
+    shown.show_next()
+    assert "page 1 of" in keyboard.written[-1]
