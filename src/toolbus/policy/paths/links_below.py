@@ -22,7 +22,7 @@ class LinkedFolders(NamedTuple):
 
 def linked_folders(folder: str) -> LinkedFolders:
     """Return the folders outside of the real *folder* to which links below it lead."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     pending, entries = [folder], 0
     while pending:
         try:
@@ -30,13 +30,13 @@ def linked_folders(folder: str) -> LinkedFolders:
                 for entry in listing:
                     entries += 1
                     if entries > MOST_ENTRIES:
-                        return LinkedFolders(tuple(found), is_complete=False)
+                        return LinkedFolders(tuple(paths), is_complete=False)
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
                     elif entry.is_symlink() and posixpath.isdir(entry.path):
                         path = os.path.realpath(entry.path)
                         if posixpath.commonpath([path, folder]) != folder:
-                            found[path] = None
+                            paths[path] = None
         except OSError:
             continue
-    return LinkedFolders(tuple(found))
+    return LinkedFolders(tuple(paths))
