@@ -537,6 +537,7 @@ def test_who_says_nothing_leaves_it(here, tape, terminal, options):
     assert ended == (3 if options else 0)
     assert not (here / "ran").exists()
     assert ("to others" in help_text) == bool(options)
+    assert shown.lstrip(" ^D\b").startswith(("\n", "\r\n"))
     assert ("the question waits" in shown) == bool(options)
     assert ("the person refused this call" in shown) == (not options)
     assert not options or [each.state for each in questions_in(here / "s.db")] == ["pending"]

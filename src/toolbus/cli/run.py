@@ -37,7 +37,7 @@ something else than was recorded. An answer written by hand is such a line:
   {"role": "assistant", "id": "2", "tool_calls": [{"id": "a", "name": "shell",
     "arguments": {"command": "ls"}}]}     in one line
 
- Without --model it is that of TOOLBUS_MODEL.
+Without --model it is that of TOOLBUS_MODEL.
 
 Without a prompt it is read from a pipe; at a terminal you type prompts, with a
 history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
@@ -67,7 +67,8 @@ still change or refuse it; calls, questions and counts to standard error. It
 ends with 0 if the model came to its end, with 1 if the run was denied, failed
 or had too many turns, with 3 if it waits for a person, with 130 after Ctrl-C.
 With --store SIGTERM while a call waits leaves the question there, and so does
-Ctrl-C without a terminal: 3. At the question itself Ctrl-C is a no.
+Ctrl-C without a terminal: 3. At the question itself it is Ctrl-D that does, and
+Ctrl-C is a no.
 
 --json writes an object a line on standard output, each with its "kind":
   start     session (null without --store), resumed, model

@@ -52,6 +52,9 @@ class Keyboard:
         loop.add_reader(self._terminal, self._read)
         try:
             return await self._line
+        except asyncio.CancelledError:
+            self.write("\n")  # What is said next begins a line.
+            raise
         finally:
             loop.remove_reader(self._terminal)
             self._line = None
@@ -68,6 +71,8 @@ class Keyboard:
         line = None
         with suppress(OSError):
             line = self._terminal.read_line()
+        if line is None:
+            self.write("\n")  # Nobody typed the end of this line.
         if self._line is not None and not self._line.done():
             self._line.set_result(line)
 
