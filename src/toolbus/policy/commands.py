@@ -105,7 +105,7 @@ class PathUse(Struct, frozen=True):
     folder: str | None = "."
     """Where a relative one begins, as `Command.folder`."""
     tree: TreeRules = TreeRules()
-    """Of a ``read-tree``."""
+    """Of a ``read-tree``; with ``links`` also of a folder that is filled: ``tar x``."""
 
 
 class CommandEffects(Struct, frozen=True):

@@ -201,9 +201,9 @@ def shown(value: Any) -> str:
     return first_words(repr(thaw(value)), _MOST_SHOWN)
 
 
-def first_words(text: str, most: int) -> str:
-    """Return *text*, or its first words with "…", at most *most* letters.
+def first_words(text: str, length: int) -> str:
+    """Return *text*, or its first words with "…", at most *length* letters.
 
     Nobody would find a secret of which a part is there, so it is cut between words.
     """
-    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0]}…"
+    return text if len(text) <= length else f"{text[:length].rpartition(' ')[0]}…"

@@ -69,6 +69,7 @@ def verdict(project, line):
         # Options that write elsewhere, or remove.
         "tar xf a.tar --one-top-level=../x",
         "tar cf a.tar --remove-files ../x",
+        "rsync -rK ./src/ .",
         "patch --follow-symlinks -p0 < README.md",
         "patch -b -B ../x/ -p0 < README.md",
         # Options that write, or read names out of a file and print them.
@@ -78,6 +79,18 @@ def verdict(project, line):
 )
 def test_what_does_more_than_it_seems_is_not_allowed(project, line):
     assert verdict(project, line) != "allow"
+
+
+@pytest.mark.parametrize("line", ["tar xf a.tar -C src", "cd src; tar xf a.tar"])
+def test_an_archive_is_not_unpacked_through_links_that_lead_out(project, line):
+    before = verdict(project, line)
+    (project.parent / "other").mkdir()
+    (project / "src/link").symlink_to("../../other")
+    out = verdict(project, line)
+    (project / "src/link").unlink()
+    (project / "src/link").symlink_to("../evil")
+
+    assert (before, out, verdict(project, line)) == ("allow", "ask", "allow")
 
 
 @pytest.mark.parametrize(

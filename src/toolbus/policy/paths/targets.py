@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import Word
 from toolbus.policy.paths.expanding import expand, with_real_start
+from toolbus.policy.paths.links_below import linked_folders
 from toolbus.policy.paths.name_globs import glob_quoted, name_glob
 
 if TYPE_CHECKING:
@@ -35,7 +36,21 @@ def argument_word(text: str) -> Word:
 
 def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
     """Return what *use* may mean for a call where *resolver* stands."""
-    return resolver.once(use, lambda: _find(use, resolver))
+    return resolver.once(use, lambda: _with_links(use, _find(use, resolver), resolver))
+
+
+def _with_links(use: PathUse, targets: Targets, resolver: PathResolver) -> Targets:
+    """Return *targets*, and where links below them lead if *use* may write through those."""
+    if use.kind != "write" or not use.tree.links:
+        return targets
+    beyond, doubt = list[str](), targets.doubt
+    for target in targets.paths:
+        links = linked_folders(target.path)
+        beyond.extend(links.paths)
+        if not links.is_complete:
+            doubt = doubt or f"too many files are below {target.path!r}, of which some may be links"
+    resolved = [resolver.resolve(path) for path in beyond]
+    return targets._replace(paths=(*targets.paths, *resolved), doubt=doubt)
 
 
 def _find(use: PathUse, resolver: PathResolver) -> Targets:

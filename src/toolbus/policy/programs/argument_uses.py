@@ -75,6 +75,11 @@ class ArgumentUses:
             self.effects.add("write")
             self.paths.append(PathUse(word, "write", self.folder))
 
+    def fill(self, word: Word) -> None:
+        """Add a folder in which files of any name are written, also through links below it."""
+        self.effects.add("write")
+        self.paths.append(PathUse(word, "write", self.folder, TreeRules(links=True)))
+
     def tree(self, word: Word) -> None:
         """Add a folder that is read with all below it."""
         rules = TreeRules(

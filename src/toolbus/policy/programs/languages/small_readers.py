@@ -33,7 +33,7 @@ def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
         for file in files:
             uses.tree(file)
     if parsed.option("-x") and not parsed.option("-O"):
-        uses.write(Word("."))
+        uses.fill(Word("."))
     return ()
 
 
