@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -177,9 +178,12 @@ def test_programs_get_one_object_a_line(path, approvals):
 def test_a_question_is_shown_whole(path, approvals):
     text = "ls \u202e\n" + "\n".join(f"line {number}" for number in range(200))
     asked = question("1a", arguments={"text": text}, requested_arguments={"text": "ls"})
-    keep(path, asked, question("2a"))
+    long = "not-before-Monday," * 20
+    denied = question("2a", state="denied", answered_by="ann", reason=long)
+    keep(path, asked, denied)
 
     shown = approvals("show", "1", "--store", path)
+    refused = approvals("show", "2", "--store", path).stdout.splitlines()
 
     rows = shown.stdout.splitlines()
     assert r"│ ls \u202e" in rows
@@ -188,6 +192,8 @@ def test_a_question_is_shown_whole(path, approvals):
     assert f"digest {asked.digest}" in rows
     assert rows[-1] == "it is pending: nobody has answered"
     assert shown.returncode == 0
+    given = refused[refused.index("reason given") + 1 :]
+    assert "".join([row.removeprefix("│ ").removeprefix("│…") for row in given]) == long
 
 
 def gone_process():
@@ -264,7 +270,9 @@ def test_wrong_words_are_explained(path, approvals):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         return done.stderr
 
-    assert "no question '2'; see `toolbus approvals --all`" in refused("show", "2", "--store", path)
+    assert "no question '2' in this store; see `toolbus approvals --all`" in refused(
+        "show", "2", "--store", path
+    )
     assert "several questions begin (1a, 1b)" in refused("show", "1", "--store", path)
     assert "no question ''" in refused("show", "", "--store", path)
     assert "there is no such file" in refused("--store", "nowhere.db")
@@ -364,6 +372,9 @@ def test_a_person_reviews_what_comes(path, terminal):
         person.type("y\n")
         person.expect("question '1a' is approved")
         person.expect("approve 2a? ")
+        person.type("perhaps\n")
+        person.expect("that is no answer")
+        person.expect("approve 2a? ")
         person.type("\n")
         keep(path, question("3a"))
         person.expect("approve 3a? ")
@@ -461,7 +472,7 @@ def test_a_grant_is_listed_and_revoked(path, terminal, approvals):
     with terminal("approve", name, "--for", "1h", "--store", path) as person:
         shown = person.expect(PROMPT)
         person.type("y\n")
-        code, _ = person.end()
+        code, granted = person.end()
     (grant,) = map(json.loads, approvals("grants", "--json", "--store", path).stdout.splitlines())
     listed = approvals("grants", "--store", path).stdout
     other = pay(path, 2, effects)
@@ -472,6 +483,7 @@ def test_a_grant_is_listed_and_revoked(path, terminal, approvals):
     everything = approvals("grants", "--all", "--store", path).stdout
 
     assert "a yes is one to every call of pay, whatever its arguments" in " ".join(shown.split())
+    assert f"approvals --store {shlex.quote(str(path))} revoke {grant['id']}`" in granted
     assert (code, revoked[0], effects) == (0, 0, [2])
     assert grant["expires_ns"] - grant["granted_ns"] == HOUR
     assert f"{grant['id']}  in force, until " in listed

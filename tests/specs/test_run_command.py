@@ -516,7 +516,7 @@ def test_a_grant_spares_calls_alike(here, tape, terminal):
     assert "every call of shell, whatever its arguments" in meant
     assert "until it ends" in meant
     assert "for 3,600 seconds" in limited
-    assert "`toolbus approvals revoke` takes it back" in granted
+    assert re.search(r"`toolbus approvals --store \S+ revoke \w+` takes the grant back", granted)
     assert "the model calls write_file" in granted
     assert [(here / f"ran{number}").read_text() for number in range(3)] == ["ran\n"] * 3
     assert not (here / "new.txt").exists()
@@ -819,7 +819,7 @@ def test_a_stopped_run_leaves_its_question(here, command, tape, environment, num
 
     assert (process.returncode, question.state) == (3, "pending")
     assert f"question {question.id} waits for a person" in shown
-    assert "go on:    toolbus run --store s.db --resume" in shown
+    assert re.search(r"go on:    toolbus run --store s\.db --resume \w+\n", shown)
     assert (done.returncode, (here / "ran").read_text()) == (0, "ran\n")
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
 
 TOOL_CHANGED = "toolbus: the tool is not any more as it was when this was asked"
+TOOL_NOT_NOTED = "toolbus: an older version asked this, and did not note how the tool was"
 VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 
 
@@ -157,7 +158,9 @@ async def _known(
 
 
 def _reason_of(binding: BoundCall, question: Question) -> str:
-    return TOOL_CHANGED if binding.definition != question.definition else ""
+    if binding.definition == question.definition:
+        return ""
+    return TOOL_CHANGED if question.definition else TOOL_NOT_NOTED
 
 
 def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:

@@ -27,21 +27,38 @@ class Parser(argparse.ArgumentParser):
         self._words = tuple(arguments)
         parsed, strange = self.parse_known_args(arguments)
         for word in strange:
-            self._refuse_word(word)
+            self._refuse_word(word, getattr(parsed, "action", None))
         return parsed
 
-    def _refuse_word(self, word: str) -> NoReturn:
+    def _refuse_word(self, word: str, chosen: str | None = None) -> NoReturn:
+        """Refuse *word*, which stands behind the action *chosen*, if there is one."""
+        option = word.partition("=")[0]
+        others = [
+            name
+            for name, parser in self._actions_by_name().items()
+            if name != chosen and option in parser.option_names()
+        ]
+        if chosen and others:
+            self.error(f"{chosen!r} has no option {option!r}; it belongs to {' and '.join(others)}")
         kind = "option" if word.startswith("-") else "argument"
         known = [option for option in self.option_names() if option.startswith("--")]
-        self.error(f"unknown {kind} {word!r}{nearest(word.partition('=')[0], known)}")
+        self.error(f"unknown {kind} {word!r}{nearest(option, known)}")
+
+    def _actions_by_name(self) -> dict[str, Parser]:
+        return next(
+            (
+                dict(action.choices)
+                for action in self._actions
+                if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - it has no other name
+            ),
+            {},
+        )
 
     def option_names(self) -> list[str]:
         """Return our options, and behind them those of our actions."""
         names = list(self._option_string_actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no other name
-                for parser in action.choices.values():
-                    names += parser.option_names()
+        for parser in self._actions_by_name().values():
+            names += parser.option_names()
         return names
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

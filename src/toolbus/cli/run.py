@@ -31,7 +31,13 @@ in ANTHROPIC_API_KEY or OPENAI_API_KEY (for another server give --base-url, and
 --key-env with its key's variable, or set *_BASE_URL beside the key), or
 replay:FILE, the answers of a session in a store, an export or a file with a
 message a line (FILE#SESSION: of one of several); it warns where it is asked
-something else than was recorded. Without --model it is that of TOOLBUS_MODEL.
+something else than was recorded. An answer written by hand is such a line:
+
+  {"role": "assistant", "id": "1", "content": "Done."}
+  {"role": "assistant", "id": "2", "tool_calls": [{"id": "a", "name": "shell",
+    "arguments": {"command": "ls"}}]}     in one line
+
+ Without --model it is that of TOOLBUS_MODEL.
 
 Without a prompt it is read from a pipe; at a terminal you type prompts, with a
 history (extra "run"): Alt-Enter begins a line, Ctrl-C stops the model and keeps
@@ -60,7 +66,8 @@ Text goes to standard output as the model says it, or as soon as no handler may
 still change or refuse it; calls, questions and counts to standard error. It
 ends with 0 if the model came to its end, with 1 if the run was denied, failed
 or had too many turns, with 3 if it waits for a person, with 130 after Ctrl-C.
-Ctrl-C or SIGTERM while a call waits leaves the question in the store: 3.
+With --store SIGTERM while a call waits leaves the question there, and so does
+Ctrl-C without a terminal: 3. At the question itself Ctrl-C is a no.
 
 --json writes an object a line on standard output, each with its "kind":
   start     session (null without --store), resumed, model

@@ -7,6 +7,7 @@ was shown. The terminal is the controlling one, wherever the output goes.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -188,7 +189,8 @@ def answer_question(
     if result.status == "accepted" and is_yes:
         screen.prose(_NEXT_OF_AGENT if question.host == "agent" else _NEXT)
     if result.grant is not None:
-        screen.whole(f"grant {result.grant.id}: `toolbus approvals revoke` takes it back")
+        revoke = f"toolbus approvals --store {shlex.quote(asked.address)} revoke {result.grant.id}"
+        screen.whole(f"`{revoke}` takes the grant back")
     return 0 if is_accepted else 1
 
 

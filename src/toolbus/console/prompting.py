@@ -7,6 +7,7 @@ question is kept, with the digest that was shown. So whoever answers first count
 from __future__ import annotations
 
 import asyncio
+import shlex
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -182,7 +183,9 @@ class QuestionPrompt:
         if result.status != "accepted":
             self._say(result.text)
         elif result.grant is not None and self._is_kept:
-            self._say(f"grant {result.grant.id}: `toolbus approvals revoke` takes it back")
+            store = shlex.quote(self._report.store or "STORE")
+            revoke = f"toolbus approvals --store {store} revoke {result.grant.id}"
+            self._say(f"`{revoke}` takes the grant back")
         if result.question is not None:
             self._report.answered(result.question)
 

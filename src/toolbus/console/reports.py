@@ -148,7 +148,8 @@ class RunReport(AgentComponent):
             self._screen.whole(f"toolbus: the run ended as {result.status!r}: {reason}")
         if self._unasked:
             self._screen.whole(
-                f"toolbus: {self._unasked}; --yes answers yes, see `toolbus run --help`"
+                f"toolbus: {self._unasked}; --store keeps the question for `toolbus approvals`, "
+                "--yes answers yes, see `toolbus run --help`"
             )
         counts = [
             f"{result.usage[key]:,} {words}" for key, words in _COUNTS if result.usage.get(key)
@@ -166,7 +167,8 @@ class RunReport(AgentComponent):
         store = "STORE" if self.store is None else shlex.quote(self.store)
         name = shlex.quote(session or "SESSION")
         self._screen.whole(f"  see them: toolbus approvals --store {store}")
-        self._screen.whole(f"  go on:    toolbus run --store {store} --resume {name} …")
+        self._screen.whole(f"  go on:    toolbus run --store {store} --resume {name}")
+        self._screen.whole("            and --model, --tools and the like as in this run")
 
     def _cost(self, price: Price, usage: Mapping[str, int]) -> str:
         amount, unknown = price.cost(usage)

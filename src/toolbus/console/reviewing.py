@@ -95,3 +95,5 @@ def _ask(output: Output, terminal: PersonTerminal, target: ApprovalTarget) -> bo
                 denial = target._replace(reason=reason.strip())
                 answer_question(output, denial, question, is_yes=False)
                 return True
+            case _:
+                screen.whole(f"that is no answer; there is {_KEYS.strip()}", style="bad")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import asdict
 
-from toolbus.approvals.display import moment, question_rows
+from toolbus.approvals.display import label_rows, moment, question_rows
 from toolbus.inspect.question_lookup import (
     OPEN,
     Damaged,
@@ -121,7 +121,7 @@ def show_question(
     with paged(output, wanted=pager) as through:
         screen = open_screen(through)
         screen.line("question ", Span(brief(question.id), "strong"))
-        for row in (*question_rows(question, screen.width), *state_rows(question)):
+        for row in (*question_rows(question, screen.width), *state_rows(question, screen.width)):
             screen.whole(row.text, style=row.style)
     return 0
 
@@ -154,8 +154,8 @@ def list_grants(
     return _report(problems)
 
 
-def state_rows(question: Question) -> Iterator[Span]:
-    """Give what became of *question*, a row each."""
+def state_rows(question: Question, width: int) -> Iterator[Span]:
+    """Give what became of *question*; what people wrote of it whole, in rows of *width* cells."""
     yield Span(f"it is {question.state}{_WORDS.get(question.state, '')}", _style(question.state))
     if question.answered_by:
         where = f" ({brief(question.answered_from)})" if question.answered_from else ""
@@ -164,13 +164,13 @@ def state_rows(question: Question) -> Iterator[Span]:
     if question.grant:
         yield Span(f"by grant {brief(question.grant)}")
     if question.reason:
-        yield Span(f"reason: {brief(question.reason)}")
+        yield from label_rows("reason given", question.reason, width)
     if question.taken_ns:
         yield Span(f"taken {moment(question.taken_ns)} by {brief(question.taken_by)}")
     if question.ended_ns:
         yield Span(f"ended {moment(question.ended_ns)}")
     if question.settled_by:
-        yield Span(f"settled by {brief(question.settled_by)}")
+        yield from label_rows("settled by", question.settled_by, width)
 
 
 _WORDS = {

@@ -125,4 +125,4 @@ def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) ->
     if problems:
         raise UsageError("; ".join(problems))
     way_out = "`toolbus approvals --all`" if kind == "question" else "`toolbus approvals grants`"
-    raise UsageError(f"no {kind} {name!r}; see {way_out}")
+    raise UsageError(f"no {kind} {name!r} in this store; see {way_out}, with the same --store")

@@ -195,7 +195,7 @@ class SqliteStore:
         """Return a reader of the file, with a connection of its own."""
         if self._reader.is_closed:
             raise ClosedError(f"store {self._where!r}")
-        return SqliteReader(self._where, live=True, timeout=self._timeout)
+        return SqliteReader(self._where, live=True, is_open=True, timeout=self._timeout)
 
     async def close(self) -> None:
         """Wait for the appends that were begun, then let go of the file."""

@@ -118,15 +118,17 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
     return facts.st_dev, facts.st_ino
 
 
-def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
-    """Return the version of *file*, 0 if it is empty.
+def check_contents(
+    where: str, file: Path, timeout: float, *, read_only: bool, with_log: bool = True
+) -> int:
+    """Return the version of *file*, 0 if it is empty; *with_log*: the log is read for damage, too.
 
     Raises `StoreError` for what is no store, a newer or a damaged one, and leaves every byte
     as it is.
     """
     if not file.exists():
         return 0
-    if damage := damage_of(beside(file, "-wal")):
+    if with_log and (damage := damage_of(beside(file, "-wal"))):
         raise StoreError(where, f"{damage}; see `toolbus check`")
     header = header_of(file, partial(connect, timeout=timeout))
     if header == EMPTY:

@@ -43,16 +43,24 @@ _BATCH_BYTES = 2**20
 class SqliteReader:
     """Reads the SQLite store *path* and changes no byte of it.
 
-    With *live* another process may write meanwhile. Raises `StoreError` for what is no store.
+    With *live* another process may write meanwhile; its log is not read for damage again if the
+    store is open in this one, *is_open*. Raises `StoreError` for what is no store.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, live: bool = False, timeout: float = 5.0
+        self,
+        path: str | os.PathLike[str],
+        *,
+        live: bool = False,
+        is_open: bool = False,
+        timeout: float = 5.0,
     ) -> None:
         self._where = os.fspath(path)
         file = checked_path(self._where, read_only=True)
         with wrap_errors(self._where):
-            version = check_contents(self._where, file, timeout, read_only=True)
+            version = check_contents(
+                self._where, file, timeout, read_only=True, with_log=not is_open
+            )
             self._connection = connect(file, timeout, reading_mode(file) if live else _mode(file))
             self._connection.execute("PRAGMA query_only = OFF")
             for statement in schema.compatibility_views(version):

@@ -67,7 +67,10 @@ class PersonTerminal:
     def ask(self, prompt: str) -> str | None:
         """Return the line that is typed after *prompt*, None at its end."""
         self.begin(prompt)
-        return self.read_line()
+        line = self.read_line()
+        if line is None:
+            self.write("\n")  # Nobody typed the end of this line.
+        return line
 
     def begin(self, prompt: str) -> None:
         """Write *prompt*; what was typed before it could be seen is no answer, and is discarded."""

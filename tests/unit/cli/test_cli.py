@@ -45,6 +45,11 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
         ("policy xyz", "unknown action 'xyz'; there is init, check, explain, test"),
         ("approvals --stor agent.db", "unknown option '--stor'; did you mean '--store'?"),
         ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),
+        (
+            "approvals approve 8c01 --reason x",
+            "'approve' has no option '--reason'; it belongs to deny",
+        ),
+        ("policy init --tool=x", "'init' has no option '--tool'; it belongs to explain"),
     ],
 )
 def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
