@@ -175,9 +175,8 @@ def _glob(uses: ArgumentUses, word: Word) -> None:
 
 
 def _change_folder(uses: ArgumentUses, word: Word) -> None:
-    if word.known and word.text[:1] == "/" and not word.pattern:
-        uses.folder = word.text
-    elif word.pattern and _HOME.fullmatch(word.text) and ".." not in word.text:
+    is_home = word.pattern and _HOME.fullmatch(word.text) and ".." not in word.text
+    if is_home or (word.known and word.text[:1] == "/" and not word.pattern):
         uses.folder = word.text
     elif uses.folder is None or not word.known or word.pattern or word.text[:1] == "~":
         uses.folder = None
