@@ -21,6 +21,8 @@ _OPEN = re.compile(r"/dev/(?:null|tty|stdout|stderr|fd/\d+)")
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/.+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[+]?=.*)?", re.DOTALL)
 _FILE_URL = "file://"
+_HOME = re.compile(r"~(?:/[^*?\[\\]*)?")
+"""The home folder, or one in it, as a shell expands it."""
 _PATHSPEC = re.compile(r":(?:\([a-z,:_-]*\)|[/!^]+(?!fix)|(?=[*]))")
 """gitglossary(7), pathspec: the letters and words that begin one."""
 
@@ -173,7 +175,8 @@ def _glob(uses: ArgumentUses, word: Word) -> None:
 
 
 def _change_folder(uses: ArgumentUses, word: Word) -> None:
-    if word.known and word.text[:1] == "/" and not word.pattern:
+    is_home = word.pattern and _HOME.fullmatch(word.text) and ".." not in word.text
+    if is_home or (word.known and word.text[:1] == "/" and not word.pattern):
         uses.folder = word.text
     elif uses.folder is None or not word.known or word.pattern or word.text[:1] == "~":
         uses.folder = None

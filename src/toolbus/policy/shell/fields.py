@@ -60,7 +60,8 @@ class Fields:
 
     def tilde(self, text: str) -> None:
         """Add *text*, which begins with ``~`` or ``~name`` and becomes a folder of the system's."""
-        if self.started:
+        # The quotes of `"$HOME/x"` have begun a word, in which there is nothing yet.
+        if self.plain or self.is_unknown:
             self.unknown(several=False)
             return
         self.has_tilde = True
