@@ -18,3 +18,9 @@ def add_approval_wait(parser: argparse.ArgumentParser, usual: int) -> None:
         metavar="SECONDS",
         help=f"how long a call waits for an answer from elsewhere ({usual}), with --store",
     )
+
+
+def check_approval_wait(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Refuse the option where no store is named, in which others would find the question."""
+    if parsed.approval_wait is not None and parsed.store is None:
+        parser.error("--approval-wait needs the store where questions are kept; add --store STORE")

@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.cli.approval_options import add_approval_wait
+from toolbus.cli.approval_options import add_approval_wait, check_approval_wait
 from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def command() -> Command:
         words = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
         if not words and parsed.config is None:
             parser.error("which server? give its command after --, or --config with [[server]]")
+        check_approval_wait(parser, parsed)
         if parsed.session is not None and parsed.store is None:
             parser.error("--session needs the store where questions are kept; add --store STORE")
         if parsed.session is not None and parsed.listen is not None:

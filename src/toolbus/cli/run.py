@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli.approval_options import add_approval_wait
+from toolbus.cli.approval_options import add_approval_wait, check_approval_wait
 from toolbus.cli.model_options import MODEL, add_model_options
 from toolbus.cli.parsing import make_parser, positive
 
@@ -109,6 +109,7 @@ def command() -> Command:
             trust_hints=parsed.trust_hints,
             approval_wait=parsed.approval_wait,
         )
+        check_approval_wait(parser, parsed)
         is_typed = options.prompt is None and sys.stdin.isatty() and sys.stderr.isatty()
         goes_on = not options.prompt and options.resume is not None
         if not (options.prompt or is_typed or goes_on):

@@ -58,6 +58,12 @@ def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
     assert capsys.readouterr().err == f"{program}: {refusal}; see `{program} --help`\n"
 
 
+@pytest.mark.parametrize("words", [["run", "go", "--model=m"], ["proxy", "--", "cat"]])
+def test_who_waits_for_an_answer_needs_a_store(capsys, words):
+    assert cli.main([words[0], "--approval-wait=5", *words[1:]]) == 2
+    assert "--approval-wait needs the store where questions are kept" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["approvals", "hosts", "policy"])
 def test_the_help_of_each_action_says_what_it_is_for(capsys, name):
     assert cli.main([name, "--help"]) == 0
