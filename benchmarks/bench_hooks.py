@@ -34,6 +34,7 @@ use = "policy"
 [[component]]
 use = "redact-secrets"
 """
+_UNHEARD = "Notification"
 _PLAIN = """
 import json, socket, sys
 event = json.load(sys.stdin)
@@ -60,7 +61,7 @@ def bench_hooks(rig: Rig) -> None:
             LOCAL: _installed(Path(name, "local"), workers=False),
             PLAIN: plain,
             # The same client and worker, and an event that no component hears of.
-            BARE: [*warm[:-1], "Notification"],
+            BARE: [*warm[:-1], _UNHEARD],
             NOTHING: [sys.executable, "-I", "-S", "-c", "pass"],
         }
         took: dict[str, list[float]] = {name: [] for name in commands}
@@ -96,14 +97,14 @@ def _installed(folder: Path, *, workers: bool) -> list[str]:
     return [sys.executable, "-I", "-S", str(folder / "hooks" / SCRIPT), HOST, "AfterTool"]
 
 
-def _event(folder: Path) -> bytes:
-    """Return what a host says of a command that printed a few files and a token."""
+def _event(folder: Path, name: str) -> bytes:
+    """Return what a host says, as the event *name*, of a command that printed files and a token."""
     text = "".join(f"src/module_{n}.py:{n}: def function_{n}(value):\n" for n in range(40))
     event = {
         "session_id": "bench",
         "transcript_path": "",
         "cwd": str(folder),
-        "hook_event_name": "AfterTool",
+        "hook_event_name": name,
         "timestamp": "2026-11-20T10:00:00Z",
         "tool_name": "run_shell_command",
         "tool_input": {"command": "grep -rn 'def ' src"},
@@ -114,7 +115,7 @@ def _event(folder: Path) -> bytes:
 
 def _seconds(command: list[str], folder: Path, *, checked: bool = True) -> float:
     plain = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    event = _event(folder)
+    event = _event(folder, _UNHEARD if command[-1] == _UNHEARD else "AfterTool")
     since = perf_counter()
     done = subprocess.run(  # noqa: S603 - our own code
         command, input=event, capture_output=True, check=True, cwd=folder, env=plain
