@@ -394,6 +394,10 @@ def test_a_personal_policy_is_written(place, capsys):
         assert main(["policy", "check", str(file)]) == 0
     assert main(["policy", "init", "here.toml"]) == 0
     assert read_policy(Path("here.toml")).project is None
+    assert main(["policy", "init", "--personal", "mine.toml"]) == 0
+    told = capsys.readouterr().out
+    assert f"then name it in {place.own}/toolbus.toml:" in told
+    assert f'file = "{Path.cwd() / "mine.toml"}"' in told
 
 
 def test_in_every_project_writing_is_allowed(place):

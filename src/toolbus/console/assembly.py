@@ -15,6 +15,7 @@ from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServe
 from toolbus.inspect.lookup import find_session
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
+from toolbus.settings.hints import nearest
 from toolbus.settings.values import MisfitError
 from toolbus.store.opening import open_reader
 from toolbus.terminal.files import worded
@@ -54,7 +55,10 @@ def find_model(name: str, base_url: str | None = None, key_env: str | None = Non
         return model_named(name, base_url=base_url, key_env=key_env)
     except OSError as error:
         raise UsageError(f"--model {name!r}: {worded(error)}") from error
-    except (RegistrationError, DecodeError, StoreError, ImportError) as error:
+    except RegistrationError as error:
+        way_out = nearest(name.partition(":")[0], [_RECORDED[:-1]])
+        raise UsageError(f"{error}{way_out}") from error
+    except (DecodeError, StoreError, ImportError) as error:
         raise UsageError(str(error)) from error
 
 

@@ -75,10 +75,12 @@ def write_policy(output: Output, file: Path | None = None, *, personal: bool = F
     file = file or (_own_policy(personal_folder) if personal else Path("policy.toml"))
     path = Path(os.path.realpath(file.parent)) / file.name
     text = files("toolbus.policy").joinpath("starting_policy.toml").read_text("utf-8")
-    named_in, start = "a toolbus.toml", None
-    if personal_folder is not None and path.is_relative_to(personal_folder):
-        named_in, start = str(personal_folder / NAME), personal_folder
-    if personal or start is not None:
+    named_in, name = "a toolbus.toml", os.path.relpath(path)
+    is_inside = personal_folder is not None and path.is_relative_to(personal_folder)
+    if personal_folder is not None and (personal or is_inside):
+        named_in = str(personal_folder / NAME)
+        name = os.path.relpath(path, personal_folder) if is_inside else str(path)
+    if personal or is_inside:
         text = text.replace(_OF_FILE, _OF_SESSION)
     try:
         with file.open("x", encoding="utf-8") as stream:
@@ -89,7 +91,7 @@ def write_policy(output: Output, file: Path | None = None, *, personal: bool = F
         raise UsageError(f"{str(file)!r} cannot be written: {reason_of(error)}") from None
     screen = open_screen(output)
     screen.whole(f"{file} is written; read it, then name it in {named_in}:")
-    settings = f"settings = {{ file = {os.path.relpath(path, start)!r} }}"
+    settings = f"settings = {{ file = {name!r} }}"
     for line in ("", "[[component]]", 'use = "policy"', settings):
         screen.whole(line.replace("'", '"'), indent=2 if line else 0)
     return 0
