@@ -14,8 +14,8 @@ def test_the_server_knows_the_steps_of_a_question():
 
     named = set(re.findall(r"'([a-z]+>[a-z]+)'", text))
 
-    # Only members take these two, one of them also whoever has a grant.
-    assert steps - named == {"pending>denied"}
+    # Only members take these and an approval, that one also whoever has a grant.
+    assert steps - named == {"pending>denied", "pending>taken"}
     assert named - steps == set()
     assert text.count(APPROVER) == 2
     assert text.count(NO_APPROVER) == 1

@@ -3,7 +3,8 @@
 The server itself holds to it, so what a program does with the database is the same as what it does
 through a store. Without the role there is no check. Not a member, a program can ask, take what was
 approved, and say what became of it, along `toolbus.approvals.questions.TRANSITIONS`; approve by a
-grant that is in force; and change nothing else of a question.
+grant that is in force; and change nothing else of a question. So it cannot waive one either: a call
+about which nobody asks any more is denied there as long as its question has no answer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FUNCTION = """CREATE FUNCTION toolbus.check_answer() RETURNS trigger LANGUAGE p
         THEN
             new_body := toolbus.as_jsonb(convert_from(NEW.body, 'UTF8'));
             step := coalesce(new_body ->> 'state', 'pending');
-            IF TG_OP = 'INSERT' AND step = 'pending' THEN
+            IF TG_OP = 'INSERT' AND step IN ('pending', 'hosted') THEN
                 RETURN NULL;
             ELSIF TG_OP = 'UPDATE' AND (OLD.name, OLD.session) = (NEW.name, NEW.session) THEN
                 old_body := toolbus.as_jsonb(convert_from(OLD.body, 'UTF8'));
@@ -43,7 +44,8 @@ _FUNCTION = """CREATE FUNCTION toolbus.check_answer() RETURNS trigger LANGUAGE p
                 IF new_body - moving = old_body - moving AND (split_part(step, '>', 1)
                     = split_part(step, '>', 2) OR step IN ('pending>expired', 'pending>withdrawn',
                     'approved>expired', 'approved>withdrawn', 'approved>taken', 'taken>done',
-                    'taken>unknown', 'unknown>done', 'unknown>withdrawn'))
+                    'taken>unknown', 'unknown>done', 'unknown>withdrawn', 'hosted>done',
+                    'hosted>unheard', 'unheard>done'))
                 THEN
                     RETURN NULL;
                 ELSIF step = 'pending>approved'
@@ -72,10 +74,10 @@ _IS_GRANTED = """CREATE FUNCTION toolbus.is_granted(question jsonb) RETURNS bool
                     > extract(epoch FROM clock_timestamp())::numeric * 1e9)
             AND (grant_body ->> 'tool', coalesce(grant_body ->> 'guard', ''),
                 coalesce(grant_body ->> 'rule', ''), coalesce(grant_body ->> 'rules', ''),
-                grant_body ->> 'granted_by')
+                coalesce(grant_body ->> 'definition', ''), grant_body ->> 'granted_by')
                 = (question ->> 'tool', coalesce(question ->> 'guard', ''),
                 coalesce(question ->> 'rule', ''), coalesce(question ->> 'rules', ''),
-                question ->> 'answered_by'))
+                coalesce(question ->> 'definition', ''), question ->> 'answered_by'))
     $$"""
 
 _NAMES = "{row}.name LIKE 'question:%' OR {row}.name LIKE 'grant:%' OR {row}.name LIKE 'granted:%'"
