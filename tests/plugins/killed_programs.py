@@ -22,7 +22,8 @@ def quick_folder(tmp_path):
     What a process has handed to the kernel outlives its end: with the machine nothing is killed.
     """
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+    is_there = memory.is_dir() and os.access(memory, os.W_OK)
+    with tempfile.TemporaryDirectory(dir=memory if is_there else tmp_path) as folder:
         yield Path(folder)
 
 
