@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from toolbus.approvals.records import read_question
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from typing import Any
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
@@ -58,9 +59,7 @@ class Notices:
         for channel in self._channels:
             notify_limit = getattr(channel, "notify_limit", None)
             if notify_limit is not None:
-                task = asyncio.create_task(_notify_limit(notify_limit, session_id, reason))
-                self._later.add(task)
-                task.add_done_callback(self._later.discard)
+                self._begin(_notify_limit(notify_limit, session_id, reason))
 
     async def settle(self, question_id: str) -> None:
         """Wait until the channels were told of a question, for `PATIENCE` seconds at most."""
@@ -74,9 +73,13 @@ class Notices:
             logger.exception("question %s could not be told to %r", question.id, channel)
             if getattr(error, "may_retry", False) and getattr(channel, "pauses", ()):
                 # A call that ends as pending does not wait for it.
-                task = asyncio.create_task(_tell_again(channel, store, question))
-                self._later.add(task)
-                task.add_done_callback(self._later.discard)
+                self._begin(_tell_again(channel, store, question))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin *work*, which nobody waits for."""
+        task = asyncio.create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
 
     def _forget(self, question_id: str, task: asyncio.Task[None]) -> None:
         tasks = self._tasks.get(question_id, set())
