@@ -162,9 +162,13 @@ async def answer_question(place, question_id):
 async def look_up(place):
     """Return what the store says of the questions of *place*, and how often the tool ran."""
     store = open_store(place.address)
-    states = [each.state for each in await questions_of(store, f"gemini-cli:{place.name}")]
+    questions = await questions_of(store, f"gemini-cli:{place.name}")
     await store.close()
-    return {"states": states, "runs": len(runs_in(place.effects))}
+    return {
+        "states": [each.state for each in questions],
+        "told": [each.may_have_run_ns > 0 for each in questions],
+        "runs": len(runs_in(place.effects)),
+    }
 
 
 def go_on(place):

@@ -182,7 +182,8 @@ def look_up(places):
     for place in places:
         mine = [each for each in questions if each["arguments"]["by"] == place.name]
         runs = runs_in(place.effects).count(place.name)
-        known.append({"states": [each["state"] for each in mine], "runs": runs})
+        told = [each["may_have_run_ns"] > 0 for each in mine]
+        known.append({"states": [each["state"] for each in mine], "told": told, "runs": runs})
     return known
 
 

@@ -1085,6 +1085,23 @@ async def test_a_killed_process_leaves_what_is_known(place):
     assert later.effects == [2]
 
 
+async def test_the_same_call_again_is_told(store):
+    program = Program(store).asking()
+    first = await program.pay(1)
+    await program.answer(first)
+    (approved,) = await program.questions()
+    taken = await take_step(store, approved, "take", taken_ns=program.clock(), taken_by="gone/1")
+
+    await program.answer(await program.pay(1), approve=False)
+    await program.pay(2)
+    await take_step(store, await take_step(store, taken, "lose"), "settle_never_ran")
+    await program.pay(1)
+    await program.pay(1)
+
+    asked = [question.may_have_run_ns for question in await program.questions()]
+    assert asked == [0, taken.taken_ns, 0, 0]
+
+
 class Killed(BaseException):
     """What a process does not survive."""
 

@@ -103,6 +103,7 @@ async def test_a_question_is_sent_signed(secret_file):
     assert (method, target) == ("POST", "/ask?to=ann")
     assert outcome.pending == (data["id"],) == (question.id,)
     assert (data["digest"], data["whole"]) == (question.digest, True)
+    assert data["may_have_run"] is None
     assert r"rm\u202e -rf /" in data["text"]
     assert HIDDEN not in json.dumps(data, ensure_ascii=False)
     expected = signed(f"question_{question.id}_{question.digest}", body)

@@ -1,11 +1,18 @@
 """What a person is shown before a yes; see `specs/approvals_display.md`."""
 
+import re
+import time
 from unicodedata import normalize
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.approvals.display import channel_text, question_pages, question_rows
+from toolbus.approvals.display import (
+    channel_text,
+    local_moment,
+    question_pages,
+    question_rows,
+)
 from toolbus.approvals.questions import Question
 
 DIGEST = "0123456789abcdef" * 4
@@ -136,12 +143,11 @@ def test_what_handlers_changed_is_shown():
 
     assert "as the model wrote it" in shown(same).splitlines()
     start = rows.index("not as the model wrote it; it differs in")
-    assert rows[start + 1 :] == [
+    assert rows[start + 1 : -3] == [
         *("tool", "the model wrote", "│ run", "it is now", "│ shell"),
         *("arguments.command", "the model wrote", "│ ls", "it is now", "│ rm -r x"),
         *("arguments.why", "the model wrote", "│ y", "it is now: nothing"),
         *("arguments.sure", "the model wrote: nothing", "it is now (true or false)", "│ true"),
-        f"digest {DIGEST}",
     ]
 
 
@@ -152,6 +158,32 @@ def test_what_is_not_stored_is_said():
     assert "values in it were hidden before it was stored: only who asks has them" in rows
     start = filled.index("the tool gets other values, which are not shown, at")
     assert filled[start + 1] == "$.key"
+
+
+def test_a_call_that_may_have_run_is_told():
+    begun = 1_700_000_000 * 10**9
+    now = time.time_ns()
+
+    rows = shown(question(may_have_run_ns=begun)).splitlines()
+    today = local_moment(now, now)
+
+    assert (
+        rows[1]
+        == f"a call like this may have run at {local_moment(begun, now)}; its end is not known"
+    )
+    assert re.fullmatch(r"2023-11-1[45] \d\d:\d\d \S+", local_moment(begun, now))
+    assert re.fullmatch(r"\d\d:\d\d \S+", today)
+    assert "may have run" not in shown(question())
+
+
+def test_several_askers_stand_in_one_row():
+    asked = question(guard="Policy.judge_call\nAskFirst.ask", rule="pushes\n")
+
+    rows = shown(asked).splitlines()
+
+    row = "in session 3f9a, asked by Policy.judge_call, AskFirst.ask, by the rule pushes"
+    assert rows[-3] == row
+    assert "│" not in "".join(rows[-3:])
 
 
 def test_pages_hold_the_whole_question():

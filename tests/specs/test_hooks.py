@@ -333,6 +333,20 @@ def test_without_a_result_the_end_is_unknown(place):
     assert question.settled_by == "toolbus: the host told of its result"
 
 
+def test_a_repeated_call_says_so(place):
+    place.named(POLICY)
+    place.call("git push")
+    place.answer(approve=True)
+    place.call("git push")
+
+    place.call("git push")
+    place.call("git push origin")
+
+    first, again, other = place.questions()
+    assert (first.state, again.may_have_run_ns) == ("taken", first.taken_ns)
+    assert other.may_have_run_ns == 0
+
+
 def test_a_result_belongs_to_its_own_turn(place):
     place.named(POLICY)
     for prompt in ("push it", "and now?"):
@@ -409,6 +423,8 @@ def contradictions(facts, mode):
         "a no is none": (told == "no") == (mode == "deny"),
         "a question has no end": {*states} <= {"done", "unknown", "denied"},
         "it did not run in the end": told != "pushed" or states[-1] == "done",
+        "a repeated call says nothing of the first": end["told"]
+        == ["unknown" in states[:number] for number in range(len(states))],
     }
     return [name for name, holds in checks.items() if not holds]
 
@@ -432,7 +448,7 @@ def test_a_killed_hook_lets_nothing_run_twice(killed_on_sqlite, mode):
 def test_a_killed_worker_s_event_is_judged_once_more(killed_on_sqlite):
     kills = killed_on_sqlite.kills("kill_hook.py", "again")
 
-    once = {"states": ["done"], "runs": 1}
+    once = {"states": ["done"], "told": [False], "runs": 1}
     assert [facts for facts in kills if facts["then"] != once or facts["finally"] != once] == []
 
 

@@ -431,6 +431,8 @@ def contradictions(facts, mode):
         "it did not run by a yes that is done": end["runs"] >= end["states"].count("done"),
         "the client was not answered": facts["read"] == ("paid" if mode == "approve" else "no"),
         "a question still seems to be taken": "taken" not in end["states"],
+        "a repeated call says nothing of the first": end["told"]
+        == ["unknown" in end["states"][:number] for number in range(len(end["states"]))],
     }
     return [name for name, holds in checks.items() if not holds]
 

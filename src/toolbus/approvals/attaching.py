@@ -17,6 +17,7 @@ from toolbus.approvals.questions import Question
 from toolbus.approvals.records import (
     Pointer,
     decode_pointer,
+    last_unended,
     pointer_name,
     question_name,
     read_question,
@@ -77,6 +78,7 @@ async def note_hosted(store: Store, binding: BoundCall, asking: Asking) -> str |
     None: a grant says yes to the call. Nothing attaches to such a question.
     """
     question = replace(_new_question(new_id(), binding, asking), state="hosted")
+    question = replace(question, may_have_run_ns=await last_unended(store, question))
     if await find_grant(store, question, asking.now_ns) is not None:
         return None
     name = question_name(question.id)
@@ -110,6 +112,8 @@ async def _attach(
             fresh = encode(Pointer(question_id, binding.live))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
+        earlier = await last_unended(store, question)
+        question = replace(question, may_have_run_ns=earlier)
         where = question_name(question_id)
         if await store.swap_state(binding.session_id, where, None, encode(question)):
             return Attached(question, is_new=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,17 +87,18 @@ def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText
 
 
 def question_rows(question: Question, width: int, notes: Sequence[Span] = ()) -> list[Span]:
-    """Return *question* in rows: who asks for what, why, and whether the model wrote it so.
+    """Return *question* in rows: the call, why it is asked about, what the model wrote instead.
 
-    The *notes*, rows of whoever asks, stand before the digest.
+    Behind the *notes* of the channel stand the origin, the times and the digest.
     """
     return [
-        *_origin(question, width),
+        *_heading(question, width),
         *label_rows("why asked", question.prompt, width),
         *_call_rows(question, width),
         *_request_rows(question, width),
         *notes,
-        *line_rows(f"digest {make_visible(question.digest, one_line=True).text}", width, "strong"),
+        *_origin(question, width),
+        *line_rows(f"digest {make_visible(question.digest, one_line=True).text}", width, "dim"),
     ]
 
 
@@ -136,6 +138,13 @@ def moment(time_ns: int) -> str:
     return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def local_moment(time_ns: int, now_ns: int) -> str:
+    """Return a time since the epoch in the zone of this machine, with a date other than today's."""
+    then, now = (datetime.fromtimestamp(each // 10**9).astimezone() for each in (time_ns, now_ns))
+    date = "" if then.date() == now.date() else f"{then:%Y-%m-%d} "
+    return f"{date}{then:%H:%M %Z}"
+
+
 def _kind(value: Any) -> str:
     match value:
         case None:
@@ -149,6 +158,19 @@ def _kind(value: Any) -> str:
     return "a number"
 
 
+def _heading(question: Question, width: int) -> Iterator[Span]:
+    if not question.tool:
+        yield from line_rows("may this run begin?", width, "asked")
+    elif _is_plain(question.tool):
+        yield from line_rows(f"the model calls {question.tool}", width, "asked")
+    else:
+        yield from label_rows("the model calls the tool", question.tool, width)
+    if question.may_have_run_ns:
+        earlier = local_moment(question.may_have_run_ns, time.time_ns())
+        text = f"a call like this may have run at {earlier}; its end is not known"
+        yield from line_rows(text, width, "bad")
+
+
 def _origin(question: Question, width: int) -> Iterator[Span]:
     above = question.root_session_id
     names = {
@@ -156,17 +178,16 @@ def _origin(question: Question, width: int) -> Iterator[Span]:
         "of": question.host if question.host != "agent" else "",
         "by agent": question.agent_id,
         "below session": above if above != question.session_id else "",
-        "asked by": question.guard,
-        "by the rule": question.rule,
     }
-    if not question.tool:
-        yield from line_rows("may this run begin?", width, "asked")
-    elif _is_plain(question.tool):
-        yield from line_rows(f"the model calls {question.tool}", width, "asked")
-    else:
-        yield from label_rows("the model calls the tool", question.tool, width)
     plain = [f"{label} {name}" for label, name in names.items() if _is_plain(name)]
-    yield from line_rows(", ".join(plain), width)
+    # Of several askers each has a line, an empty one without a rule.
+    for label, lines in (("asked by", question.guard), ("by the rule", question.rule)):
+        askers = [line for line in lines.split("\n") if line]
+        if all(map(_is_plain, askers)):
+            plain += [f"{label} {', '.join(askers)}"] if askers else []
+        else:
+            names[label] = "\n".join(askers)
+    yield from line_rows(", ".join(plain), width, "dim")
     times = f"asked {moment(question.asked_ns)}, can wait until {moment(question.expires_ns)}"
     yield from line_rows(times, width, "dim")
     for label, name in names.items():

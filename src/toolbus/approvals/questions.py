@@ -92,7 +92,8 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     wrote it, if that differs.
     *digest* is that of tool and arguments as they stand here; *rules* that of the rules in force,
     *definition* that of the tool's name, description and parameters, empty if they are not known.
-    *delivered* says that the caller has heard of the refusal.
+    *delivered* says that the caller has heard of the refusal. *may_have_run_ns* is when the same
+    tool was last begun in this session with the same arguments, if its end is not known; else 0.
 
     >>> def brief(question: Question) -> str:
     ...     return f"{question.state}: {question.tool} in session {question.session_id}"
@@ -129,6 +130,7 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
     taken_ns: int = 0
     ended_ns: int = 0
     settled_by: str = ""
+    may_have_run_ns: int = 0
 
     def __post_init__(self) -> None:
         freeze_objects(self, "arguments")

@@ -101,6 +101,22 @@ def _find(store: Store, question_id: str) -> Question | None:
     return None
 
 
+async def last_unended(store: Store, question: Question) -> int:
+    """Return when a call like that of *question* was last begun of which no end is known; or 0.
+
+    Such a call has the same tool and the same arguments, as far as they are stored.
+    """
+    facts = (question.tool, question.digest)
+    return max(
+        (
+            each.taken_ns
+            for each in await questions_of(store, question.session_id)
+            if each.state in {"taken", "unknown"} and (each.tool, each.digest) == facts
+        ),
+        default=0,
+    )
+
+
 async def swap_question(store: Store, old: Question, new: Question) -> bool:
     """Put *new* in the place of *old*; return False if that is not what stands there any more."""
     name = question_name(old.id)

@@ -158,7 +158,8 @@ def question_body(question: Question, limit: int) -> bytes:
     """Return what is sent about *question*: a JSON object of `type`, `timestamp` and `data`.
 
     `data` has `id` and `digest`, which an answer names, `text` to be shown as it is, and `whole`:
-    without it no yes is taken.
+    without it no yes is taken. `may_have_run` is when a call like it was begun whose end is not
+    known, null without such a call.
     """
     shown = channel_text(question, limit)
     data = {
@@ -169,6 +170,7 @@ def question_body(question: Question, limit: int) -> bytes:
         "session_id": question.session_id,
         "host": question.host,
         "expires": moment(question.expires_ns),
+        "may_have_run": moment(question.may_have_run_ns) if question.may_have_run_ns else None,
     }
     message = {"type": "toolbus.question", "timestamp": moment(question.asked_ns), "data": data}
     return json.dumps(message).encode()

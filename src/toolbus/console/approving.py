@@ -31,7 +31,7 @@ from toolbus.inspect.question_lookup import (
 )
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.person import person_terminal
-from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.screen import UsageError, open_screen, painted
 from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def show_pages(
     height = page_height(rows, columns, _ASKS_NEXT, asks)
     pages = question_pages(question, columns, height, consequence)
     for number, page in enumerate(pages, 1):
-        terminal.write("".join([f"{row.text}\n" for row in page]))
+        terminal.write(painted(page))
         if number < len(pages):
             word = terminal.ask(_ASKS_NEXT)
             if word is None or word.strip():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.approvals.display import label_rows, line_rows, page_height, question_pages
 from toolbus.console.typed_answers import check_room
+from toolbus.terminal.screen import painted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class ShownQuestion:
         if self._has_shrunk:
             self.restart()
         page = self._pages[self._shown]
-        self._keyboard.write("".join([f"{row.text}\n" for row in page]))
+        self._keyboard.write(painted(page))
         self._shown += 1
 
     @property

@@ -6,14 +6,14 @@ import os
 import shlex
 import shutil
 import textwrap
+from io import StringIO
 from typing import TYPE_CHECKING
 
+from toolbus.terminal.output import Output
 from toolbus.terminal.spans import Span, Style, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from toolbus.terminal.output import Output
+    from collections.abc import Iterable, Mapping, Sequence
 
 _NARROWEST, _WIDEST = 40, 110
 
@@ -97,3 +97,12 @@ def open_screen(output: Output, environ: Mapping[str, str] = os.environ) -> Scre
     coloured = output.is_terminal and environ.get("TERM") != "dumb"
     coloured = (coloured or bool(environ.get("FORCE_COLOR"))) and not environ.get("NO_COLOR")
     return LayoutScreen(output, width, coloured=coloured)
+
+
+def painted(rows: Iterable[Span], environ: Mapping[str, str] = os.environ) -> str:
+    """Return *rows*, whole and a line each, in the colours that a terminal has for a screen."""
+    stream = StringIO()
+    screen = open_screen(Output(stream, is_terminal=True), environ)
+    for row in rows:
+        screen.whole(row.text, style=row.style)
+    return stream.getvalue()

@@ -20,6 +20,11 @@ class Typewriter:
         self.written.append(text)
 
 
+@pytest.fixture(autouse=True)
+def without_colours(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
 @pytest.fixture
 def question():
     arguments = {"command": "x" * 200}
