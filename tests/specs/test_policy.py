@@ -507,6 +507,31 @@ async def test_effects_are_compared():
     assert await judge.lines("rm -rf x", "curl x.org; rm -r y") == ["deny"] * 2
 
 
+async def test_help_is_proved_for_each_program():
+    judge = Judge(rule("reading", "allow", effects=["read", "network"]))
+    more = [
+        "kubectl delete pods -lapp=auth",
+        """kubectl patch pod n -p='{"spec":"h"}'""",
+        "pip install -th ./pkg",
+        "pip3.11 wheel -wh ./pkg",
+        "cargo run -phello",
+        "conda install -nthesis numpy",
+        "az vm delete -nhost -gprod --yes",
+        "glab mr merge 1 -mhello",
+        "twine upload -rhello dist/x",
+        "helm uninstall x -z -h",
+        "rm x --help",
+        "kill 1 --help",
+        "docker --version run x",
+        "gcc -v x.c",
+        "pytest --help",
+    ]
+    fine = ["kubectl delete --help", "kubectl delete -h", "pip install -h", "rm --help", "az -v"]
+
+    assert await judge.lines(*more) == ["ask"] * len(more)
+    assert await judge.lines(*fine, "kubectl logs -lapp=auth x") == ["allow"] * 6
+
+
 async def test_a_denied_file_is_not_read(tmp_path):
     (tmp_path / "src").mkdir()
     for name in (".env", "README.md", "src/a.py"):

@@ -414,6 +414,39 @@ def test_arithmetic_on_texts_is_unreadable(text, readable):
 
 
 @pytest.mark.parametrize(
+    ("text", "readable"),
+    [
+        ("declare -a 'x=($(rm y))'", False),
+        ("declare -a 'x+=(`rm y`)'", False),
+        ('typeset -a "x=(\\$(rm y))"', False),
+        ("readonly -a 'x=($(rm y))'", False),
+        ("export -a 'x=($(rm y))'", False),
+        ("f() { local -a 'x=($(rm y))'; }; f", False),
+        ("f() { declare \"$@\"; }; f -a 'x=($(rm y))'", False),
+        ("declare -A 'x=([a]=$(rm y))'", False),
+        ("declare -r -a -- 'x=($(rm y))'", False),
+        ("declare {-a,'x=($(rm y))'}", False),
+        ("declare -a x{,y}='($(rm y))'", False),
+        ("declare -a x='($(rm y))'", False),
+        ('declare -a x="$(cat f)"', False),
+        ("declare -a 'x[0]=($(rm y))'", False),
+        ("z='x=($(rm y))'; declare -a \"$z\"", False),
+        ("x=(1); declare 'x=($(rm y))'", False),
+        ("x=(1); builtin declare 'x=($(rm y))'", False),
+        ('mapfile x < f; declare x="$(cat g)"', False),
+        ("declare -i x; read x < f", False),
+        ("declare -i x; printf -v x '%s' 'a[$(rm y)]'", False),
+        ("x=ls; declare 'x=rm'; $x y", False),
+        ("declare -a x=($(ls) 1); declare -r z=1", True),
+        ('declare x="$(cat f)"; export "y=a b" z=$x', True),
+        ('f() { local x="$1"; cat "$x"; }; f a; f b', True),
+    ],
+)
+def test_values_that_are_read_twice_are_unreadable(text, readable):
+    assert (reasons(text) == []) is readable
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "echo 'a",
@@ -521,6 +554,33 @@ def test_files_and_settings_are_listed():
     assert of("a <<< b", "a").stdin == "b\n"
     assert of("a | b", "b").piped
     assert not of("a | b", "a").piped
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("/usr/bin/time -o f ls", ">f"),
+        ("/usr/bin/time -qof -a ls", ">f"),
+        ("command time --output=f --format 'rm x' ls", ">f"),
+        ("\\time --outp f ls", ">f"),
+        ("env A=b time -o f ls", ">f"),
+        ("nice -n 5 timeout 5 stdbuf -oL time -o f ls", ">f"),
+        ("xargs time -o f ls", ">f"),
+        ("find . -exec time -o f ls \\;", ">f"),
+        ("flock f ls", ">>f"),
+        ("flock -n f -c ls", ">>f"),
+        ("time ls", None),
+        ("time -p ls", None),
+        ("/usr/bin/time -f o ls", None),
+    ],
+)
+def test_a_wrapper_opens_files_itself(text, file):
+    reading = read_command(text)
+
+    assert reading.unreadable == ()
+    opened = [each.operator + each.target.text for each in reading.commands[-1].redirections]
+    assert opened == ([file] if file else [])
+    assert [c.program.text for c in read_command("time -o f ls").commands] == ["-o"]
 
 
 @pytest.mark.parametrize(

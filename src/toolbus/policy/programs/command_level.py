@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.programs.program_data import CommandData
 
-_HELP = frozenset({"read"})
+HELP = frozenset({"read"})
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
 _REMEMBERED = 500
 _HELPING = frozenset({"--help", "-h", "-help"})
@@ -36,6 +36,8 @@ class Option(Struct, frozen=True):
     ignored: bool = False
     links: bool = False
     asks: str = ""
+    helps: bool = False
+    """Whether it only prints how the program is used, or its version."""
 
     @property
     def is_harmless(self) -> bool:
@@ -82,7 +84,7 @@ class CommandLevel:
         return {
             name: option
             for name, option in self.options.items()
-            if name not in {"-*", "-NUM"} and (option.instead is not _HELP or name in _HELPING)
+            if name not in {"-*", "-NUM"} and (not option.helps or name in _HELPING)
         }
 
     def leads_on(self, groups: tuple[str, ...], word: str) -> bool:
@@ -154,7 +156,7 @@ def _options(data: CommandData, *, is_program: bool) -> Iterable[tuple[str, Opti
     if helping is None:
         helping = ("--help", "--version") if is_program else ("--help",)
     for names in helping:
-        yield from _named(names, Option(frozenset(names.split()), instead=_HELP))
+        yield from _named(names, Option(frozenset(names.split()), instead=HELP, helps=True))
     for names in data.flags:
         for spelling in _spellings(names):
             yield from _named(spelling, Option(frozenset(spelling.split())))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Command, Unreadable, Word
 from toolbus.policy.programs.argument_uses import ArgumentUses
+from toolbus.policy.programs.command_level import HELP
 
 if TYPE_CHECKING:
     from toolbus.policy.programs.command_level import CommandLevel, Option
@@ -34,6 +35,8 @@ class ParsedCommand:
         self.uses = ArgumentUses(command)
         self._tree_rules()
         self.instead: frozenset[str] | None = None
+        self.helps = False
+        """Whether an option was given that only prints how the program is used."""
         self.kinds: tuple[Kind, ...] | None = None
         self.final: Kind | None = None
         self.ended = False
@@ -42,6 +45,8 @@ class ParsedCommand:
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
         self._parse()
+        if self.helps:
+            self.instead = HELP
         if self._groups and not self.operands:
             self.action += self._groups
             # Nobody said of a word among the groups that it is none of the commands, too.
@@ -111,6 +116,8 @@ class ParsedCommand:
             self.action += [*self._groups, known[0]]
             self._groups = ()
             self.level = known[1]
+            # An option before the subcommand need not hold for it: `docker -v run` runs.
+            self.helps = False
             self._tree_rules()
             if self.level.data.raw:
                 self._take_rest()
@@ -165,20 +172,24 @@ class ParsedCommand:
         if option is None:
             self._unlisted(name, value, word)
         elif option.takes is None or value is not None or option.attached:
-            self._apply(option, name, value)
+            self._apply(option, name, value, alone=word.text.partition("=")[0] == name)
         else:
             self._apply(option, name, self._next())
 
     def _cluster(self, word: Word) -> None:
-        """Take joined short options; the first with a value has the rest, or the next word."""
+        """Take joined short options; the first with a value has the rest, or the next word.
+
+        Behind a letter that is not listed the rest may be its value, and still be more options.
+        """
         text = word.text
         for index in range(1, len(text)):
             name = "-" + text[index]
             option = self.level.options.get(name)
             if option is None:
                 self._unlisted(name, None, word)
+                self._may_be_value = True
             elif option.takes is None:
-                self._apply(option, name, None)
+                self._apply(option, name, None, alone=len(text) == 2)  # noqa: PLR2004 - one letter
             else:
                 rest = text[index + 1 :]
                 if rest or option.attached:
@@ -189,7 +200,13 @@ class ParsedCommand:
                 return
 
     def _next(self) -> Word | None:
-        return self._rest.pop() if self._rest else None
+        """Return the word behind an option with a value; it stays if that may be no option."""
+        if not self._rest:
+            return None
+        if self._may_be_value:
+            self._takes_next = True
+            return self._rest[-1]
+        return self._rest.pop()
 
     def _unlisted(self, name: str, value: Word | None, word: Word) -> None:
         self.options.add(name)
@@ -211,7 +228,7 @@ class ParsedCommand:
                 value = self._next()
         self.note(f"what the option {name} of `{' '.join(self.action)}` does is not known", word)
 
-    def _apply(self, option: Option, name: str, value: Word | None) -> None:
+    def _apply(self, option: Option, name: str, value: Word | None, *, alone: bool = False) -> None:
         if option.pair:
             value = self._next()
         self.options.add(name)
@@ -221,14 +238,14 @@ class ParsedCommand:
             self.uses.effects |= option.effects
         if option.asks:
             self.note(option.asks)
-        # Behind an option that nobody listed it may be the value of that.
-        if option.instead is not None and not self._may_be_value:
-            if _holds(option, value, text) and not self._is_switched_off():
-                self.instead = option.instead | (self.instead or frozenset())
-            else:
-                self.note(f"whether {name} holds is not known", value)
-        self.kinds = _merged(self.kinds, option.operands)
-        self.final = option.final or self.final
+        if self._may_be_value:
+            # Behind an option that is not listed it adds what it does, and takes nothing back.
+            if option.operands or option.final or option.takes == "module":
+                self.note(f"whether {name} is an option or a value is not known")
+        else:
+            self._replace(option, name, value, alone=alone)
+            self.kinds = _merged(self.kinds, option.operands)
+            self.final = option.final or self.final
         self.uses.tree_hidden |= option.hidden
         self.uses.tree_ignored |= option.ignored
         self.uses.tree_links |= option.links
@@ -236,9 +253,22 @@ class ParsedCommand:
             self.values.append((option, value))
             self.uses.take(value, option.takes, of_option=True)
             self.uses.prefixed(value, self.level.file_prefixes)
-        if option.takes == "module":
+        if option.takes == "module" and not self._may_be_value:
             self.module = value
             self._take_rest()
+
+    def _replace(self, option: Option, name: str, value: Word | None, *, alone: bool) -> None:
+        """Note what the command does *instead* with *option*: a dry run, or its help."""
+        if option.instead is None:
+            return
+        text = value.text.removeprefix("=") if value is not None and value.known else None
+        if not _holds(option, value, text) or self._is_switched_off():
+            self.note(f"whether {name} holds is not known", value)
+        elif not option.helps:
+            self.instead = option.instead | (self.instead or frozenset())
+        elif alone and not self.operands:
+            # Behind an operand many programs, and those of macOS, take it for another operand.
+            self.helps = True
 
     def _is_switched_off(self) -> bool:
         """Tell whether the next word may be a value of an option that needs none: ``false``."""

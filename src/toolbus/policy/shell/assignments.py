@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
-from toolbus.policy.shell.arithmetic import check_arithmetic, check_name, is_number, words_in
+from toolbus.policy.shell.arithmetic import check_arithmetic, check_name, words_in
 from toolbus.policy.shell.calls import run_words
 from toolbus.policy.shell.printed import prints_number
 from toolbus.policy.shell.runs import add_command, run_nothing
-from toolbus.policy.shell.shell_state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, VariableValue
+from toolbus.policy.shell.shell_state import (
+    DYNAMIC,
+    NUMBER,
+    SPECIAL_BUILTINS,
+    UNKNOWN,
+    VariableValue,
+)
 from toolbus.policy.shell.tree import ArithmeticExpansion, Substitution
 from toolbus.policy.shell.words import WordExpander
 
@@ -62,8 +68,11 @@ def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -
     options = ""
     for argument in command.args:
         if argument.name is None:
-            words += expander.words([argument.value] if argument.value else [])
-            options += _options(program, words[-1], run, walk)
+            added = expander.words([argument.value] if argument.value else [])
+            words += added
+            for word in added:
+                options += _options(program, word, run, walk)
+                _declare_word(word, expander, run)
             continue
         name = argument.name.value
         _apply_options(options, name, state)
@@ -72,13 +81,14 @@ def declare(command: Declaration, run: Run, walk: TextWalk, state: ShellState) -
             if "local" in program or "declare" in program or "typeset" in program:
                 state.assign(name, UNKNOWN)
             continue
+        before = state.variables.get(name)
         _, value = _assign(argument, expander)
+        if argument.array is None and _may_be_array(program, name, options, before):
+            check_declared(value, run, walk)
         braces = re.search(r"(?<!\$)\{", walk.source(argument))
         if braces or (program == "local" and not run.scope.calls):
             # Braces become several words here; outside of a function `local` fails.
             state.assign(name, UNKNOWN)
-        if "i" in options and not is_number(value.text):
-            walk.refuse(run.source, "arithmetic on what isn't known to be a number")
         sign = "+=" if argument.append else "="
         words.append(
             Word(name + sign + value.text, value.known, value.pattern)
@@ -100,15 +110,40 @@ def _options(program: str, word: Word, run: Run, walk: TextWalk) -> str:
         return ""
     if "n" in word.text and program != "export":
         walk.refuse(run.source, "a variable that names another one")
+    if "i" in word.text and word.text.startswith("-"):
+        walk.refuse(run.source, "a variable that computes with any text that it is given")
     if "f" in word.text and ("x" in word.text or program == "export"):
         walk.refuse(run.source, "functions for the programs that are run")
     return word.text[1:]
 
 
+def _declare_word(word: Word, expander: WordExpander, run: Run) -> None:
+    """Set what a word sets that was no assignment before its quotes were gone."""
+    name, sign, value = word.text.partition("=")
+    if word.known and sign:
+        check_name(name.removesuffix("+"), expander)
+        check_declared(Word(value), run, expander.walk)
+        expander.state.assign(name.removesuffix("+"), UNKNOWN)
+
+
+def check_declared(value: Word, run: Run, walk: TextWalk) -> None:
+    """Refuse a *value* that ``declare`` expands a second time: one for an array, in brackets."""
+    if not value.known or value.text.startswith("("):
+        walk.refuse(run.source, "a value that bash may read again, and run what it finds there")
+
+
+def _may_be_array(program: str, name: str, options: str, before: VariableValue | None) -> bool:
+    """Tell whether bash may take a text that *program* sets for the elements of an array."""
+    if not {"a", "A"}.isdisjoint(options):
+        return True
+    is_text = before is None or (before.word.known and before.items is None)
+    return program not in {"export", "readonly"} and (name in DYNAMIC or not is_text)
+
+
 def _apply_options(options: str, name: str, state: ShellState) -> None:
     if "A" in options:
         state.maps |= {name}
-    if re.search("[iluc]", options):
+    if re.search("[luc]", options):
         state.fixed |= {name}
 
 

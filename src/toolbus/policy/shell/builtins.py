@@ -176,6 +176,8 @@ def _declare(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
             walk.refuse(run.source, "a declaration whose words are known only when it runs")
             return
         check_name(name, WordExpander(walk, state, run.scope))
+        if value.startswith("("):
+            walk.refuse(run.source, "a value that bash may read again, and run what it finds there")
         state.assign(name, VariableValue(Word(value)) if sign and not word.pattern else UNKNOWN)
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.policy.commands import Word
+from toolbus.policy.commands import Redirection, Word
 from toolbus.policy.shell.nested_shells import read_string
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolbus.policy.shell.runs import Run
     from toolbus.policy.shell.shell_state import ShellState
     from toolbus.policy.shell.walk import TextWalk
@@ -40,6 +42,8 @@ class Wrapper(Struct, frozen=True):
     """Whether a shell runs the words, with blanks between them."""
     elsewhere: tuple[str, ...] = ()
     """Options that change the folder; ``*`` if it always is another."""
+    writes: tuple[str, ...] = ()
+    """Options whose value is a file that it writes; ``*`` if the word before the program is."""
     idle: bool = False
     """Whether it runs nothing, or prints, if no program follows; else a shell that reads on."""
 
@@ -80,6 +84,7 @@ WRAPPERS = {
         long_flags="close exclusive nonblock no-fork shared unlock verbose",
         long_values="timeout wait conflict-exit-code",
         operands=1,
+        writes=("*",),
         idle=True,
     ),
     "gtimeout": Wrapper(flags="fpv", values="ks", operands=1),
@@ -126,6 +131,7 @@ WRAPPERS = {
         values="fo",
         long_flags="append portability verbose quiet",
         long_values="format output",
+        writes=("-o", "--output"),
         idle=True,
     ),
     "timeout": Wrapper(
@@ -186,6 +192,7 @@ def read_wrapper(
         settings.append((match[0][:-1], replace(rest[0], text=rest[0].text[match.end() :])))
         rest = rest[1:]
     inner = replace(inner, settings=(*inner.settings, *settings))
+    inner = replace(inner, redirections=(*inner.redirections, *_written(wrapper, parsed, rest)))
     rest = rest[wrapper.operands :]
     if wrapper.elsewhere and ("*" in wrapper.elsewhere or options & set(wrapper.elsewhere)):
         state = state.copy()
@@ -194,6 +201,15 @@ def read_wrapper(
         _run_rest(name, wrapper, rest, inner, walk, state)
     elif not wrapper.idle:
         walk.refuse(run.source, f"{name} starts a shell that reads what to run")
+
+
+def _written(wrapper: Wrapper, parsed: Parsed, rest: tuple[Word, ...]) -> Iterator[Redirection]:
+    """Yield the files that the wrapper itself opens, as if the shell opened them for it."""
+    for option, value in parsed.options:
+        if option in wrapper.writes and value is not None:
+            yield Redirection(">", value)
+    if "*" in wrapper.writes and len(rest) > wrapper.operands:
+        yield Redirection(">>", rest[0])
 
 
 def _run_rest(

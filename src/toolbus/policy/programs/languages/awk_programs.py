@@ -87,7 +87,7 @@ def read_awk(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the program of a call of awk; return its files."""
     operands = list(parsed.operands)
     programs = [value for option, value in parsed.values if "-e" in option.names]
-    if not programs and not parsed.option("-f", "-E", "--help", "--version"):
+    if not (programs or parsed.helps or parsed.option("-f", "-E")):
         programs, operands = operands[:1], operands[1:]
     for program in programs:
         if not program.known:

@@ -171,7 +171,7 @@ def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
     in_place = parsed.option("-i", "-I", "--in-place")
     if in_place and files and files[0].text == "" and files[0].known:
         del files[0]  # BSD takes the suffix, even an empty one, as a word of its own.
-    if not scripts and not parsed.option("-f", "--file", "--help", "--version"):
+    if not (scripts or parsed.helps or parsed.option("-f", "--file")):
         scripts, files = files[:1], files[1:]
     # Scripts are joined by lines, so that the text of `a` may go on in the next.
     for script in scripts:
