@@ -23,7 +23,8 @@ EVENTS = ("BeforeTool", "AfterTool", "BeforeAgent")
 
 
 class InstalledHooks:
-    def __init__(self, folder: Path, config: str, **changes) -> None:
+    def __init__(self, folder: Path, config: str, *, personal=False, **changes) -> None:
+        """Install hooks for *config*, or if *personal* for what is in force in the home folder."""
         self.folder = folder
         self.work = folder / "work"
         self.work.mkdir()
@@ -38,7 +39,7 @@ class InstalledHooks:
             "variables": {"HOME": str(folder / "home"), "PATH": os.environ["PATH"]},
             "sockets": str(self.sockets),
             "store": str(self.store),
-            "config": str(self.config),
+            "config": None if personal else str(self.config),
             "idle": 60.0,
         }
         self.settings = ClientSettings(**{**fields, **changes})

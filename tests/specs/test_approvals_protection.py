@@ -52,6 +52,9 @@ def place(tmp_path, monkeypatch):
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     (project / "toolbus.toml").touch()
+    own = tmp_path / ".config/toolbus"
+    own.mkdir(parents=True)
+    (own / "toolbus.toml").write_text('[[component]]\nuse = "truncate-output"\n')
     (project / "said.json").write_text('{"tools": []}')
     monkeypatch.chdir(project)
     kept = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": SOURCE}
@@ -194,7 +197,7 @@ def test_what_was_typed_before_is_no_answer(place, tmp_path):
 
     with Terminal(["hosts", "install", "pi"], cwd=project, env=env) as person:
         person.type("y\n")
-        person.expect("write this? [y/N] ")
+        person.expect("write this? [y/N, v shows every line] ")
         person.type("n\n")
         assert person.end()[0] == 1
 

@@ -34,8 +34,8 @@ class Patient:
     def configure(self, text=REDACT):
         return self.write(".config/toolbus/toolbus.toml", text)
 
-    def install(self, *words):
-        assert main(["hosts", "install", *words, "--yes"]) == 0
+    def install(self, *words, code=0):
+        assert main(["hosts", "install", *words, "--yes"]) == code
         self._capsys.readouterr()
 
     def examine(self, *words, code=0, sends=False):
@@ -96,7 +96,7 @@ def test_a_whole_installation_is_well(patient):
 @FULL
 def test_a_configuration_that_fails_is_broken(patient):
     patient.configure('[[component]]\nuse = "./gone.py"\n')
-    patient.install("gemini-cli")
+    patient.install("gemini-cli", code=1)
 
     text, data = patient.examine(code=1, sends=True)
 
@@ -419,9 +419,54 @@ def test_a_key_that_cannot_be_used(patient):
     assert (warnings["none"], file.exists()) == ([], False)
 
 
-def test_without_a_configuration_nothing_is_judged(patient):
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        (None, "no configuration is in force here"),
+        ("", "names no component that judges"),
+        ('[[component]]\nuse = "./plain.py"\n', "names no component that judges"),
+    ],
+)
+def test_without_a_configuration_nothing_is_judged(patient, config, why):
+    if config is not None:
+        patient.configure(config)
+    plain = "from toolbus import AgentComponent\nclass Plain(AgentComponent): ...\n"
+    patient.write(".config/toolbus/plain.py", plain)
+    patient.install("gemini-cli", code=1)
+
+    text, data = patient.examine("gemini-cli", code=1)
+
+    (finding,) = findings(data, "open")
+    assert finding.startswith("nothing is judged yet, so every call and every result passes")
+    assert why in finding
+    assert "run: toolbus setup gemini-cli" in finding
+    assert "✗ open: nothing is judged" in text
+
+
+@pytest.mark.parametrize("left", [None, "", "# mine\n"])
+def test_a_lost_configuration_is_broken(patient, left):
+    file = patient.configure()
     patient.install("gemini-cli")
+    file.unlink() if left is None else file.write_text(left)
 
-    text, _ = patient.examine("gemini-cli")
+    _, data = patient.examine("gemini-cli", code=1)
 
-    assert "no configuration is in force here, so hooks let everything pass" in text
+    (finding,) = findings(data, "broken")
+    assert finding.startswith(f"every event is stopped: {file} was in force when")
+    assert "toolbus setup" in finding
+    assert findings(data, "open") == []
+
+
+def test_hooks_older_than_the_configuration(patient):
+    patient.install("gemini-cli", code=1)
+    file = patient.configure()
+
+    _, before = patient.examine("gemini-cli")
+    patient.install("gemini-cli")
+    _, after = patient.examine("gemini-cli")
+
+    assert any(
+        f"installed before {file}" in each and "toolbus hosts install gemini-cli" in each
+        for each in findings(before, "warning")
+    )
+    assert not any("installed before" in each for each in findings(after, "warning"))

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from contextlib import chdir
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -311,6 +312,42 @@ def test_a_new_version_ends_the_worker(install, tmp_path):
     )
     assert str(package) in hooks.call(line=line)["reason"]
     assert worker not in hooks.workers
+
+
+@pytest.mark.parametrize("left", [None, b"", b"# mine\n", b"disabled"])
+def test_a_lost_configuration_stops_every_event(install, tmp_path, left):
+    own = tmp_path / "home/.config/toolbus/toolbus.toml"
+    own.parent.mkdir(parents=True)
+    text = REDACTION + POLICY
+    own.write_text(text)
+    trusted = tmp_path / "work/toolbus.toml"
+    hooks = install(personal=True, required=str(own))
+    trusted.write_text('[[component]]\nuse = "truncate-output"\n')
+    digest = sha256(trusted.read_bytes()).hexdigest()
+    trust = own.with_name("trusted.json")
+    trust.write_text(json.dumps({"version": 1, "files": {str(trusted): {str(trusted): digest}}}))
+    trust.chmod(0o600)
+    assert hooks.call() == {}
+    hooks.await_worker()
+
+    def lose():
+        if left is None:
+            own.unlink()
+        else:
+            own.write_bytes(left.replace(b"disabled", f"{REDACTION}enabled = false\n".encode()))
+
+    lose()
+    denied = [hooks.call() for _ in range(2)]
+    hooks.await_worker(2)
+    denied += [hooks.call(), hooks.result()]
+    own.write_text(text)
+    allowed = hooks.call()
+
+    assert [each["decision"] for each in denied] == ["deny"] * 4
+    assert all(str(own) in each["reason"] for each in denied)
+    assert all("toolbus setup" in each["reason"] for each in denied)
+    assert SECRET not in json.dumps(denied)
+    assert allowed == {}
 
 
 HOSTILE = "import os\nopen({!r}, 'w').close()\nraise SystemExit('hostile')\n"

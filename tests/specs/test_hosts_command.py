@@ -31,6 +31,8 @@ class Home:
         self.path, self.project, self._capsys = path, path / "work", capsys
         self.project.mkdir()
         (self.project / ".git").mkdir()
+        own = '[[component]]\nuse = "redact-secrets"\n'
+        self.config = self.write(path / ".config/toolbus/toolbus.toml", own)
 
     def run(self, *words, code=0):
         """Run `toolbus hosts`; return what it wrote, to standard error if that is a failure."""
@@ -77,6 +79,11 @@ def home(tmp_path, monkeypatch, capsys, as_person):
     yield made
     # Workers that nobody finds end.
     shutil.rmtree(tmp_path / ".local/state/toolbus/sockets", ignore_errors=True)
+
+
+def plain():
+    """Return the environment of a terminal without colours and with a pager."""
+    return {**os.environ, "PAGER": "true", "NO_COLOR": "1"}
 
 
 def codex():
@@ -166,6 +173,19 @@ def test_every_byte_comes_back(home, has_settings):
     ]
 
 
+@pytest.mark.parametrize("text", ["", "\n", "{}", "{}\n", "{\n}\n"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_an_empty_file_comes_back(home, text, changes):
+    file = home.write(hooks_file("claude-code"), text)
+
+    home.run("install", "claude-code", "--yes")
+    if changes:
+        file.write_text(file.read_text().replace("{\n", "{\n\n", 1))
+    home.run("uninstall", "claude-code", "--yes")
+
+    assert file.read_text() == text
+
+
 def test_what_was_added_later_stays(home):
     home.run("install", "claude-code", "vibe", "codex", "--yes")
     file, toml = hooks_file("claude-code"), hooks_file("vibe")
@@ -194,7 +214,8 @@ def test_what_was_added_later_stays(home):
 
 
 def test_an_older_installation_is_replaced(home):
-    first, second = (home.write(home.path / name, "") for name in ("a.toml", "b.toml"))
+    text = '[[component]]\nuse = "redact-secrets"\n'
+    first, second = (home.write(home.path / name, text) for name in ("a.toml", "b.toml"))
     home.run("install", "gemini-cli", "--yes", "--config", str(first))
     file = hooks_file("gemini-cli")
     settings = json.loads(file.read_text())
@@ -262,11 +283,27 @@ def test_without_a_person_nothing_is_written(home):
 @pytest.mark.parametrize(("typed", "code"), [("n\n", 1), ("\n", 1), ("\x04", 1), ("y\n", 0)])
 def test_a_person_may_refuse(home, typed, code):
     with Terminal(["hosts", "install", "pi"], cwd=home.project, env=os.environ) as person:
-        person.expect("write this? [y/N] ")
+        person.expect("write this? [y/N, v shows every line] ")
         person.type(typed)
         assert person.end()[0] == code
 
     assert hooks_file("pi").exists() is (code == 0)
+
+
+def test_a_summary_comes_first(home):
+    question = "write this? [y/N, v shows every line] "
+    with Terminal(["hosts", "install", "claude-code"], cwd=home.project, env=plain()) as person:
+        shown = person.expect(question)
+        person.type("n\n")
+        person.end()
+
+    flat = " ".join(shown.split())
+    assert len(shown.splitlines()) <= 24
+    assert str(hooks_file("claude-code")) in shown.replace("\n", "")
+    assert f"hooks for 8 events: {', '.join(HOSTS['claude-code'].events)}" in flat
+    assert "variable MAX_MCP_OUTPUT_TOKENS=10000000" in flat
+    assert "hook.pyclaude-codeEVENT" in "".join(shown.split())
+    assert "esac" not in shown
 
 
 def test_a_long_difference_comes_in_pages(home):
@@ -274,15 +311,18 @@ def test_a_long_difference_comes_in_pages(home):
         return re.sub(r"\s+|page \d+ of \d+;", "", text)
 
     difference, words = home.run("install", "cursor", "--dry-run"), ["hosts", "install", "cursor"]
-    turn, question = "Enter shows the next page, q ends: ", "write this? [y/N] "
-    environment = {**os.environ, "PAGER": "true", "NO_COLOR": "1"}
+    turn, question = "Enter shows the next page, q ends: ", "write this? [y/N, v shows every line] "
 
-    with Terminal(words, cwd=home.project, env=environment) as person:
+    with Terminal(words, cwd=home.project, env=plain()) as person:
+        person.expect(question)
+        person.type("v\n")
         person.expect(turn)
         person.type("q\n")
         left = person.end()
     is_written = hooks_file("cursor").exists()
-    with Terminal(words, cwd=home.project, env=environment) as person:
+    with Terminal(words, cwd=home.project, env=plain()) as person:
+        person.expect(question)
+        person.type("v\n")
         code, seen = person.answer({turn: "", question: "y"})
 
     assert (left[0], is_written, question in left[1]) == (1, False, False)
@@ -530,6 +570,45 @@ def test_codex_trusts_what_was_installed(home):
     assert len(ours) == 2 * len(HOSTS["codex"].events)
     assert set(ours.values()) == {"trusted"}
     assert others == ["untrusted"]
+
+
+@pytest.mark.parametrize("text", [None, "", '[[component]]\nuse = "./plain.py"\n'])
+def test_nothing_that_judges_is_said(home, text):
+    plain = "from toolbus import AgentComponent\nclass Plain(AgentComponent): ...\n"
+    home.write(home.config.with_name("plain.py"), plain)
+    home.config.unlink() if text is None else home.config.write_text(text)
+
+    with Terminal(["hosts", "install", "pi"], cwd=home.project, env=os.environ) as person:
+        code, shown = person.answer({"write this?": "y"})
+    status = home.run("status", code=1)
+    again = home.run("install", "pi", "--yes", code=1)
+
+    assert code == 1
+    assert "\x1b[31m✗ nothing is judged yet" in shown
+    for told in (shown, status, again):
+        flat = " ".join(re.sub(r"\x1b\[\d*m", "", told).split())
+        assert "nothing is judged yet, so every call and every result passes" in flat
+        assert "run: toolbus setup pi" in flat
+    assert "✓ installed" not in status
+
+
+def test_installing_another_host_opens_none(home):
+    text = home.config.read_text()
+    home.run("install", "gemini-cli", "--yes")
+    home.config.write_text("")
+
+    home.run("install", "pi", "--yes", code=1)
+    closed = json.loads(home.run("status", "pi", "gemini-cli", "--json", code=1))
+    home.run("uninstall", "pi", "gemini-cli", "--yes")
+    home.run("install", "pi", "gemini-cli", "--yes", code=1)
+    opened = json.loads(home.run("status", "pi", "gemini-cli", "--json", code=1))
+    home.config.write_text(text)
+
+    def told(states):
+        return [state["problems"][0][:22] for state in states if state["presence"] == "installed"]
+
+    assert told(closed) == ["every event is stopped"] * 2
+    assert told(opened) == ["nothing is judged yet,"] * 2
 
 
 @FULL

@@ -27,7 +27,8 @@ A call, its result with a made-up secret, and garbage are really sent through
 the installed hooks; what is kept of them is deleted. --no-events sends none.
 
 It changes nothing. It ends with 1 if something is open that was promised to be
-closed, or broken, so that every call is stopped."""
+closed, if installed hooks have nothing that judges, or if something is broken,
+so that every call is stopped."""
 
 
 def command() -> Command:

@@ -32,8 +32,8 @@ of all three:
   --json                write one JSON document
 
 examples:
-  toolbus hosts install claude-code              shows what it writes, page by
-                                                 page, and asks
+  toolbus hosts install claude-code              shows what it writes, and asks;
+                                                 v shows every line of it
   toolbus hosts install codex gemini-cli --dry-run
   toolbus hosts install pi --project --yes
   toolbus hosts status                           what is installed, and whether
@@ -46,6 +46,11 @@ twice, it writes nothing; and `uninstall` takes out what is ours, byte for byte.
 What was there before is kept below ~/.local/state/toolbus/hooks/records. A
 file of yours may be a symlink, and what it leads to is edited; in a project a
 symlink is refused.
+
+It ends with 1 if nothing is judged by the hooks: no configuration is in force,
+or it names no component that judges. `toolbus setup` writes one. A configuration
+of yours that was in force when they were installed has to stay: emptied or gone,
+every event is stopped, until it is back or the hooks are installed again.
 
 Only a person installs them, or takes them out: at a terminal, and at none in
 which an agent runs. A script that sets up a machine makes one with script(1).
@@ -79,6 +84,7 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.hosts import install_reports  # noqa: PLC0415 - loads half of the house
+        from toolbus.hosts.host_files import host_files  # noqa: PLC0415 - as above
 
         if parsed.action == "status":
             return install_reports.show_status(output, parsed.hosts, as_json=parsed.json)
@@ -91,6 +97,8 @@ def command() -> Command:
             dry_run=parsed.dry_run,
             as_json=parsed.json,
         )
+        for host in parsed.hosts:
+            host_files(host)  # A misspelt name is told before a missing terminal.
         if not parsed.dry_run:
             require_person()
         errors = Output(sys.stderr)

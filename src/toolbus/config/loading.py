@@ -77,6 +77,17 @@ def load_nearest() -> LoadedTarget | None:
     return None if read is None else _loaded(read)
 
 
+def load_for_session(file: Path | None) -> LoadedTarget | None:
+    """Return what is in force in a session for which the project's *file* was found.
+
+    None: nothing is. Raises `LoadError` if *file* was trusted and has changed, or is gone.
+    """
+    from toolbus.config import configuration  # noqa: PLC0415 - as above
+
+    read = configuration.read_for_session(file)
+    return None if read is None else _loaded(read)
+
+
 def _loaded(read: Configuration) -> LoadedTarget:
     where, components = str(read.file), read.components
     with redirect_stdout(sys.stderr):

@@ -44,7 +44,7 @@ def concerns_nobody(read: ReadEvent, environment: HookSettings) -> bool:
     """
     if read.event.kind == "other":
         return True
-    if environment.config is not None or environment.store.exists():
+    if environment.config is not None or environment.required or environment.store.exists():
         return False
     from toolbus.config import trust  # noqa: PLC0415 - not for garbage
 

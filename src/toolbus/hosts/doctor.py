@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.config.loading import LoadedTarget, load_configuration, load_nearest
-from toolbus.errors import ConfigurationError, LoadError, ToolbusError
+from toolbus.errors import ConfigurationError
 from toolbus.hosts.codex_inspection import inspect_codex_trust
 from toolbus.hosts.deliveries import ComponentDelivery, component_deliveries
 from toolbus.hosts.dialects import dialect
@@ -19,36 +18,24 @@ from toolbus.hosts.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.host_programs import program_version
 from toolbus.hosts.host_settings import read_host_settings
 from toolbus.hosts.inspections import Finding, inspect_settings
-from toolbus.hosts.installed_state import InstalledState, installed_state
+from toolbus.hosts.installed_state import InstalledState, install_again, installed_state
+from toolbus.hosts.protection import (
+    ConfigurationReport,
+    configuration_here,
+    protection_fault,
+)
+from toolbus.hosts.required_configuration import required_now
 from toolbus.hosts.trials import inspect_trial
 from toolbus.hosts.trust_inspection import inspect_folder_trust
 from toolbus.hosts.unseen_texts import UNSEEN_TEXTS
 from toolbus.hosts.worker_inspection import inspect_workers
-from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets
-from toolbus.settings.user_folders import value_key_file
-from toolbus.settings.user_key import UserKeyError, check_user_key
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.config.configured import Configuration
+    from toolbus.config.loading import LoadedTarget
     from toolbus.hosts.inspections import Severity
-
-
-class ConfigurationReport(Struct, frozen=True, kw_only=True):
-    """What judges the events here.
-
-    Args:
-        file: the configuration that is in force; None if none is.
-        components: their names, as they are installed.
-        findings: what is wrong with it.
-    """
-
-    file: str | None
-    components: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
 
 
 class HostReport(Struct, frozen=True, kw_only=True):
@@ -93,17 +80,19 @@ def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
     """
     for host in hosts:
         host_files(host)
-    loaded, configuration = _configuration(None)
-    reports = [_examine(host, loaded, sends=sends) for host in hosts or HOSTS]
+    in_force = configuration_here(None)
+    reports = [_examine(host, in_force, sends=sends) for host in hosts or HOSTS]
     shown = [
         report
         for report in reports
         if hosts or report.program or any(each.presence != "absent" for each in report.states)
     ]
-    return DoctorReport(configuration=configuration, hosts=tuple(shown))
+    return DoctorReport(configuration=in_force[1], hosts=tuple(shown))
 
 
-def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostReport:
+def _examine(
+    host: str, in_force: tuple[LoadedTarget | None, ConfigurationReport], *, sends: bool
+) -> HostReport:
     here, root = Path(os.path.realpath(Path.cwd())), project_folder()
     findings: list[Finding] = []
     program = _program(host, root, findings)
@@ -121,10 +110,11 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
     findings += [Finding(severity="warning", text=f"not seen: {each}") for each in unseen]
     deliveries: tuple[ComponentDelivery, ...] = ()
     for state in installed:
-        named = loaded
+        named, report = in_force
         if state.config is not None:
-            named, settled = _configuration(state.config)
-            findings += settled.findings
+            named, report = configuration_here(state.config)
+            findings += report.findings
+        findings += _examine_protection(state, named, report)
         if named is not None:
             spoken = dialect(host)
             if state.filter_shell is not None:
@@ -136,6 +126,22 @@ def _examine(host: str, loaded: LoadedTarget | None, *, sends: bool) -> HostRepo
             findings += inspect_folder_trust(host, state.project)
         findings += _examine_client(state, here, named, sends=sends)
     return _report(host, program, states, findings, deliveries)
+
+
+def _examine_protection(
+    state: InstalledState, loaded: LoadedTarget | None, report: ConfigurationReport
+) -> Iterator[Finding]:
+    """Yield that nothing judges the events of *state*, or that their loss would be open."""
+    fault = protection_fault(state.host, state.required, loaded, report)
+    if fault is not None and fault not in report.findings:
+        yield fault
+    if (
+        fault is None
+        and state.required is None
+        and (required := required_now(state.config)) is not None
+    ):
+        text = f"the hooks were installed before {required}: without it everything would pass"
+        yield Finding(severity="warning", text=f"{text}; {install_again(state)}")
 
 
 def _program(host: str, project: Path, findings: list[Finding]) -> str | None:
@@ -188,48 +194,6 @@ def _report(
         findings=tuple(dict.fromkeys(findings)),
         deliveries=deliveries,
     )
-
-
-def _configuration(file: str | None) -> tuple[LoadedTarget | None, ConfigurationReport]:
-    """Return what the configuration *file* names, else what is in force; and what is wrong."""
-    try:
-        loaded = load_nearest() if file is None else load_configuration(file)
-    except (LoadError, ToolbusError) as error:
-        text = sanitize(f"every event is stopped: {error}")
-        broken = Finding(severity="broken", text=text)
-        return None, ConfigurationReport(file=file, findings=(broken,))
-    if loaded is None or loaded.configuration is None:
-        text = (
-            "no configuration is in force here, so hooks let everything pass; write "
-            "~/.config/toolbus/toolbus.toml, or trust the project's: toolbus trust"
-        )
-        return None, ConfigurationReport(
-            file=None, findings=(Finding(severity="warning", text=text),)
-        )
-    configuration = loaded.configuration
-    findings = [*_refusals(configuration.refusal), *_unknown_values(configuration)]
-    return loaded, ConfigurationReport(
-        file=str(configuration.file),
-        components=tuple([each.entry.name for each in configuration.configured]),
-        findings=tuple(findings),
-    )
-
-
-def _refusals(refusal: str) -> Iterator[Finding]:
-    if refusal:
-        yield Finding(severity="warning", text=refusal)
-
-
-def _unknown_values(configuration: Configuration) -> Iterator[Finding]:
-    """Yield why hidden values are not known again, which a hook itself has nobody to tell."""
-    kinds = RedactSecrets, RedactPersonalData
-    if not any(isinstance(each.component, kinds) for each in configuration.configured):
-        return
-    try:
-        check_user_key(value_key_file())
-    except (UserKeyError, RuntimeError) as error:
-        text = "each process gives a hidden value another placeholder, and asks about it anew"
-        yield Finding(severity="warning", text=sanitize(f"{text}: {error}"))
 
 
 def _redacts(loaded: LoadedTarget | None) -> bool:

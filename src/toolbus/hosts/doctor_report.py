@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts.deliveries import WAYS_ROUND
 from toolbus.hosts.doctor import DoctorReport, HostReport, examine
-from toolbus.hosts.install_reports import show_state, show_text
+from toolbus.hosts.install_reports import show_state
+from toolbus.hosts.plan_pages import show_text
 from toolbus.messages.records import encode
 from toolbus.terminal.screen import open_screen
 from toolbus.terminal.spans import Span, Style

@@ -48,8 +48,8 @@ def is_ours(value: Any, host: str) -> bool:
 class JsonHooks(Struct, frozen=True, kw_only=True):
     """Hooks below `hooks` in a file of JSON; *entries* are pairs of an event and what stands there.
 
-    A file that is not there begins as *initial*; one that is that again is removed. *variables*
-    are put below `env`, unless the person has set them.
+    A file that is not there, or is blank, begins as *initial*. *variables* are put below `env`,
+    unless the person has set them.
     """
 
     path: Path
@@ -57,6 +57,13 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
     entries: tuple[tuple[str, dict[str, Any]], ...]
     initial: dict[str, Any] = {}
     variables: Mapping[str, str] = {}
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The additions in a few lines, for a person who decides about them."""
+        events = ", ".join([event for event, _ in self.entries])
+        variables = [f"variable {name}={value}" for name, value in self.variables.items()]
+        return (f"hooks for {len(self.entries)} events: {events}", *variables)
 
     def holds(self, text: str) -> bool:
         """Tell whether exactly the *entries* stand in *text*, whatever else does."""
@@ -74,7 +81,9 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
 
     def install(self, text: str | None) -> str:
         """Return *text*, which holds nothing of ours, with the entries behind all others."""
-        edited = json.dumps(self.initial, indent=2) + "\n" if text is None else text
+        edited = text or ""
+        if not edited.strip():
+            edited = json.dumps(self.initial, indent=2) + "\n"
         for event, entry in self.entries:
             root = self._root(edited)
             hooks = self.hooks(edited)
@@ -92,14 +101,16 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
                 edited = insert_last(edited, variables, value, name)
         return edited
 
-    def remove(self, text: str) -> str | None:
-        """Return *text* without anything of ours, and what is empty then; None if nothing stays."""
+    def remove(self, text: str) -> str:
+        """Return *text* without anything of ours, and without objects that are empty then."""
         while (place := self._find(text) or self._find_variable(text)) is not None:
             text = remove_child(text, *place)
-        return None if text.strip() in {"", "{}"} or self._is_initial(text) else text
+        return text
 
-    def _is_initial(self, text: str) -> bool:
-        return bool(self.initial) and self._root(text).value == self.initial and "//" not in text
+    def is_empty(self, text: str) -> bool:
+        """Return whether *text* holds no more than a file that an installation begins."""
+        is_initial = self._root(text).value in ({}, self.initial)
+        return is_initial and not any(mark in text for mark in ("//", "/*"))
 
     def _find(self, text: str) -> tuple[JsonNode, int] | None:
         """Return the node and the index of a child in it that is ours, the largest of that kind."""
@@ -143,7 +154,7 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         return variables
 
     def _root(self, text: str) -> JsonNode:
-        root = locate(self.path, text)
+        root = locate(self.path, text if text.strip() else "{}")
         if root.keys is None:
             raise ConfigurationError("it is no JSON object", str(self.path))
         return root
@@ -170,6 +181,12 @@ class TomlBlock(Struct, frozen=True, kw_only=True):
     block: str
     pattern: str
 
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The additions in a line, for a person who decides about them."""
+        count = len([line for line in self.block.splitlines() if line.startswith("[")])
+        return (f"{count} tables at its end, between two marks: {self.label}",)
+
     def holds(self, text: str) -> bool:
         """Tell whether exactly this block stands in *text*."""
         installed = find_block(self.path, text, self.label, self.pattern)
@@ -179,9 +196,13 @@ class TomlBlock(Struct, frozen=True, kw_only=True):
         """Return *text*, which holds no such block, with it."""
         return append_block(self.path, text or "", self.block, self.label)
 
-    def remove(self, text: str) -> str | None:
-        """Return *text* without the block; None if nothing stays."""
-        return remove_block(self.path, text, self.label, self.pattern) or None
+    def remove(self, text: str) -> str:
+        """Return *text* without the block."""
+        return remove_block(self.path, text, self.label, self.pattern)
+
+    def is_empty(self, text: str) -> bool:
+        """Return whether *text* holds nothing."""
+        return not text
 
 
 class OwnFile(Struct, frozen=True, kw_only=True):
@@ -189,6 +210,11 @@ class OwnFile(Struct, frozen=True, kw_only=True):
 
     path: Path
     content: str
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The content in a line, for a person who decides about it."""
+        return (f"{len(self.content.splitlines())} lines, all of toolbus",)
 
     def holds(self, text: str) -> bool:
         """Tell whether *text* is what would be written."""
@@ -201,9 +227,13 @@ class OwnFile(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(reason, str(self.path))
         return self.content
 
-    def remove(self, text: str) -> str | None:
-        """Return None, for the file goes; but *text* as it is if it is somebody else's."""
-        return None if text.startswith(BRIDGE_MARK) else text
+    def remove(self, text: str) -> str:
+        """Return nothing of a file of ours, and another's file as it is."""
+        return "" if text.startswith(BRIDGE_MARK) else text
+
+    def is_empty(self, text: str) -> bool:
+        """Return whether *text* holds nothing."""
+        return not text
 
 
 EditTarget: TypeAlias = JsonHooks | TomlBlock | OwnFile

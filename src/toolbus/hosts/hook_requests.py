@@ -69,10 +69,14 @@ def encode_moved(folder: Path) -> bytes:
 
 def hook_settings(settings: hook_client.Settings) -> HookSettings:
     """Return what of a client's *settings* decides about events."""
-    config, filter_shell = settings.get(b"config"), settings.get(b"filter_shell")
+
+    def value(key: bytes) -> str | None:
+        return os.fsdecode(settings[key][0]) if key in settings else None
+
     return HookSettings(
-        config=os.fsdecode(config[0]) if config else None,
-        filter_shell=os.fsdecode(filter_shell[0]) if filter_shell else None,
+        config=value(b"config"),
+        filter_shell=value(b"filter_shell"),
+        required=value(b"required"),
         store=Path(os.fsdecode(settings[b"store"][0])),
         limit=float(settings[b"limit"][0]) * _ANSWER_MARGIN,
     )

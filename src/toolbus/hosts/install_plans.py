@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.errors import ConfigurationError
+from toolbus.hosts import hook_client
 from toolbus.hosts.filtered_shell import FILTERED_HOSTS
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.hook_targets import blocks_of, codex_trust, install_target, removal_targets
@@ -17,6 +19,7 @@ from toolbus.hosts.host_files import host_files
 from toolbus.hosts.install_notes import install_notes
 from toolbus.hosts.install_records import client_folder, copy_of, digest_of, read_record
 from toolbus.hosts.installation import SCRIPT, ClientSettings, client_settings
+from toolbus.hosts.required_configuration import required_now
 from toolbus.hosts.settings_files import SettingsFile, read_settings
 from toolbus.terminal.screen import UsageError
 
@@ -26,11 +29,15 @@ if TYPE_CHECKING:
 
 
 class SettingsEdit(Struct, frozen=True, kw_only=True):
-    """What becomes of a *file*: *after* it holds that, None: it is gone; *before* without ours."""
+    """What becomes of a *file*: *after* it holds that, None: it is gone; *before* without ours.
+
+    *summary* has the additions in a few lines.
+    """
 
     file: SettingsFile
     before: bytes | None
     after: bytes | None
+    summary: tuple[str, ...] = ()
 
     @property
     def is_change(self) -> bool:
@@ -68,11 +75,13 @@ def plan_install(
     config: str | None = None,
     *,
     filter_shell: bool = False,
+    required: str | None = None,
 ) -> InstallPlan:
     """Return what an installation for *host* writes; nothing is written yet.
 
     *config* names a configuration that counts instead of those in force; with *filter_shell* shell
-    commands write into a filter. Raises `LoadError`, `UsageError` for an interpreter that cannot
+    commands write into a filter. *required* is a configuration that is written before the plan, if
+    it is not there yet. Raises `LoadError`, `UsageError` for an interpreter that cannot
     be named and for a host that needs no filter, `ConfigurationError` for a file that cannot be
     edited safely.
     """
@@ -84,7 +93,11 @@ def plan_install(
         if not Path(config).is_file():
             raise ConfigurationError("there is no such file; write one, or name another", config)
     script = client_folder(project, config, filter_shell=filter_shell) / SCRIPT
-    settings = client_settings(config, filter_shell=script if filter_shell else None)
+    settings = client_settings(
+        config,
+        required=required or required_now(config) or _required_of_others(script.parent, host),
+        filter_shell=script if filter_shell else None,
+    )
     blocks = blocks_of(host)
     record = read_record(host, project)
     edits: list[SettingsEdit] = []
@@ -102,6 +115,19 @@ def plan_install(
         edits=tuple(edits),
         notes=tuple(install_notes(host, project, script, settings)),
     )
+
+
+def _required_of_others(folder: Path, host: str) -> str | None:
+    """Return what the client in *folder* requires for hosts besides *host*: it is not taken away.
+
+    Another host's installation must not open theirs.
+    """
+    if not any(blocks.stem != host for blocks in folder.glob("*.blocks")):
+        return None
+    with suppress(OSError):
+        values = hook_client.read_settings(str(folder / "settings")).get(b"required")
+        return os.fsdecode(values[0]) if values else None
+    return None
 
 
 def plan_removal(host: str, project: Path | None = None) -> InstallPlan:
@@ -133,8 +159,8 @@ def _plan_edit(
     before = _without_ours(target, file, record)
     if file.text is not None and target.holds(file.text):
         return SettingsEdit(file=file, before=before, after=file.data)
-    after = target.install(None if before is None else before.decode())
-    return SettingsEdit(file=file, before=before, after=after.encode())
+    after = target.install(None if before is None else before.decode()).encode()
+    return SettingsEdit(file=file, before=before, after=after, summary=target.summary)
 
 
 def _plan_trust(
@@ -154,18 +180,27 @@ def _plan_trust(
 def _without_ours(
     target: EditTarget, file: SettingsFile, record: InstallRecord | None
 ) -> bytes | None:
-    """Return what *file* holds besides; what stood there before, if nothing changed since."""
+    """Return what *file* holds besides; what stood there before, if nothing changed since.
+
+    None: nothing, so that the file goes. A file that was there before us stays, empty or not.
+    """
     if file.text is None or file.data is None:
         return None
-    known = None if record is None else record.files.get(str(target.path))
-    if record is not None and known is not None and known.digest == digest_of(file.data):
-        copy = copy_of(record, target.path)
-        if copy is None:
-            return None
-        with suppress(OSError):
-            return copy.read_bytes()
     text = target.remove(file.text)
-    return None if text is None else text.encode()
+    known = None if record is None else record.files.get(str(target.path))
+    if record is None or known is None:
+        # Without a record of ours a file that holds nothing of ours was there before.
+        is_ours = text != file.text and target.is_empty(text)
+        return None if is_ours else text.encode()
+    is_unchanged, copy = known.digest == digest_of(file.data), copy_of(record, target.path)
+    if copy is None:
+        return None if is_unchanged or target.is_empty(text) else text.encode()
+    with suppress(OSError):
+        before = copy.read_bytes()
+        # Of an empty file one copy is as good as another, and the person's own is exact.
+        if is_unchanged or (target.is_empty(text) and target.is_empty(before.decode())):
+            return before
+    return text.encode()
 
 
 def _root(path: Path, project: Path | None) -> Path | None:

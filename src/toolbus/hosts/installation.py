@@ -71,6 +71,7 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
         limit: seconds that an event may take; then it is blocked.
         idle: seconds without an event after which a worker ends.
         filter_shell: the client's script, if shell commands are to pass it (see `HookSettings`).
+        required: the configuration without whose components every event is stopped.
     """
 
     python: str
@@ -83,11 +84,13 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     limit: float = LIMIT
     idle: float = IDLE
     filter_shell: str | None = None
+    required: str | None = None
 
 
 def client_settings(
     config: str | None = None,
     *,
+    required: str | None = None,
     limit: float = LIMIT,
     idle: float = IDLE,
     filter_shell: Path | None = None,
@@ -109,6 +112,7 @@ def client_settings(
         limit=limit,
         idle=idle,
         filter_shell=None if filter_shell is None else str(filter_shell),
+        required=required,
     )
     _probe(settings)
     return settings
@@ -220,6 +224,7 @@ def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
         ("limit", str(settings.limit)),
         ("idle", str(settings.idle)),
         *([("filter_shell", settings.filter_shell)] if settings.filter_shell else []),
+        *([("required", settings.required)] if settings.required else []),
     ]
     for key, value in pairs:
         if len(value.splitlines()) > 1 or "\0" in value:

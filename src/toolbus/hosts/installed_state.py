@@ -37,6 +37,7 @@ class InstalledState(Struct, frozen=True, kw_only=True):
         version: that of the toolbus that installed them.
         python: the interpreter that they run.
         filter_shell: the client through which shell commands write, if they were installed so.
+        required: the configuration that was in force then; the hooks stop every event without it.
     """
 
     host: str
@@ -49,6 +50,7 @@ class InstalledState(Struct, frozen=True, kw_only=True):
     version: str | None = None
     python: str | None = None
     filter_shell: str | None = None
+    required: str | None = None
 
 
 def installed_state(host: str, project: Path | None = None) -> InstalledState:
@@ -70,6 +72,11 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
         )
     script = Path(record.script) if record else client_folder(project, None) / SCRIPT
     return _state_of_client(host, project, path, script, record)
+
+
+def install_again(state: InstalledState) -> str:
+    """Return the command that installs *state* anew."""
+    return _again(state.host, Path(state.project) if state.project else None)
 
 
 def _state_of_client(
@@ -96,6 +103,7 @@ def _state_of_client(
         version=_value(settings, b"version"),
         python=python,
         filter_shell=_value(settings, b"filter_shell"),
+        required=_value(settings, b"required"),
     )
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.config import configuration
 from toolbus.config.documents import NAME
 from toolbus.config.trust import TRUSTED, find_or_missed, read_owned, read_trusted
-from toolbus.errors import DeadlineError, StoreError
+from toolbus.errors import DeadlineError, LoadError, StoreError
 from toolbus.hosts.chain import HookChain, session_id_of
 from toolbus.hosts.filtered_shell import filtered
 from toolbus.hosts.hook_events import HookDecision
 from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.hosts.reading import blocked, folder_of, reason_of
+from toolbus.hosts.required_configuration import missing_required
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.user_folders import config_folder
 from toolbus.store.sqlite import SqliteStore
@@ -163,6 +164,8 @@ class HookService:
             read: Configuration | None = await asyncio.to_thread(configuration.read, named)
         else:
             read = await asyncio.to_thread(configuration.read_for_session, file)
+        if reason := missing_required(self._settings.required, read):
+            raise LoadError(reason)
         if read is None or not read.components:
             return _ChainInForce(None, None, before)
         is_project = named is None and file is not None and read.file.samefile(file)

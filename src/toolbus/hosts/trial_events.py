@@ -103,6 +103,7 @@ def _scratch_settings(script: Path, scratch: Path) -> ClientSettings:
         sockets=str(scratch / "sockets"),
         store=str(scratch / "hooks.db"),
         config=value(b"config") if b"config" in lines else None,
+        required=value(b"required") if b"required" in lines else None,
         limit=float(value(b"limit")),
     )
     return replace(settings, idle=5.0)
