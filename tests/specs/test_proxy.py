@@ -474,6 +474,36 @@ async def test_without_elicitation_a_question_denies(proxied, policy):
     assert peer.called() == []
 
 
+async def test_a_server_s_form_is_marked(proxied, policy):
+    ours = {
+        "message": "the model calls echo",
+        "requestedSchema": {"type": "object", "properties": {"approve": {"type": "boolean"}}},
+    }
+    asking = f"""
+        FORM = {ours!r}
+        def call(m, name, arguments):
+            send(id="ask", method="elicitation/create", params=FORM)
+            requests = {{"a": {{"method": "elicitation/create", "params": FORM}},
+                        "b": {{"method": "sampling/createMessage", "params": {{}}}}}}
+            send(id=m["id"], result={{"resultType": "input_required", "inputRequests": requests}})
+    """
+    silent = policy("class Policy(AgentComponent): pass")
+
+    async with proxied("--with", silent, body=asking) as peer:
+        peer.call(1, "echo")
+        request = await peer.frame()
+        while request.get("method") != "elicitation/create":
+            request = await peer.frame()
+        result = (await peer.answer(1))["result"]
+
+    marked = {**ours, "message": "The MCP server asks, not toolbus: the model calls echo"}
+    assert request["params"] == marked
+    assert result["inputRequests"] == {
+        "a": {"method": "elicitation/create", "params": marked},
+        "b": {"method": "sampling/createMessage", "params": {}},
+    }
+
+
 async def test_tools_of_a_component_are_offered(proxied, policy):
     offering = policy("""
         class Policy(AgentComponent):
@@ -1054,6 +1084,22 @@ async def gone(*pids):
             await asyncio.sleep(0.01)
 
 
+async def test_a_dead_server_holds_nothing_up(start, policy):
+    denying = policy("""
+        class Policy(AgentComponent):
+            @guard(events.TOOL_CALL_BEFORE)
+            def judge(self, ctx): return Deny("not today")
+    """)
+    options = ["--grace", "7200", "--with", denying]
+
+    async with start(*PROXY, *options, "--", "true") as peer:
+        peer.call(1, "echo")
+        code, (line,), _ = await peer.end()
+
+    assert json.loads(line)["result"]["content"][0]["text"] == "not today"
+    assert code == 0
+
+
 @pytest.mark.parametrize("judged", [True, False])
 async def test_a_client_that_leaves_takes_the_server_along(proxied, policy, judged):
     options = ["--with", policy()] if judged else []
@@ -1313,6 +1359,19 @@ async def test_an_http_server_that_fails_is_an_error(start, listen):
         assert words in said["error"]["message"]
     assert (code, rest) == (0, [])
     assert "127.0.0.1:9 cannot be reached" in refused["error"]["message"]
+
+
+def test_a_plain_address_of_another_machine_warns(command, here):
+    warned = {}
+    for url in ("http://a.example/mcp", "https://a.example/mcp", "http://127.0.0.1:9/mcp"):
+        # A log that cannot be written ends the proxy before it connects.
+        table = f'[[server]]\nname = "a"\nurl = "{url}"\n'
+        (here / "toolbus.toml").write_text(table)
+        alone = command("proxy", "--log", "no/where", "--", url)
+        listed = command("proxy", "--log", "no/where", "--config", "toolbus.toml")
+        warned[url] = ["not encrypted" in done.stderr for done in (alone, listed)]
+
+    assert [*warned.values()] == [[True, True], [False, False], [False, False]]
 
 
 def test_wrong_words_are_named(command, here):

@@ -347,7 +347,8 @@ async def test_what_the_server_asks_goes_through(till):
             brought = {"requestState": result["requestState"], "inputResponses": {key: said}}
 
     (effect,) = till.effects()
-    assert answered == ["the model calls survey", "which colour?", "the model calls survey"]
+    theirs = "The MCP server asks, not toolbus: which colour?"
+    assert answered == ["the model calls survey", theirs, "the model calls survey"]
     assert effect["requestState"] == "theirs"
     assert effect["inputResponses"] == {
         "colour": {"action": "accept", "content": {"colour": "red"}}

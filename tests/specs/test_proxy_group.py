@@ -176,19 +176,20 @@ RESOURCES = """
 
 
 async def test_resources_go_to_who_lists_them(grouped):
-    uris = ["x://b", "x://a", "x://both", "b://one/two/end?q=1", "a://1/end"]
+    uris = ["x://b", "x://a", "b://one/two/end?q=1", "a://1/end"]
 
     async with grouped(a=RESOURCES, b=RESOURCES, c="") as wire:
         answers = [await wire.ask(uri, "resources/read", {"uri": uri}) for uri in uris]
         nowhere = [
             await wire.ask(uri, "resources/subscribe", {"uri": uri})
-            for uri in ("x://c", "a://1", "b://endless", "")
+            for uri in ("x://c", "a://1", "b://endless", "", "x://both")
         ]
         listed = (await wire.ask(1, "resources/list"))["result"]["resources"]
 
-    assert [one["result"]["contents"][0]["text"] for one in answers] == ["b", "a", "a", "b", "a"]
-    assert [one["error"]["code"] for one in nowhere] == [-32002] * 4
-    assert [one["uri"] for one in listed] == ["x://a", "x://both", "x://b"]
+    assert [one["result"]["contents"][0]["text"] for one in answers] == ["b", "a", "b", "a"]
+    assert [one["error"]["code"] for one in nowhere] == [-32002] * 5
+    assert "servers a, b; disable all but one" in nowhere[-1]["error"]["message"]
+    assert [one["uri"] for one in listed] == ["x://a", "x://b"]
 
 
 async def test_one_handshake_speaks_for_all(grouped, here):
@@ -254,7 +255,8 @@ async def test_what_servers_ask_is_kept_apart(grouped, here, options):
         heard = seen(here, name)
         assert [m["result"] for m in heard if m.get("id") == "p"] == [{}]
         (answer,) = [m["result"] for m in heard if m.get("id") == 1 and "result" in m]
-        assert answer == {"action": "decline", "content": f"{name}: may I?"}
+        mark = "The MCP server asks, not toolbus: " if options else ""
+        assert answer == {"action": "decline", "content": f"{mark}{name}: may I?"}
         (progress,) = [m["params"] for m in heard if m.get("method") == "notifications/progress"]
         assert progress == {"progressToken": 5, "progress": 1}
 
@@ -426,8 +428,48 @@ async def test_a_server_may_be_at_an_address(grouped, here, environment):
     assert found["result"]["content"][0]["text"] == "found"
     assert {headers.get("authorization") for _, _, headers, _ in got} == {"Bearer k-1"}
     assert "k-1" not in (here / "a.log").read_text()
-    assert level["result"]["content"][0]["text"] == "3k-1"
+    assert level["result"]["content"][0]["text"] == "3"
     assert code == 0
+
+
+async def test_a_server_sees_no_neighbour_s_secrets(grouped, here, environment):
+    telling = "def take(m, method, params): return text(json.dumps(dict(os.environ)))"
+    secrets = {"A_KEY": "k-1", "B_KEY": "k-2", "NODE_OPTIONS": "--x"}
+    tokens = {"TOOLBUS_PROXY_TOKEN": "t-1", "TOOLBUS_LISTEN_TOKEN": "t-2"}
+    environment.update(secrets | tokens)
+    configure(here, a=telling, b=telling)
+    address = '[[server]]\nname = "w"\nurl = "http://127.0.0.1:9/"\n'
+    with (here / "toolbus.toml").open("a") as file:
+        file.write('env = { MINE = "env:B_KEY", LEVEL = "3" }\n')
+        file.write(address + 'headers = { X-Api-Key = "env:A_KEY" }\n')
+    command, pipe = [*PROXY, "--config", "toolbus.toml"], asyncio.subprocess.PIPE
+
+    async with wired(command, env=environment, cwd=here, stderr=pipe) as wire:
+        await wire.ask(0, "initialize", CLIENT)
+        answers = [await wire.ask(n, "tools/call", {"name": f"{n}_rm"}) for n in "ab"]
+        await wire.end()
+        said = (await wire.process.stderr.read()).decode()
+
+    a, b = [json.loads(answer["result"]["content"][0]["text"]) for answer in answers]
+    ours = {"TOOLBUS_JUDGED", "LC_CTYPE"}  # The mark of what is judged; and Python's own doing.
+    inherited = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"} & environment.keys()
+    assert a.keys() - ours == inherited
+    assert b.keys() - ours == inherited | {"MINE", "LEVEL"}
+    assert (b["MINE"], b["LEVEL"]) == ("k-2", "3")
+    (sentence,) = [line for line in said.splitlines() if "not passed on" in line]
+    assert [name for name in secrets if name not in sentence] == []
+    assert 'env = { NAME = "env:NAME" }' in sentence
+    assert not [secret for secret in (*secrets.values(), *tokens.values()) if secret in said]
+
+
+def test_a_variable_that_is_not_set_is_named(command, here):
+    table = '[[server]]\nname = "a"\ncommand = "true"\nenv = { KEY = "env:NOT_SET" }\n'
+    (here / "toolbus.toml").write_text(table)
+
+    wrong = command("proxy", "--config", "toolbus.toml")
+
+    assert wrong.returncode == 2
+    assert "toolbus.toml:1: server 'a': env 'KEY': 'NOT_SET' is not set" in wrong.stderr
 
 
 async def test_each_http_client_has_its_servers(here, environment):

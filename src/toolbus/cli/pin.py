@@ -44,8 +44,8 @@ A toolbus.toml puts the file in force:
 Then a tool that is not as it was pinned is hidden from the model, and a call of
 it is asked about, or denied where nobody can be asked.
 
-A command gets this environment, as from `toolbus proxy`. A server at an address
-gets the bearer token of TOOLBUS_PROXY_TOKEN, and what --header says."""
+A server gets the same environment as from `toolbus proxy`. A server at an
+address gets the bearer token of TOOLBUS_PROXY_TOKEN, and what --header says."""
 
 
 def command() -> Command:
@@ -117,8 +117,8 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
-    from toolbus.mcp.proxy.command import TOKEN  # noqa: PLC0415 - loads the house
     from toolbus.mcp.proxy.extra_headers import read_headers  # noqa: PLC0415 - not for all
+    from toolbus.mcp.proxy.launching import TOKEN  # noqa: PLC0415 - loads the house
 
     headers = read_headers(words, os.environ)
     token = os.environ.get(TOKEN)

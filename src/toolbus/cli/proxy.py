@@ -60,7 +60,9 @@ names of its tools and prompts (files_read, wiki_search), also for handlers:
   name = "files"                      name = "wiki"
   command = "npx"                     url = "https://example.com/mcp"
   args = ["-y", "@scope/server"]      headers = { X-Api-Key = "env:WIKI_KEY" }
-One that fails is told of and is not there; the others go on.
+  env = { KEY = "env:FILES_KEY" }
+A command gets its `env`, HOME, LOGNAME, PATH, SHELL, TERM and USER, and no
+other variable. A server that fails is reported and left out; the others go on.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an
 address as a relay, in front of a command with a process for each session. Only

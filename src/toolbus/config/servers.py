@@ -4,7 +4,7 @@
 name = "files"                  # its tools are called files_read, files_write, …
 command = "npx"
 args = ["-y", "@scope/server", "."]
-env = { LEVEL = "3" }           # besides that of the proxy; an agent's has no keys in it
+env = { LEVEL = "3", KEY = "env:FILES_KEY" }   # besides HOME, LOGNAME, PATH, SHELL, TERM, USER
 
 [[server]]
 name = "wiki"

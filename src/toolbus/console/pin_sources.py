@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +11,7 @@ from toolbus.config.loading import load
 from toolbus.console.assembly import find_components, server_words
 from toolbus.console.side_output import relay_lines
 from toolbus.errors import RegistrationError
+from toolbus.mcp.proxy.launching import own_environment
 from toolbus.policy.pins.pinned_items import (
     PinnedServer,
     ToolPins,
@@ -62,7 +62,7 @@ async def read_pins(sources: PinSources) -> ToolPins:
         _add(servers, await _read(server_words(server), {}, sources.headers))
     if sources.command:
         # As `toolbus proxy` starts it; those of an agent get less.
-        options: McpOptions = {"env": dict(os.environ)}
+        options: McpOptions = {"env": own_environment()}
         if sources.name is not None:
             options["name"] = sources.name
         _add(servers, await _read(sources.command, options, sources.headers))

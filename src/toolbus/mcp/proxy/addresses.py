@@ -35,6 +35,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_exposed(url: SplitResult) -> bool:
+    """Return whether requests to *url*, and the tokens in them, can be read on their way."""
+    return url.scheme == "http" and not is_loopback(url.hostname or "")
+
+
 def read_url(text: str) -> SplitResult | None:
     """Return *text* as the address of an HTTP server, None if it is none."""
     url = urlsplit(text)

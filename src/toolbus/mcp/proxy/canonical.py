@@ -45,6 +45,8 @@ _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
 """What the methods and the ids of servers look like: they are no place for prose."""
 
+_SERVER_ASKS = "The MCP server asks, not toolbus: "
+
 Kind = Literal["request", "notification", "answer", "unknown"]
 
 
@@ -101,6 +103,7 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | 
     except FlawError as error:
         return _refused(frame, str(error))
     _prune(frame, method_of)
+    _mark_forms(frame)
     written = _written(frame)
     # Only here an escaped name looks like what it means.
     if b'"__proto__":' in written:
@@ -160,6 +163,26 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
     shape = SERVER_SHAPES.get(about or "")
     for name in () if shape is None else prune(frame.get(kind), shape):
         logger.warning("the server said %r under a name alike; dropped", name)
+
+
+def _mark_forms(frame: dict[str, Any]) -> None:
+    """Have each form that a server shows in *frame* say that the server asks.
+
+    Otherwise a server could word its question as one of ours, and train its person to say yes.
+    Forms are requests, or stand in results: MCP 2026-07-28, basic/patterns/mrtr.
+    """
+    match frame:
+        case {"method": "elicitation/create", "params": dict(params)}:
+            _mark(params)
+        case {"result": {"inputRequests": dict(requests)}}:
+            for request in requests.values():
+                match request:
+                    case {"method": "elicitation/create", "params": dict(params)}:
+                        _mark(params)
+
+
+def _mark(params: dict[str, Any]) -> None:
+    params["message"] = f"{_SERVER_ASKS}{params.get('message', '')}"
 
 
 # --- writing -----------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.mcp.proxy.launching import launch
+from toolbus.mcp.proxy.launching import LISTEN_TOKEN, TOKEN, launch
 from toolbus.mcp.proxy.loaded_components import load_components
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
     from urllib.parse import SplitResult
 
     from toolbus.mcp.proxy.addresses import Listening
@@ -31,12 +31,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("toolbus")
-
-TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
-"""What the server is shown."""
-
-LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
-"""What clients must show, if the proxy listens for them."""
 
 
 class ProxyOptions(NamedTuple):
@@ -72,6 +66,9 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     # Standard output belongs to the client: what handlers print goes elsewhere.
     stdout = sys.stdout
     servers = _read_servers(command, options)
+    urls = [_url_of(command), *[server.url for server in servers]]
+    if any(urls):
+        _warn_of_exposed(url for url in urls if url is not None)
     _check_headers(command, options)
     log = _open_log(options.log, None if servers else command[0])
     with redirect_stdout(sys.stderr):
@@ -97,15 +94,29 @@ class _Ready(NamedTuple):
 def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
     servers: Sequence[ServerSettings] = ()
     if options.config is not None:
-        from toolbus.mcp.proxy.group.configured import read_settings  # noqa: PLC0415 - not for all
+        from toolbus.mcp.proxy.group.configured import left_out, read_settings  # noqa: PLC0415 - not for all
 
         servers = read_settings(options.config)
+        if (sentence := left_out(servers)) is not None:
+            logger.warning("%s", sentence)
     if command and servers:
         raise UsageError(f"{options.config} names servers already; leave out {command[0]!r}")
     if not (command or servers):
         way_out = "give its command after --, or a [[server]] in the configuration"
         raise UsageError(f"which server? {way_out}")
     return servers
+
+
+def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
+    from toolbus.mcp.proxy.addresses import bare, is_exposed  # noqa: PLC0415 - not for all
+
+    for url in urls:
+        if is_exposed(url):
+            logger.warning(
+                "%s is not encrypted: requests, results and tokens can be read and changed on"
+                " their way; use https",
+                bare(url),
+            )
 
 
 def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:

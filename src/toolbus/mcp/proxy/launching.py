@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 _PDEATHSIG = 1
 
+TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
+"""The bearer token that the proxy shows to a server at an address."""
+
+LISTEN_TOKEN = "TOOLBUS_LISTEN_TOKEN"  # noqa: S105 - as above
+"""The bearer token that clients show to a listening proxy."""
+
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""The variables that a server of a configuration has of ours, as in the SDKs of MCP."""
+
 
 _WATCH = 'read -r _ || kill -s KILL -- "-$0"'
 """Waits for a line; the end of its input without one says that we are gone."""
@@ -47,8 +56,21 @@ class Launched(NamedTuple):
             os.killpg(self.process.pid, number)
 
 
+def own_environment() -> dict[str, str]:
+    """Return the environment of the only server: ours, as its client set it, without our tokens."""
+    return {name: value for name, value in os.environ.items() if name not in (TOKEN, LISTEN_TOKEN)}
+
+
+def listed_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of one server among several: the `INHERITED` variables, and *env*."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(env)
+
+
 def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
-    """Start *command*, with *env* besides our environment, marked as judged; raises `OSError`."""
+    """Start *command* in the environment *env*, `own_environment` if None; raises `OSError`.
+
+    The server is marked as judged.
+    """
     its_input, sink = os.pipe()
     source, its_output = os.pipe()
     try:
@@ -56,7 +78,7 @@ def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Laun
             command,
             stdin=its_input,
             stdout=its_output,
-            env={**os.environ, **(env or {}), JUDGED: "1"},
+            env={**(own_environment() if env is None else env), JUDGED: "1"},
             # A group of its own, so that what the server starts can be ended with it; and no
             # terminal: whoever has the person's can type into it.
             start_new_session=True,

@@ -32,7 +32,7 @@ _REST = 0.5
 
 
 async def start(command: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
-    """Start *command*, with *env* besides our environment; raises `OSError`."""
+    """Start *command* in the environment *env*, as `launch` does; raises `OSError`."""
     return await adopt(launch(command, env))
 
 

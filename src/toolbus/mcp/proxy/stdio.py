@@ -129,7 +129,10 @@ class _StdioRun:
         if self._signal:
             self._server.signal(self._signal)
         else:
-            await self._session.settle(self._limits.grace)
+            # A server that has ended answers nothing more, so there is nothing to wait for.
+            settling = asyncio.create_task(self._session.settle(self._limits.grace))
+            await asyncio.wait({settling, answering}, return_when=asyncio.FIRST_COMPLETED)
+            settling.cancel()
         self._server.finish()
         await asyncio.wait({answering}, timeout=self._limits.grace)
 

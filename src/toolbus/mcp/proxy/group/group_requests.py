@@ -204,18 +204,24 @@ class GroupRequests:
         return server, rest
 
     async def _owner(self, uri: str) -> GroupedServer:
-        """Return the server that has the resource *uri*."""
-        if not self._knows_resources and self._resources.server_of(uri) is None:
+        """Return the only server that has the resource *uri*.
+
+        A resource of two servers is refused: either may have listed it to answer for the other.
+        """
+        if not self._knows_resources and not self._resources.servers_of(uri):
             self._knows_resources = True
             await self._list("resources/list")
             await self._list("resources/templates/list")
-        name = self._resources.server_of(uri)
+        names = self._resources.servers_of(uri)
         having = [each for each in self._servers.values() if each.offers("resources")]
-        if name is None and len(having) == 1:
+        if not names and len(having) == 1:
             return having[0]
-        if name is None:
+        if not names:
             raise _error(_UNKNOWN_RESOURCE, f"no server lists the resource {uri!r}")
-        return self._servers[name]
+        if len(names) > 1:
+            reason = f"the resource {uri!r} is listed by the servers {', '.join(names)}"
+            raise _error(_UNKNOWN_RESOURCE, f"{reason}; disable all but one of them")
+        return self._servers[names[0]]
 
 
 def _params(raw: Raw | UnsetType) -> Params:

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from toolbus.errors import ToolbusError
 from toolbus.mcp.proxy.jsonrpc import read_json, write_frame
+from toolbus.mcp.proxy.launching import listed_environment
 from toolbus.mcp.proxy.pending_requests import PendingRequests, give
 from toolbus.mcp.proxy.processes import describe_end, start
 
@@ -32,7 +33,7 @@ logger = logging.getLogger("toolbus")
 
 
 class ServerSettings(NamedTuple):
-    """A server of a group: a *command* and what its environment has besides, or a *url*.
+    """A server of a group: a *command* and what its table adds to the environment, or a *url*.
 
     The names of *headers* are in lower case.
     """
@@ -117,7 +118,8 @@ class GroupedServer:
     async def _connect(self) -> ServerChannel:
         settings = self._settings
         if settings.url is None:
-            return _ProcessChannel(await start(settings.command, settings.env), self._limits)
+            env = listed_environment(settings.env)
+            return _ProcessChannel(await start(settings.command, env), self._limits)
         from toolbus.mcp.proxy.group.remote_channel import RemoteChannel  # noqa: PLC0415 - h11 is an extra
 
         is_open = self.pending.asked.is_open

@@ -63,8 +63,12 @@ def merged_handshake(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
 
 def merged_list(method: str, listed: Iterable[tuple[str, Sequence[Any]]]) -> list[dict[str, Any]]:
-    """Return the items that each server, by its name, has *listed*, each name and URI once."""
+    """Return the items that each server, by its name, has *listed*, each name and URI once.
+
+    A URI of two servers is left out: a request for it would be answered by neither.
+    """
     items: dict[str, dict[str, Any]] = {}
+    owners: dict[str, set[str]] = {}
     key = _IDENTITY.get(method, "name")
     for server, theirs in listed:
         for item in theirs:
@@ -77,10 +81,13 @@ def merged_list(method: str, listed: Iterable[tuple[str, Sequence[Any]]]) -> lis
                 if method == "tools/list" and not is_tool_name(name):
                     logger.warning("%r can be no tool's name; left out", name)
                     continue
-            if name in items:
-                logger.warning("server %r lists %r, which is there already; left out", server, name)
-                continue
-            items[name] = {**item, key: name}
+            if server in owners.setdefault(name, set()):
+                logger.warning("server %r lists %r twice; the first counts", server, name)
+            owners[name].add(server)
+            items.setdefault(name, {**item, key: name})
+    for name in [name for name in items if len(owners[name]) > 1]:
+        logger.warning("servers %s all list %r; left out", ", ".join(sorted(owners[name])), name)
+        del items[name]
     return list(items.values())
 
 

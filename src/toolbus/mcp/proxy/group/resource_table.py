@@ -1,4 +1,4 @@
-"""Which server of a group has which resource: the first, in the order of the configuration."""
+"""The servers of a group by the resources that they list."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ class ResourceTable:
             for server, items in listed.items()
         }
 
-    def server_of(self, uri: str) -> str | None:
-        """Return the name of the server that has *uri*, None if none has listed it.
+    def servers_of(self, uri: str) -> list[str]:
+        """Return the names of the servers that list *uri*, or have a template that fits it.
 
-        It may be a template itself.
+        *uri* may be a template itself.
         """
-        for listed in self._listed.values():
-            for server, uris in listed.items():
-                if uri in uris:
-                    return server
-        for server, templates in self._listed["uriTemplate"].items():
-            if any(_fits(uri, template) for template in templates):
-                return server
-        return None
+        listed, templates = self._listed["uri"], self._listed["uriTemplate"]
+        return [
+            server
+            for server in {**listed, **templates}
+            if uri in listed.get(server, ())
+            or any(uri == each or _fits(uri, each) for each in templates.get(server, ()))
+        ]
 
 
 def _fits(uri: str, template: str) -> bool:

@@ -101,7 +101,16 @@ def test_a_template_fits_by_its_plain_text():
     table = ResourceTable()
     table.learn("resources/templates/list", {"a": [{"uriTemplate": "x://{a}/m/{b}.txt"}, {}]})
 
-    found = [table.server_of(uri) for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")]
+    found = [table.servers_of(uri) for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")]
 
-    assert found == ["a", "a", None, None]
-    assert table.server_of("x://{a}/m/{b}.txt") == "a"
+    assert found == [["a"], ["a"], [], []]
+    assert table.servers_of("x://{a}/m/{b}.txt") == ["a"]
+
+
+def test_a_server_cannot_list_what_fits_its_neighbour_s_template():
+    table = ResourceTable()
+    table.learn("resources/templates/list", {"good": [{"uriTemplate": "notes://{id}"}]})
+    table.learn("resources/list", {"evil": [{"uri": "notes://7"}], "good": [{"uri": "notes://8"}]})
+
+    assert table.servers_of("notes://7") == ["evil", "good"]
+    assert table.servers_of("notes://8") == ["good"]
