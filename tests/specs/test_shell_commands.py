@@ -7,6 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from executed_lines import Hunt, ReadingJudge, recorded
+from hostile_homes import furnish
+from jails import Jail, JailError
 from toolbus.policy.commands import Word
 from toolbus.policy.shell import syntax
 from toolbus.policy.shell.reading import read_command
@@ -605,3 +608,75 @@ def test_later_paths_may_be_others(text, settled):
 
     assert reading.unreadable == ()
     assert " ".join(c.program.text for c in reading.commands if c.settled) == settled
+
+
+def test_recorded_changes_are_not_called_reading(tmp_path):
+    furnish(tmp_path / "home")
+    judge = ReadingJudge(tmp_path)
+
+    allowed = [line for line, _ in recorded() if judge.only_reads(line)]
+
+    assert allowed == []
+    assert judge.only_reads("grep -rn Sells . | sort | head -n 3")
+
+
+CHANGES = {
+    "touch x; ls": "created home/shop/x",
+    "echo x >> README.md": "changed home/shop/README.md",
+    "cp -p ~/notes.txt x; cat x > ~/notes.txt; touch -r x ~/notes.txt": "changed home/notes.txt",
+    "rm data.csv": "removed home/shop/data.csv",
+    "mv data.csv src": "created home/shop/src/data.csv",
+    "ln README.md x": "changed home/shop/README.md",
+    "chmod -x hit": "changed home/shop/hit",
+    "touch src/x; rm src/x": "changed home/shop/src",
+    "echo x > /tmp/x": "created tmp/x",
+    "echo x > /dev/shm/x": "created shm/x",
+    "./hit": "created home/HIT",
+    "git -C vendored status": "created home/HIT",
+    "git -C hooked status": "created home/HIT",
+    "sleep 100 & disown": "left running: sleep",
+    "setsid sleep 100 & disown": "left running: sleep",
+    "echo x > /dev/udp/127.0.0.1/9": "sent: Udp",
+    "echo x > /dev/tcp/127.0.0.1/9": "sent: Tcp",
+    "echo x > /dev/tcp/192.0.2.1/9": "sent: Ip",
+    "getent hosts example.com": "sent: Ip",
+    "touch x; touch /etc/x /usr/x /x; echo x > /proc/1/comm": "created home/shop/x",
+}
+
+
+@pytest.mark.full
+def test_the_jail_notices_every_kind_of_change(tmp_path):
+    jail = Jail(tmp_path, furnish)
+
+    changes = {line: jail.run(line).changes for line in CHANGES}
+    still = [jail.run(line) for line in ("cat README.md", "git status", "cat <<E\n$(ls)\nE", "x &")]
+
+    missed = {
+        line: changes[line] for line, change in CHANGES.items() if change not in changes[line]
+    }
+    assert missed == {}
+    assert {change for outcome in still for change in outcome.changes} == set()
+
+
+@pytest.mark.full
+def test_a_jail_that_cannot_start_fails(tmp_path, monkeypatch):
+    jail = Jail(tmp_path / "started", furnish)
+    with pytest.raises(JailError, match="did not tell how"):
+        jail.run("kill -9 $(ps -o ppid= $PPID)")
+
+    monkeypatch.setattr("jails.bubblewrap", lambda: "/bin/false")
+
+    with pytest.raises(JailError, match="does not start"):
+        Jail(tmp_path / "other", furnish)
+    with pytest.raises(JailError, match="did not tell how"):
+        jail.run("true")
+
+
+@pytest.mark.full
+def test_lines_that_only_read_change_nothing(tmp_path, thorough):
+    hunt = Hunt(tmp_path)
+
+    found = list(hunt.search(0, 100_000 if thorough else 300))
+
+    assert found == []
+    assert hunt.ran >= 300

@@ -13,6 +13,8 @@ import re
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
@@ -21,7 +23,7 @@ from toolbus.policy.paths.call_folders import next_folder
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
-from toolbus.policy.paths.targets import argument_word
+from toolbus.policy.paths.targets import argument_word, may_match_option
 from toolbus.policy.shell.reading import read_command
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
@@ -133,7 +135,7 @@ class CallReader:
         line = None if shell.line is None else self._memory.read(shell.line, self._rules.programs)
         parts = () if line is None else line.parts
         parts += tuple([_unknown_part(each) for each in shell.reasons])
-        return CallFacts(
+        facts = CallFacts(
             call=call,
             scope=scope,
             tool=tool,
@@ -142,6 +144,7 @@ class CallReader:
             line=shell.line or "",
             parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
+        return _with_globs(facts) if any(part.globs for part in parts) else facts
 
     def next_folder(self, call: ToolCall, start: str | None) -> str | None:
         """Return where a shell is after *call*, which began at *start*; None if nobody knows."""
@@ -240,8 +243,25 @@ def _read_line(line: str, programs: Programs | None) -> ReadLine:
     parts = list(map(_part, reading.commands, effects, settled))
     parts += [_unknown_part(each) for each in reading.unreadable]
     uses = [use for part in parts for use in part.paths]
-    is_quick = not any(use.kind not in _FILES or use.word.pattern for use in uses)
+    walks = any(use.kind not in _FILES or use.word.pattern for use in uses)
+    is_quick = not (walks or any(part.globs for part in parts))
     return ReadLine(reading, tuple(parts), is_quick)
+
+
+def _with_globs(facts: CallFacts) -> CallFacts:
+    """Return *facts* in which the patterns are unknown that options may come of."""
+    parts: list[CallPart] = []
+    for part in facts.parts:
+        # An earlier part may make a file of such a name.
+        changed = any(before.effects - _ONLY_READS or before.unknown for before in parts)
+        doubtful = [
+            Unreadable(word.text, "a file there may have the name of an option")
+            for word in part.globs
+            if changed or may_match_option(word, part.folder, facts.resolver)
+        ]
+        unknown = (*part.unknown, *doubtful)
+        parts.append(replace(part, unknown=unknown) if doubtful else part)
+    return replace(facts, parts=tuple(parts))
 
 
 def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences
@@ -255,6 +275,7 @@ def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  
         hosts=known.hosts,
         unknown=known.unknown,
         folder=known.folder,
+        globs=known.globs,
         settled=settled,
     )
 

@@ -127,3 +127,5 @@ class CommandEffects(Struct, frozen=True):
     """Each option by all its names and as written: ``-r``, ``-f`` and ``--force`` of ``-rf``."""
     folder: str | None = "."
     """Where it works at last, as `Command.folder`: after ``git -C dir``, ``make -C dir``."""
+    globs: tuple[Word, ...] = ()
+    """Patterns that become options where names of files begin with a dash: ``sort *``."""

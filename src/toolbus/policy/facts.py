@@ -36,6 +36,8 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     unknown: tuple[Unreadable, ...] = ()
     folder: str | None = "."
     """Where it works, as `CommandEffects.folder`."""
+    globs: tuple[Word, ...] = ()
+    """Patterns that may become options, as `CommandEffects.globs`."""
     settled: bool = True
     """Whether its paths lead where they lead now."""
     is_tool: bool = False

@@ -95,6 +95,35 @@ def test_an_archive_is_not_unpacked_through_links_that_lead_out(project, line):
 
 @pytest.mark.parametrize(
     "line",
+    ["sort src/*", "sort *", "sort *.md", 'for f in *; do sort "$f"; done', "find * -type f"],
+)
+def test_a_pattern_is_no_option_as_long_as_no_file_has_such_a_name(project, line):
+    before = verdict(project, line)
+    (project / "-oHIT.md").touch()
+
+    assert before == "allow"
+    assert verdict(project, line) == ("allow" if "src" in line else "ask")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "touch ./-oHIT; sort *",
+        "cp -r evil/. . && sort *",
+        'cd "$UNKNOWN" && sort *',
+        "cd src && touch ./-oHIT && sort *.py",
+    ],
+)
+def test_a_pattern_is_doubtful_where_the_line_may_make_such_a_file(project, line):
+    assert verdict(project, line) != "allow"
+
+
+def test_a_pattern_behind_two_dashes_is_never_doubtful(project):
+    assert verdict(project, "touch ./-oHIT; sort -- *") == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
     [
         "grep -r -e x .",
         "grep -re x .",

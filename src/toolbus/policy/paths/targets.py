@@ -34,6 +34,17 @@ def argument_word(text: str) -> Word:
     return Word(glob_quoted(text), pattern=True) if text.startswith("~") else Word(text)
 
 
+def may_match_option(word: Word, folder: str | None, resolver: PathResolver) -> bool:
+    """Return whether the pattern *word*, of a command in *folder*, may match what begins with -."""
+    choice = resolver.folders(folder)
+    first = word.text.partition("/")[0]
+    expansions = [expand(f"{glob_quoted(path)}/{first}", resolver, folder) for path in choice.paths]
+    return bool(choice.doubt) or any(
+        not each.is_complete or any("/-" in path[path.rindex("/") :] for path in each.paths)
+        for each in expansions
+    )
+
+
 def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
     """Return what *use* may mean for a call where *resolver* stands."""
     return resolver.once(use, lambda: _with_links(use, _find(use, resolver), resolver))

@@ -62,6 +62,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         tuple(parsed.action),
         frozenset(parsed.options),
         folder,
+        tuple(parsed.globs),
     )
 
 
@@ -164,13 +165,17 @@ def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
     kinds = parsed.kinds or level.operands
     final = parsed.final or level.data.final
     files = 0
+    several = False
     for index, word in enumerate(operands):
         kind: Kind = kinds[min(index, len(kinds) - 1)]
         if final and final != "none" and 0 < index == len(operands) - 1:
             kind = final
-        uses.take(word, kind)
+        several = several or word.several or (word.pattern and word.text[:1] != "~")
+        # Behind a word that may become several ones any place may be its own.
+        for each in dict.fromkeys((kind, *(kinds[index:] if several else ()))):
+            uses.take(word, each)
+            files += each in _FILES
         uses.prefixed(word, level.file_prefixes)
-        files += kind in _FILES
     default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
     if default and not files and not (level.data.input and _has_input(parsed.command)):
         uses.take(Word("."), default)

@@ -17,6 +17,8 @@ _RUN = frozenset({"code", "command", "script", "wrapped"})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _NUMBER = re.compile(r"-\d+")
+# A pattern of the shell that a name may match that begins with a dash.
+_MAY_MATCH_DASH = re.compile(r"[*?\[]|[@!+]\(")
 
 
 class ParsedCommand:
@@ -41,6 +43,8 @@ class ParsedCommand:
         self.final: Kind | None = None
         self.ended = False
         self.module: Word | None = None
+        self.globs: list[Word] = []
+        """Patterns that become options where files have such names."""
         self._takes_next = self._may_be_value = False
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
@@ -69,7 +73,7 @@ class ParsedCommand:
 
     def _parse(self) -> None:
         if self.level.data.raw:
-            self._take_rest()
+            self._take_raw()
         elif self.level.data.bundle:
             self._bundle()
         while self._rest:
@@ -79,6 +83,9 @@ class ParsedCommand:
                 self._operand(word)
             elif not word.known:
                 self._unknown_word(word)
+            elif _MAY_MATCH_DASH.match(word.text) and word.pattern:
+                self._note_glob(word)
+                self._operand(word)
             elif len(word.text) < 2 or word.text[0] != "-":  # noqa: PLR2004 - "-" is an operand
                 self._operand(word)
             elif word.text == "--":
@@ -97,6 +104,16 @@ class ParsedCommand:
     def _take_rest(self) -> None:
         self.operands += reversed(self._rest)
         self._rest.clear()
+
+    def _take_raw(self) -> None:
+        for word in self._rest:
+            if _MAY_MATCH_DASH.match(word.text) and word.pattern:
+                self._note_glob(word)
+        self._take_rest()
+
+    def _note_glob(self, word: Word) -> None:
+        if not self.level.takes_any_option:
+            self.globs.append(word)
 
     def _operand(self, word: Word) -> None:
         level = self.level
@@ -120,7 +137,7 @@ class ParsedCommand:
             self.helps = False
             self._tree_rules()
             if self.level.data.raw:
-                self._take_rest()
+                self._take_raw()
             return True
         if word.known and self.level.leads_on(self._groups, word.text):
             self._groups += (word.text,)

@@ -103,7 +103,9 @@ class ShellState(Struct):
             return VariableValue(Word("~", pattern=True))
         if name == "PWD" and self.folder is not None and self.folder.startswith("/"):
             return VariableValue(Word(self.folder))
-        if self.positional is not None and name.isdigit() and name != "0":
+        if name.isdigit() and (self.positional is None or name == "0"):
+            return UNKNOWN
+        if self.positional is not None and name.isdigit():
             index = int(name) - 1
             inside = index < len(self.positional)
             return VariableValue(self.positional[index] if inside else Word(""))

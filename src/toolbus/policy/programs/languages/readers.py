@@ -48,6 +48,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "kubectl-get": cloud_readers.read_kubectl_get,
     "jq": small_readers.read_jq,
     "less": small_readers.read_less,
+    "lsof": small_readers.read_lsof,
     "make": shell_readers.read_make,
     "openssl": remote_readers.read_openssl,
     "pacman": cloud_readers.read_pacman,

@@ -49,6 +49,16 @@ def _archive(parsed: ParsedCommand, archive: Word, kind: str) -> None:
     uses.folder = folder
 
 
+def read_lsof(parsed: ParsedCommand) -> Sequence[Word]:
+    """Note the hosts that ``-i`` names, which are looked up; return the operands."""
+    for option, value in parsed.values:
+        _, at_sign, host = value.text.partition("@")
+        if "-i" in option.names and (not value.known or at_sign):
+            parsed.uses.take(Word(host, known=value.known), "host")
+            parsed.uses.effects.add("network")
+    return parsed.operands
+
+
 def read_gzip(parsed: ParsedCommand) -> Sequence[Word]:
     """Add what a compressor unpacks to: the names without their last suffix; return operands."""
     if parsed.instead is None:
