@@ -27,7 +27,7 @@ COMMANDS = (
     *("approvals", "check", "copy", "demo", "doctor", "explain", "export", "forget"),
     *("guide", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
-    *("show", "trust", "wiring"),
+    *("setup", "show", "trust", "wiring"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on

@@ -342,7 +342,11 @@ def test_no_judged_agent_changes_it(home, capsys):
     places = [hooks_file(host, project) for host in FILED for project in (None, home.project)]
     places.append(home.path / ".local/state/toolbus/hooks/user/hook.py")
     lines = [f"tee {shlex.quote(str(place))}" for place in places]
-    lines += ["toolbus hosts install pi --yes", f"{sys.executable} -m toolbus hosts uninstall pi"]
+    lines += [
+        "toolbus hosts install pi --yes",
+        "toolbus setup pi --yes",
+        f"{sys.executable} -m toolbus hosts uninstall pi",
+    ]
 
     for line in (*lines, "toolbus hosts status", "echo harmless"):
         capsys.readouterr()

@@ -39,6 +39,7 @@ _COMMANDS = (
     "replay",
     "run",
     "sessions",
+    "setup",
     "show",
     "trust",
     "wiring",
@@ -65,6 +66,7 @@ commands:
   replay     run recorded sessions through other handlers
   run        let an agent work on a prompt, with tools
   sessions   list the sessions of a store
+  setup      put a policy, redaction and hooks in force for coding agents
   show       read a session: what was said and done
   trust      let a project's toolbus.toml be in force
   wiring     print who handles what, in the order in which they run
@@ -87,7 +89,8 @@ examples:
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
   toolbus hook pi tool_call < event.json     what a coding agent is told
-  toolbus hosts install claude-code    the same rules in a coding agent
+  toolbus setup claude-code          the same rules in a coding agent
+  toolbus hosts status               where hooks are installed
   toolbus doctor                     whether they work there
   toolbus approvals                  what waits for your yes or no
   toolbus login https://example.com/mcp      for a proxy in front of it

@@ -48,8 +48,8 @@ file of yours may be a symlink, and what it leads to is edited; in a project a
 symlink is refused.
 
 It ends with 1 if nothing is judged by the hooks: no configuration is in force,
-or it names no component that judges. `toolbus setup` writes one. A configuration
-of yours that was in force when they were installed has to stay: emptied or gone,
+or it names no component that judges. `toolbus setup` writes one. Your own that
+was in force when hooks were installed has to stay: once it is empty or gone,
 every event is stopped, until it is back or the hooks are installed again.
 
 Only a person installs them, or takes them out: at a terminal, and at none in

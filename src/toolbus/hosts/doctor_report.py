@@ -50,7 +50,7 @@ def _show(report: DoctorReport, screen: Screen) -> None:
         screen.whole(configuration.file, indent=2)
         names = ", ".join(configuration.components) or "no component"
         show_text(screen, f"components: {names}", indent=2)
-    _show_findings(screen, configuration.findings)
+    show_findings(screen, configuration.findings)
     if not report.hosts:
         screen.line()
         screen.line("no host is found, and none is installed; see: toolbus hosts --help")
@@ -68,12 +68,13 @@ def _show_host(screen: Screen, host: HostReport) -> None:
         screen.line(f"no hooks of ours; see: toolbus hosts install {host.host}", indent=2)
     for state in installed:
         show_state(screen, state, titled=False)
-    _show_findings(screen, host.findings)
+    show_findings(screen, host.findings)
     for delivery in host.deliveries:
         _show_delivery(screen, delivery)
 
 
-def _show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
+def show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
+    """Write *findings*, a mark and a colour for each severity."""
     for finding in findings:
         mark, style = _MARKS[finding.severity]
         show_text(screen, f"{mark}{finding.text}", indent=2, style=style)

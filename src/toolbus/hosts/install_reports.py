@@ -85,8 +85,9 @@ def run_install(output: Output, errors: Output, options: InstallOptions) -> int:
     ]
     loaded, report = configuration_here(plans[0].config)
     faults = [
-        protection_fault(plan.host, plan.settings and plan.settings.required, loaded, report)
+        protection_fault(plan.host, plan.settings.required, loaded, report)
         for plan in plans
+        if plan.settings is not None
     ]
     return _carry_out(output, errors, options, plans, faults)
 

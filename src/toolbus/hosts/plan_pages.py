@@ -81,8 +81,8 @@ def show_edit(screen: Screen, edit: SettingsEdit, *, whole: bool) -> None:
     new = " (new)" if edit.file.data is None else ""
     screen.whole(f"{report.file}{leads}{gone}{new}", indent=2, style="strong")
     if not whole:
-        for line in (*edit.summary, _counted(report.lines)):
-            show_text(screen, line, indent=4)
+        for text in (*edit.summary, _counted(report)):
+            show_text(screen, text, indent=4)
         return
     if report.lines and report.lines[0].text == BRIDGE_MARK.rstrip():
         # A person need not read a program of ours from the first to the last line.
@@ -90,8 +90,8 @@ def show_edit(screen: Screen, edit: SettingsEdit, *, whole: bool) -> None:
         return
     for line in report.lines:
         # Whole, however long: these are the commands that are run.
-        text = f"{line.number:5} {line.sign} {line.text}"
-        screen.whole(text, style="good" if line.sign == "+" else "bad")
+        shown = f"{line.number:5} {line.sign} {line.text}"
+        screen.whole(shown, style="good" if line.sign == "+" else "bad")
 
 
 def show_text(screen: Screen, text: str, *, indent: int = 0, style: Style = "") -> None:
@@ -108,8 +108,7 @@ def agrees(errors: Output, page: Page, *, as_json: bool = False) -> bool:
 
     Raises `UsageError` where no person can be asked.
     """
-    if as_json or not errors.is_terminal:
-        raise UsageError("nothing was written: nobody can be asked here; add --yes")
+    require_answers(errors, as_json=as_json)
     with person_terminal() as terminal:
         if not show_whole(terminal, _rendered(page, whole=False)):
             return False
@@ -119,6 +118,12 @@ def agrees(errors: Output, page: Page, *, as_json: bool = False) -> bool:
                 return answer.strip().lower() in {"y", "yes"}
             if not show_whole(terminal, _rendered(page, whole=True)):
                 return False
+
+
+def require_answers(errors: Output, *, as_json: bool = False) -> None:
+    """Raise `UsageError` where no person can be asked, as for a JSON document."""
+    if as_json or not errors.is_terminal:
+        raise UsageError("nothing was written: nobody can be asked here; add --yes")
 
 
 def whose(project: str | None) -> str:
@@ -154,8 +159,8 @@ def _show_fault(screen: Screen, fault: Finding | None) -> None:
         show_text(screen, f"✗ {fault.text}", indent=2, style="bad")
 
 
-def _counted(lines: tuple[ChangedLine, ...]) -> str:
-    added = len([line for line in lines if line.sign == "+"])
-    removed = len(lines) - added
-    gone = f", {removed} taken out" if removed else ""
-    return f"{added} lines added{gone}; everything else stays"
+def _counted(report: FileReport) -> str:
+    added = len([line for line in report.lines if line.sign == "+"])
+    removed = len(report.lines) - added
+    counts = [f"{added} lines added"] * bool(added) + [f"{removed} taken out"] * bool(removed)
+    return f"{', '.join(counts)}; all others stay" if counts else "no line changes"

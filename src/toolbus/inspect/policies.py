@@ -74,14 +74,12 @@ def write_policy(output: Output, file: Path | None = None, *, personal: bool = F
     personal_folder = config_folder()
     file = file or (_own_policy(personal_folder) if personal else Path("policy.toml"))
     path = Path(os.path.realpath(file.parent)) / file.name
-    text = files("toolbus.policy").joinpath("starting_policy.toml").read_text("utf-8")
     named_in, name = "a toolbus.toml", os.path.relpath(path)
     is_inside = personal_folder is not None and path.is_relative_to(personal_folder)
     if personal_folder is not None and (personal or is_inside):
         named_in = str(personal_folder / NAME)
         name = os.path.relpath(path, personal_folder) if is_inside else str(path)
-    if personal or is_inside:
-        text = text.replace(_OF_FILE, _OF_SESSION)
+    text = starting_policy(personal=personal or is_inside)
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
@@ -95,6 +93,12 @@ def write_policy(output: Output, file: Path | None = None, *, personal: bool = F
     for line in ("", "[[component]]", 'use = "policy"', settings):
         screen.whole(line.replace("'", '"'), indent=2 if line else 0)
     return 0
+
+
+def starting_policy(*, personal: bool) -> str:
+    """Return the policy to start with; a *personal* one is for the project of each session."""
+    text = files("toolbus.policy").joinpath("starting_policy.toml").read_text("utf-8")
+    return text.replace(_OF_FILE, _OF_SESSION) if personal else text
 
 
 def _own_policy(folder: Path | None) -> Path:

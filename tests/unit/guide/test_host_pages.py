@@ -29,7 +29,7 @@ def test_a_page_names_the_version_that_was_run(name):
     text = GUIDE.joinpath(f"{name}.md").read_text("utf-8")
 
     assert f"Version {VERSIONS[name]} was run." in text
-    assert f"toolbus hosts install {name}\n" in text
+    assert f"toolbus setup {name}\n" in text
 
 
 @pytest.mark.parametrize("name", [*VERSIONS, "cursor"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FOR_PEOPLE = frozenset(
     {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}
-    | {"pin", "trust", "uninstall", "untrust"}
+    | {"pin", "setup", "trust", "uninstall", "untrust"}
 )
 """Subcommands that answer, trust, install, pin, log in, or change what a session keeps."""
 

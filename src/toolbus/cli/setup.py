@@ -1,0 +1,392 @@
+"""`toolbus setup`: a policy, redaction, a configuration and hooks, written and checked at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import textwrap
+from functools import partial
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from toolbus.cli.parsing import make_parser
+from toolbus.config import configuration
+from toolbus.config.documents import NAME, read_document
+from toolbus.config.entries import read_entries
+from toolbus.errors import LoadError, ToolbusError
+from toolbus.hosts.dialects import dialect
+from toolbus.hosts.doctor import DoctorReport, examine
+from toolbus.hosts.doctor_report import show_findings
+from toolbus.hosts.filtered_shell import FILTERED_HOSTS
+from toolbus.hosts.host_files import HOSTS, host_files, project_folder
+from toolbus.hosts.install_plans import InstallPlan, SettingsEdit, plan_install
+from toolbus.hosts.install_reports import PlanReport, plan_report
+from toolbus.hosts.installed_state import installed_state
+from toolbus.hosts.installing import apply_plan
+from toolbus.hosts.plan_pages import (
+    FileReport,
+    agrees,
+    file_report,
+    is_needed,
+    require_answers,
+    show_edit,
+    show_plan,
+)
+from toolbus.hosts.settings_files import SettingsFile, read_settings, replace_settings
+from toolbus.inspect.policies import starting_policy
+from toolbus.messages.records import encode
+from toolbus.policy.policy import Policy
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.user_folders import config_folder
+from toolbus.terminal.files import reason_of
+from toolbus.terminal.output import Output
+from toolbus.terminal.person import person_terminal, require_person
+from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.spans import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from toolbus.cli.parsing import Command
+    from toolbus.hosts.installed_state import InstalledState
+    from toolbus.terminal.screen import Screen
+
+_EPILOG = """\
+examples:
+  toolbus setup                      the coding agents that are found here
+  toolbus setup claude-code          one of them
+  toolbus setup claude-code --dry-run    every line that would be written
+  toolbus setup codex --no-policy    hooks and redaction, without a policy
+
+It writes ~/.config/toolbus/policy.toml, the starting policy, names it and
+redact-secrets in the toolbus.toml beside it, installs hooks, and lets doctor
+send made-up events through them. A file that is there is used as it is: of a
+toolbus.toml only missing components are added, after a question. One page
+shows what is written; v shows every line. Run twice, it writes nothing.
+
+Only a person sets up, at a terminal, and at none in which an agent runs; --yes
+takes the answer before the brackets in capitals. `toolbus hosts uninstall`
+takes the hooks out. It ends with 1 if doctor finds something open or broken."""
+
+_CHOICES = {
+    "policy": "name a policy that judges calls (asked where a toolbus.toml has none)",
+    "redaction": "name redact-secrets (asked where a toolbus.toml has none)",
+    "filter-shell": "shell commands of claude-code write into a filter (asked at first)",
+}
+"""Options of yes and no, by name; a question of the same name is not asked where one is given."""
+
+_USES = {"redaction": "redact-secrets", "policy": "policy"}
+_TABLES = {name: f'[[component]]\nuse = "{use}"\n' for name, use in _USES.items()}
+_TABLES["policy"] += 'settings = { file = "policy.toml" }\n'
+_FILTER = (
+    "The output of a failed command reaches Claude Code's model with its secrets: no hook can "
+    "replace it there. A filter can, but then output is shown when a command has ended, a `cd` "
+    "does not last, and Claude Code asks about more commands. Filter shell commands?"
+)
+
+
+class SetupQuestion(NamedTuple):
+    """A question of yes or no, before the page; *name* is a host's or one of `_CHOICES`."""
+
+    name: str
+    text: str
+    default: bool
+
+
+class PresentFiles(NamedTuple):
+    """The person's own *config* and *policy* file, there or not, and what the config names.
+
+    *is_new* is true of a config that names no component yet.
+    """
+
+    config: SettingsFile
+    policy: SettingsFile
+    has: Mapping[str, bool]
+    is_new: bool
+
+
+class SetupPlan(NamedTuple):
+    """All that is to be written: *edits* of the person's own files, then the hooks of *hosts*."""
+
+    edits: tuple[SettingsEdit, ...]
+    hosts: tuple[InstallPlan, ...]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is to be written."""
+        return any(edit.is_change for edit in self.edits) or any(map(is_needed, self.hosts))
+
+
+class SetupReport(Struct, frozen=True, kw_only=True):
+    """The setup for programs; *doctor* is None where nothing was written or checked."""
+
+    answers: dict[str, bool]
+    files: tuple[FileReport, ...]
+    hosts: tuple[PlanReport, ...]
+    written: bool
+    doctor: DoctorReport | None
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    summary = "Put a policy, redaction and hooks in force for coding agents."
+    parser = make_parser("toolbus setup", summary, _EPILOG)
+    parser.add_argument("hosts", metavar="HOST", nargs="*", help="those that are found, if none")
+    for name, text in _CHOICES.items():
+        action = argparse.BooleanOptionalAction
+        parser.add_argument(f"--{name}", action=action, default=None, help=text)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--yes", action="store_true", help="ask nobody")
+    how.add_argument("--dry-run", action="store_true", help="show it, and write nothing")
+    parser.add_argument("--json", action="store_true", help="write one JSON document")
+    return parser, _run
+
+
+def _run(parsed: argparse.Namespace, output: Output) -> int:
+    errors = Output(sys.stderr)
+    hosts = _hosts(parsed.hosts)
+    if parsed.filter_shell and not FILTERED_HOSTS.intersection(hosts):
+        raise UsageError(f"--filter-shell is of {', '.join(FILTERED_HOSTS)} alone")
+    if not parsed.dry_run:
+        require_person()
+    present, states = _own_files(), [installed_state(host) for host in hosts]
+    answers = _answers(parsed, present, states, errors)
+    states = [state for state in states if answers.get(state.host, True)]
+    if not states:
+        raise UsageError("nothing was written: no coding agent was chosen")
+    plan = _plan(present, states, answers)
+    is_written = plan.is_needed and not parsed.dry_run
+    page = partial(_show, plan)
+    if is_written and not parsed.yes:
+        if not agrees(errors, page, as_json=parsed.json):
+            errors.write("toolbus: nothing was written\n")
+            return 1
+    elif not parsed.json:
+        page(open_screen(output), parsed.dry_run)
+    if is_written:
+        _write(plan)
+    report = None if parsed.dry_run else examine([each.host for each in plan.hosts])
+    if parsed.json:
+        output.write(f"{encode(_report(plan, answers, report, written=is_written)).decode()}\n")
+    elif report is not None:
+        _show_end(open_screen(output), plan, report, written=is_written)
+    return 0 if report is None or report.is_well else 1
+
+
+def _answers(
+    parsed: argparse.Namespace,
+    present: PresentFiles,
+    states: Sequence[InstalledState],
+    errors: Output,
+) -> dict[str, bool]:
+    """Return the answers by name: an option's, else the person's, an older one, the default."""
+    options = {name: vars(parsed)[name.replace("-", "_")] for name in _CHOICES}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    questions = [
+        question
+        for question in _questions(present, states, is_named=bool(parsed.hosts))
+        if question.name not in chosen
+    ]
+    is_filtered = any(state.filter_shell is not None for state in states)
+    answers = {"policy": True, "redaction": True, "filter-shell": is_filtered}
+    answers |= {question.name: question.default for question in questions} | chosen
+    if questions and not (parsed.yes or parsed.dry_run):
+        require_answers(errors, as_json=parsed.json)
+        answers |= _ask(questions)
+    return answers
+
+
+def _hosts(named: Sequence[str]) -> list[str]:
+    """Return the hosts that are *named*, else those that are found; raises for unknown ones."""
+    for host in named:
+        host_files(host)
+    hosts = [*dict.fromkeys(named)] or [host for host in HOSTS if _is_found(host)]
+    if not hosts:
+        known = ", ".join(HOSTS)
+        raise UsageError(f"no coding agent is found on the PATH; name one of {known}")
+    return hosts
+
+
+def _is_found(host: str) -> bool:
+    """Return whether *host* has a file of hooks, and its program is there and not a project's."""
+    program = which(HOSTS[host].program)
+    if program is None or HOSTS[host].form == "options":
+        return False
+    return not Path(program).resolve().is_relative_to(project_folder())
+
+
+def _own_files() -> PresentFiles:
+    """Return the person's own files; raises `LoadError` for a configuration that is broken."""
+    folder = config_folder()
+    if folder is None:
+        raise UsageError("there is no home folder for a configuration of your own")
+    config, policy = read_settings(folder / NAME), read_settings(folder / "policy.toml")
+    configured = () if config.data is None else configuration.read(config.path).configured
+    components = [each.component for each in configured]
+    has = {
+        "policy": any(isinstance(each, Policy) for each in components),
+        "redaction": any(isinstance(each, RedactSecrets) for each in components),
+    }
+    return PresentFiles(config, policy, has, not components)
+
+
+def _questions(
+    present: PresentFiles, states: Sequence[InstalledState], *, is_named: bool
+) -> Iterator[SetupQuestion]:
+    """Yield the questions whose answers are not known yet."""
+    for state in states:
+        if not is_named and state.presence == "absent":
+            title = dialect(state.host).title
+            yield SetupQuestion(state.host, f"{title} is found. Install hooks there?", default=True)
+    missing = (
+        [] if present.is_new else [name for name, is_there in present.has.items() if not is_there]
+    )
+    if "policy" in missing:
+        text = f"{present.config.path} names no policy, so no call is judged. Add one?"
+        yield SetupQuestion("policy", text, default=True)
+    if "redaction" in missing:
+        text = f"{present.config.path} names no redact-secrets, so secrets reach models. Add it?"
+        yield SetupQuestion("redaction", text, default=True)
+    if any(each.host in FILTERED_HOSTS and each.presence == "absent" for each in states):
+        yield SetupQuestion("filter-shell", _FILTER, default=False)
+
+
+def _ask(questions: Sequence[SetupQuestion]) -> dict[str, bool]:
+    """Return the person's answers; Enter is the default, the end of the input stops it all."""
+    answers = {}
+    with person_terminal() as terminal:
+        for question in questions:
+            hint = "[Y/n]" if question.default else "[y/N]"
+            text = "\n".join(
+                textwrap.wrap(f"{question.text} {hint}", max(terminal.columns - 2, 40))
+            )
+            word = terminal.ask(f"{text} ")
+            if word is None:
+                raise UsageError("nothing was written: a question has no answer")
+            word = word.strip().lower() or hint[1].lower() * question.default
+            answers[question.name] = word in {"y", "yes"}
+    return answers
+
+
+def _plan(
+    present: PresentFiles, states: Sequence[InstalledState], answers: Mapping[str, bool]
+) -> SetupPlan:
+    added = [name for name in _TABLES if answers[name] and not present.has[name]]
+    policy = present.policy.data
+    edits: list[SettingsEdit] = []
+    if policy is None:
+        policy = starting_policy(personal=True).encode()
+        if "policy" in added:
+            summary = ("the starting policy: reads, builds, writes in the project; asks beyond",)
+            edits.append(
+                SettingsEdit(file=present.policy, before=None, after=policy, summary=summary)
+            )
+    if added:
+        edits.append(_config_edit(present, added))
+        _try_out(present, policy, added)
+    required = str(present.config.path) if added or not present.is_new else None
+    return SetupPlan(
+        edits=tuple(edits),
+        hosts=tuple(
+            [
+                plan_install(
+                    state.host,
+                    config=state.config,
+                    filter_shell=answers["filter-shell"] and state.host in FILTERED_HOSTS,
+                    required=required if state.config is None else None,
+                )
+                for state in states
+            ]
+        ),
+    )
+
+
+def _config_edit(present: PresentFiles, added: Sequence[str]) -> SettingsEdit:
+    """Return the configuration with the tables of *added* behind the present ones."""
+    before = present.config.text or ""
+    separator = "" if not before.strip() else "\n" if before.endswith("\n") else "\n\n"
+    after = f"{before}{separator}{chr(10).join([_TABLES[name] for name in added])}".encode()
+    read_entries(read_document(present.config.path, after))
+    names = " and ".join([_USES[name] for name in added])
+    summary = (
+        f"components for {names}",
+        *(("policy.toml there is used",) if present.policy.data else ()),
+    )
+    return SettingsEdit(
+        file=present.config, before=present.config.data, after=after, summary=summary
+    )
+
+
+def _try_out(present: PresentFiles, policy: bytes, added: Sequence[str]) -> None:
+    """Make the *added* components elsewhere; raises `LoadError`, as for a missing extra."""
+    with tempfile.TemporaryDirectory(prefix="toolbus-") as scratch:
+        folder, real = Path(scratch), str(present.config.path.parent)
+        (folder / "policy.toml").write_bytes(policy)
+        (folder / NAME).write_text("\n".join([_TABLES[name] for name in added]))
+        try:
+            configuration.read(folder / NAME)
+        except ToolbusError as error:
+            text = str(error).replace(str(folder.resolve()), real).replace(scratch, real)
+            raise LoadError(f"nothing was written: {text}") from None
+
+
+def _write(plan: SetupPlan) -> None:
+    """Write all of *plan*; a failure names what was written before it."""
+    written: list[str] = []
+    try:
+        for edit in plan.edits:
+            replace_settings(edit.file, edit.after)
+            written.append(str(edit.file.path))
+        for each in plan.hosts:
+            if is_needed(each):
+                apply_plan(each)
+                written.append(f"the hooks of {dialect(each.host).title}")
+    except (ToolbusError, OSError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else error
+        done = (
+            f"written are {', '.join(written)}, and no more" if written else "nothing was written"
+        )
+        raise UsageError(f"{reason}; {done}") from error
+
+
+def _show(plan: SetupPlan, screen: Screen, whole: bool) -> None:  # noqa: FBT001 - of a page
+    screen.line(Span("your own configuration, for all projects", "strong"))
+    for edit in plan.edits:
+        show_edit(screen, edit, whole=whole)
+    if not plan.edits:
+        screen.line("stays as it is", indent=2)
+    screen.line()
+    for each in plan.hosts:
+        show_plan(screen, each, None, whole=whole)
+
+
+def _show_end(screen: Screen, plan: SetupPlan, report: DoctorReport, *, written: bool) -> None:
+    screen.line(Span("✓ written" if written else "✓ nothing is to be written", "good"))
+    show_findings(screen, report.configuration.findings)
+    for host in report.hosts:
+        screen.line(Span(f"{host.title}, by toolbus doctor", "strong"))
+        show_findings(screen, host.findings)
+    screen.line()
+    is_starting = any(edit.file.path.name == "policy.toml" for edit in plan.edits)
+    end = "the policy denies it" if is_starting else "your policy judges it"
+    for each in plan.hosts:
+        if HOSTS[each.host].form != "options":
+            program = HOSTS[each.host].program
+            text = f"start `{program}` in a project, and ask it to `git push -f`: {end}"
+            screen.whole(f"try it: {text}", style="strong")
+
+
+def _report(
+    plan: SetupPlan, answers: Mapping[str, bool], doctor: DoctorReport | None, *, written: bool
+) -> SetupReport:
+    return SetupReport(
+        answers=dict(answers),
+        files=tuple([file_report(edit) for edit in plan.edits]),
+        hosts=tuple([plan_report(each, None, written=written) for each in plan.hosts]),
+        written=written,
+        doctor=doctor,
+    )

@@ -1,0 +1,228 @@
+"""The scenarios of `specs/setup.md`."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from tests.servers.terminal import Terminal
+
+from toolbus.cli import main
+from toolbus.hosts.host_files import hooks_file
+from toolbus.hosts.trial_events import made_up_secret
+
+QUESTION = "write this? [y/N, v shows every line] "
+POLICY = 'default = "allow"\n'
+NAMED = '# mine\n[[component]]\nuse = "policy"\nsettings = { default = "allow" }  # mine\n'
+
+
+class Home:
+    """A home folder, a project below it, and programs that say a version."""
+
+    def __init__(self, path, capsys):
+        self.path, self.project, self._capsys = path, path / "work", capsys
+        (self.project / ".git").mkdir(parents=True)
+        self.config = path / ".config/toolbus/toolbus.toml"
+        self.policy = self.config.with_name("policy.toml")
+
+    def program(self, name, folder="bin"):
+        return self.write(self.path / folder / name, "#!/bin/sh\necho 2.1.330\n", 0o755)
+
+    def write(self, path, text, mode=0o600):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def run(self, *words, code=0):
+        """Run `toolbus setup`; return its output, standard error after wrong use."""
+        self._capsys.readouterr()
+        assert main(["setup", *words]) == code
+        captured = self._capsys.readouterr()
+        return captured.err if code == 2 else captured.out
+
+    def answer(self, *words, **answers):
+        """Run `toolbus setup` at a terminal; return its exit code and what is shown."""
+        environment = {**os.environ, "NO_COLOR": "1"}
+        typed = {"next page": "", QUESTION: "y"} | answers
+        with Terminal(["setup", *words], cwd=self.project, env=environment, rows=60) as person:
+            return person.answer(typed)
+
+    def files(self):
+        """Return the bytes of all files but what workers and their stores leave."""
+        kept = [path for path in self.path.rglob("*") if path.is_file()]
+        left = ("hooks.db", "hooks.log", "hidden-values", "sockets")
+        return {str(p): p.read_bytes() for p in kept if not any(name in str(p) for name in left)}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, capsys, as_person):
+    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE", "CODEX"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    made = Home(tmp_path, capsys)
+    monkeypatch.chdir(made.project)
+    yield made
+    # Workers that nobody finds end.
+    shutil.rmtree(tmp_path / ".local/state/toolbus/sockets", ignore_errors=True)
+
+
+def claude(home, event, **fields):
+    """Return the answer to an event of Claude Code, by the command that is installed."""
+    group = json.loads(hooks_file("claude-code").read_text())["hooks"][event][0]
+    hook = group["hooks"][0]
+    told = {"session_id": "s", "cwd": str(home.project), "hook_event_name": event, **fields}
+    told |= {"tool_name": "Bash", "tool_use_id": "t1"}
+    ended = subprocess.run(
+        [hook["command"], *hook["args"]], input=json.dumps(told), capture_output=True, text=True,
+        check=True, cwd=home.project,
+    )  # fmt: skip
+    return ended.stdout
+
+
+def test_one_yes_protects_an_agent(home):
+    secret = made_up_secret()
+
+    code, shown = home.answer("claude-code", **{"[y/N]": ""})
+    denied = claude(home, "PreToolUse", tool_input={"command": "git push -f"})
+    response = {"stdout": secret, "stderr": "", "interrupted": False, "isImage": False}
+    hidden = claude(home, "PostToolUse", tool_input={"command": "ls"}, tool_response=response)
+
+    assert code == 0
+    assert json.loads(denied)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert "updatedToolOutput" in hidden
+    assert secret not in hidden
+    assert "answered as they must be" in " ".join(shown.split())
+    assert shown.rstrip().endswith("ask it to `git push -f`: the policy denies it")
+
+
+def test_agents_on_this_machine_are_offered(home, monkeypatch):
+    home.program("gemini")
+    home.program("vibe")
+    home.program("codex", "work/bin")
+    monkeypatch.setenv("PATH", f"{home.project}/bin:{os.environ['PATH']}")
+
+    code, shown = home.answer(
+        **{"Gemini CLI is found. Install hooks there? [Y/n]": "n", "hooks there? [Y/n]": ""}
+    )
+
+    assert code == 0
+    assert "Codex" not in shown
+    assert (hooks_file("gemini-cli").exists(), hooks_file("vibe").exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["claud-code"], "no host named 'claud-code'; did you mean 'claude-code'?"),
+        ([], "no coding agent is found on the PATH; name one of claude-code, codex"),
+        (["pi", "--filter-shell"], "--filter-shell is of claude-code alone"),
+    ],
+)
+def test_wrong_words_leave_no_file(home, words, hint):
+    before = home.files()
+
+    refused = home.run(*words, code=2)
+
+    assert refused.count("\n") == 1
+    assert hint in refused
+    assert home.files() == before
+
+
+def test_a_second_setup_writes_nothing(home):
+    home.answer("claude-code", "--filter-shell")
+    before = home.files()
+
+    code, shown = home.answer("claude-code")
+
+    assert home.files() == before
+    assert (code, QUESTION in shown, "?" in shown.partition("✓")[0]) == (0, False, False)
+    assert "nothing is to be written" in shown
+    assert any("-filter" in path for path in before)
+
+
+def test_a_present_policy_is_used(home):
+    home.write(home.policy, POLICY)
+    home.write(home.config, "")
+
+    told = home.run("gemini-cli", "--yes")
+
+    assert home.policy.read_text() == POLICY
+    tables = home.config.read_text()
+    assert tables.count("[[component]]") == 2
+    assert 'file = "policy.toml"' in tables
+    assert "your policy judges it" in told
+
+
+def test_a_missing_component_is_offered(home):
+    home.write(home.config, NAMED)
+    question = "[Y/n]"
+
+    declined = home.answer("gemini-cli", **{question: "n"})
+    left = home.config.read_text()
+    accepted = home.answer("gemini-cli", **{question: ""})
+
+    assert (declined[0], accepted[0], left) == (0, 0, NAMED)
+    assert home.config.read_text() == f'{NAMED}\n[[component]]\nuse = "redact-secrets"\n'
+    assert not home.policy.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "hint"),
+    [
+        ('[[component]]\nuse = "./gone.py"\n', 0o600, "gone.py"),
+        ("component = 3\n", 0o600, "toolbus.toml:1"),
+        (NAMED, 0o666, "others may write it"),
+    ],
+)
+def test_a_broken_configuration_stays(home, text, mode, hint):
+    home.write(home.config, text, mode)
+    before = home.files()
+
+    refused = home.run("pi", "--yes", code=2)
+
+    assert hint in refused
+    assert home.files() == before
+
+
+def test_a_no_writes_nothing(home):
+    before = home.files()
+
+    refused = home.answer("pi", **{QUESTION: ""})
+    ended = home.answer("claude-code", **{"[y/N]": "\x04"})
+    shown = home.run("claude-code", "--dry-run")
+
+    assert refused[0] == 1
+    assert "nothing was written" in refused[1]
+    assert ended[0] in {1, 2}
+    assert "hook.py claude-code PreToolUse" in shown
+    assert home.files() == before
+
+
+def test_without_a_terminal_nothing_happens(home):
+    before = home.files()
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "toolbus", "setup", "pi", "--yes"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        start_new_session=True,
+    )  # fmt: skip
+    refused = home.run("pi", "--json", code=2)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("toolbus: only a person does this, at a terminal: ")
+    assert refused == "toolbus: nothing was written: nobody can be asked here; add --yes\n"
+    assert home.files() == before
+
+
+def test_a_failed_step_is_named(home):
+    home.write(home.path / ".local", "in the way")
+
+    refused = home.run("pi", "--yes", code=2)
+
+    assert "not a directory" in refused
+    assert f"written are {home.policy}, {home.config}, and no more" in refused
+    assert not hooks_file("pi").exists()
