@@ -126,7 +126,7 @@ TARGETS: tuple[Target, ...] = (
             ("1 session", OURS),
             ("1 session", "psycopg, the same rows and commits"),
             "≤",
-            1.3,
+            3.0,
         ),
     ),
     Target(

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -116,7 +116,8 @@ async def test_an_older_schema_is_upgraded(postgres, database):
         "DROP VIEW toolbus.toolbus_calls, toolbus.toolbus_handlers",
         "DROP INDEX toolbus.states_by_name",
         "DROP FUNCTION toolbus.check_answer CASCADE",
-        "DROP FUNCTION toolbus.is_granted, toolbus.as_jsonb, toolbus.append_message",
+        "DROP FUNCTION toolbus.is_granted, toolbus.as_jsonb",
+        "ALTER TABLE toolbus.commits ADD COLUMN barrier bigint NOT NULL DEFAULT 0",
         "UPDATE toolbus.meta SET version = 1",
     ):
         postgres.execute(statement, name)
@@ -129,6 +130,28 @@ async def test_an_older_schema_is_upgraded(postgres, database):
         assert ids(await store.read("s")) == ["a"]
     assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(VERSION,)]
     assert postgres.execute("SELECT * FROM toolbus.toolbus_calls", name) == []
+
+
+async def test_a_schema_of_0_3_0_opens(postgres, database):
+    name = name_of(database)
+    async with PostgresStore(database) as store:
+        await store.append("s", user("a"))
+    for statement in (
+        """CREATE FUNCTION toolbus.append_message(a text, b bigint, OUT status int)
+        LANGUAGE plpgsql AS $$BEGIN status := 2; END$$""",
+        "ALTER TABLE toolbus.commits ADD COLUMN barrier bigint NOT NULL DEFAULT 0",
+        "UPDATE toolbus.meta SET version = 5",
+    ):
+        postgres.execute(statement, name)
+
+    async with PostgresStore(database) as store:
+        await store.append("s", user("b"))
+        assert ids(await store.read("s")) == ["a", "b"]
+
+    functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'toolbus'::regnamespace"
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_name = 'commits'"
+    assert ("append_message",) not in postgres.execute(functions, name)
+    assert ("barrier",) not in postgres.execute(columns, name)
 
 
 @pytest.mark.full
@@ -665,6 +688,59 @@ async def test_a_full_disk_is_an_error(postgres, database):
         assert ids(await store.read("s")) == ["a", "c"]
 
 
+async def test_a_full_disk_stops_no_reading(postgres, database):
+    async with PostgresStore(database) as store:
+        for number in range(40):
+            text = os.urandom(10_000).hex()
+            await store.append("s", user(f"m{number}", text))
+        # A role that may keep nothing in temporary files, as on a disk without room, and for which
+        # the server takes a sort to be cheaper.
+        address = reading_role(postgres, database)
+        role = f"reader_{name_of(database)}"
+        for setting in ("temp_file_limit = 0", "work_mem = '64kB'", "enable_indexscan = off"):
+            postgres.execute(f"ALTER ROLE {role} SET {setting}")
+
+    async with PostgresStore(address, read_only=True) as reading:
+        messages = await reading.read("s")
+        records = await reading.records("s")
+        with reading.reader() as reader:
+            listed = list(reader.messages(reader.session("s").key))
+
+    assert ids(messages) == [f"m{number}" for number in range(40)]
+    assert (records, len(listed)) == ((), 40)
+
+
+def crowd(server, address, opened):
+    """Take all connections of *server*, once those of the store were ended."""
+    ended = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 't%'"
+    )
+    server.execute(ended)
+    while server.log().count("too many clients") == 0:
+        with suppress(psycopg.OperationalError):
+            opened.enter_context(psycopg.connect(address))
+
+
+async def test_a_crowded_server_is_waited_for():
+    settings = {"max_connections": "8", "superuser_reserved_connections": "0"}
+    with running_server(**settings) as server, ExitStack() as opened:
+        address = server.address("postgres")
+        async with PostgresStore(address, timeout=60.0) as store:
+            await store.append("s", user("a"))
+            crowd(server, address, opened)
+
+            with pytest.raises(StoreError, match="takes no more connections; raise its `max_conn"):
+                PostgresStore(address, timeout=0.2)
+            refused = server.log().count("too many clients")
+            waiting = asyncio.create_task(store.append("s", user("b")))
+            while server.log().count("too many clients") < refused + 2:
+                await asyncio.sleep(0.01)
+            opened.close()
+            await waiting
+
+            assert ids(await store.read("s")) == ["a", "b"]
+
+
 @pytest.mark.full
 async def test_a_standby_is_no_place_to_write():
     with running_server(wal_level="replica", hot_standby="on") as server:
@@ -698,10 +774,11 @@ async def test_a_stopped_server_is_an_error():
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
             assert [type(result) for result in results] == [StoreError, StoreError]
-            assert "it may have been written" in str(results[0])
+            assert "nothing was written" in str(results[0])
+            assert "written" not in str(results[1])
 
             await store.append("s", user("c"))
-            assert [name for name in ids(await store.read("s")) if name != "b"] == ["a", "c"]
+            assert ids(await store.read("s")) == ["a", "c"]
 
 
 @pytest.mark.full
@@ -716,6 +793,30 @@ async def test_a_lock_has_a_bound(postgres, database):
         await store.append("s", user("c"))
 
         assert ids(await store.read("s")) == ["a", "c"]
+
+
+async def test_a_locked_session_stops_no_other(database):
+    async with PostgresStore(database, timeout=60.0) as store:
+        for name in ("locked", "other"):
+            await store.append(name, user("a"))
+        with psycopg.connect(database) as console:
+            console.execute("SELECT * FROM toolbus.sessions WHERE id = 'locked' FOR UPDATE")
+            console.execute("INSERT INTO toolbus.sessions (id) VALUES ('made')")
+            console.execute("SELECT pg_advisory_xact_lock(1952609652, hashtext('made'))")
+            waiting = [
+                asyncio.create_task(store.append(name, user(text)))
+                for text in ("b", "c")
+                for name in ("locked", "made")
+            ]
+            # They come in one batch with those that wait, and behind them.
+            await asyncio.gather(*[store.append("other", user(f"b{n}")) for n in range(20)])
+            await store.append("new", user("a"))
+            assert await store.forget_sessions(2**62) == ("other", "new")
+            assert not [task for task in waiting if task.done()]
+        await asyncio.gather(*waiting)
+
+        assert ids(await store.read("locked")) == ["a", "b", "c"]
+        assert ids(await store.read("made")) == ["b", "c"]
 
 
 # --- machines that agree -------------------------------------------------------------------------

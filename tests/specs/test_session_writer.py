@@ -23,7 +23,10 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "kill_agent.py"
 MANY = 300 if os.environ.get("TOOLBUS_TESTS") == "long" else 20
 """How many kills, and how many ends of a program, are tried."""
 
-OTHERS = "another agent runs in it; wait for its end, or give another `session_id`"
+OTHERS = (
+    "another agent runs in it, or ended without saying so; wait for its end, or 30 seconds, "
+    "or give another `session_id`"
+)
 
 
 def asking(name, *calls, tool="slow") -> AssistantMessage:

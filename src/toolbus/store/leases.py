@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 30.0
 """How long a lease lasts that nobody extends: so long a session of a stopped machine may rest."""
 
-_RUNNING = "another agent runs in it; wait for its end, or give another `session_id`"
+# An agent that is killed is known to have ended; one whose disk is full may not be able to say so.
+_RUNNING = (
+    "another agent runs in it, or ended without saying so; wait for its end, or "
+    f"{LEASE_SECONDS:.0f} seconds, or give another `session_id`"
+)
 _TAKEN = (
     "another agent took it over, and nothing was written; "
     "run again to go on with what it left in the store"

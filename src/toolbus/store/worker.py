@@ -18,13 +18,20 @@ J = TypeVar("J")
 A = TypeVar("A")
 """The type of a job, and of its answer."""
 
+_PAUSE = 0.02
+"""Seconds between two rounds of a job that cannot be done yet."""
+
+
+class NotYetError(Exception):
+    """The answer to a job that cannot be done yet: it comes first in the next round."""
+
 
 class Worker(Generic[J, A]):
     """Hands the jobs that wait, up to *limit* at once, to *serve* in a thread of its own.
 
-    *serve* returns one answer per job, in order; an answer that is an exception is raised in
-    the one who waits for it. *end* runs in the thread as its last act: after `close`, or when
-    the worker is forgotten. Nobody's cancellation reaches a job.
+    *serve* returns one answer per job, in order; an exception is raised where the answer is
+    awaited, but for a `NotYetError`, for which *serve* sets the bound. *end* runs in the thread as
+    its last act: after `close`, or when the worker is forgotten. No cancellation reaches a job.
     """
 
     def __init__(
@@ -90,40 +97,47 @@ def _run(
     ended: Future[None],
 ) -> None:
     try:
-        while _serve_round(queue, serve, limit):
-            pass
+        waiting: list[_Order[J, A]] = []
+        is_open = True
+        while is_open or waiting:
+            taken = _take(queue, limit, _PAUSE if waiting else None)
+            is_open = is_open and None not in taken
+            waiting = _answer(waiting + [order for order in taken if order is not None], serve)
         end()
     finally:
         ended.set_result(None)
 
 
-def _serve_round(
-    queue: SimpleQueue[_Order[J, A] | None],
-    serve: Callable[[Sequence[J]], Sequence[A | Exception]],
-    limit: int,
-) -> bool:
-    """Wait for a job and serve all that wait by then; return False when it is time to end."""
-    taken = [queue.get()]
-    while taken[-1] is not None and len(taken) < limit:
-        try:
+def _take(
+    queue: SimpleQueue[_Order[J, A] | None], limit: int, seconds: float | None
+) -> list[_Order[J, A] | None]:
+    """Return the orders that are there once the first one is, or after *seconds*; None ends."""
+    taken: list[_Order[J, A] | None] = []
+    try:
+        taken.append(queue.get(timeout=seconds))
+        while taken[-1] is not None and len(taken) < limit:
             taken.append(queue.get_nowait())
-        except Empty:
-            break
-    orders = [order for order in taken if order is not None]
-    if orders:
-        _answer(orders, serve)
-    return taken[-1] is not None
+    except Empty:
+        pass
+    return taken
 
 
 def _answer(
     orders: list[_Order[J, A]], serve: Callable[[Sequence[J]], Sequence[A | Exception]]
-) -> None:
+) -> list[_Order[J, A]]:
+    """Answer *orders*; return those that wait on."""
+    if not orders:
+        return []
     try:
         answers = serve([order.job for order in orders])
     except Exception as error:  # noqa: BLE001 - the thread must live, and those who wait must know
         answers = [error] * len(orders)
+    waiting = []
     for order, answer in zip(orders, answers, strict=True):
-        if isinstance(answer, Exception):
+        if isinstance(answer, NotYetError):
+            waiting.append(order)
+        elif isinstance(answer, Exception):
             order.answer.set_exception(answer)
         else:
             order.answer.set_result(answer)
+    return waiting

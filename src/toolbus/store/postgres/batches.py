@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.errors import SessionBusyError
 from toolbus.store import rows
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.postgres import statements
-from toolbus.store.postgres.append_function import ELSEWHERE
 from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
 from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
+from toolbus.store.worker import NotYetError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from toolbus.store.postgres.encoded_appends import EncodedAppend
 
@@ -75,38 +74,6 @@ class Batch:
         made = {name: job for name, job in zip(self.names, jobs, strict=True) if _makes(job)}
         self.made = {name: made[name].session_id for name in sorted(made)}
 
-    def alone(self, known: Container[str]) -> tuple[Any, ...] | None:
-        """Return the values of `append_function.CALL`, but for its first two, if it will do.
-
-        That is for one message that is appended to a session that is there.
-        """
-        job, encoded = self._jobs[0], self._encoded.get(0)
-        if len(self._jobs) > 1 or encoded is None or not isinstance(job, Append):
-            return None
-        if len(encoded.messages) != 1 or job.stored.originals or self.names[0] not in known:
-            return None
-        place = job.stored.at
-        position = (None, None) if place is None else (place.epoch, place.length)
-        columns = [list(column) for column in zip(*encoded.calls, strict=True)][1:]
-        calls: list[list[Any] | None] = [*columns] or [None] * 4
-        page = (*encoded.page[:1], *encoded.page[2:]) if encoded.page else (None, None, None)
-        return (
-            *(self.names[0], *position, job.now_ns, *encoded.messages[0]),
-            *calls,
-            *(*page, list(encoded.mentions)),
-        )
-
-    def answer(self, status: int, epoch: int, length: int) -> None:
-        """Take what the function has answered for its result; `UNKNOWN_SESSION` is none."""
-        self.results = [None]
-        if status == ELSEWHERE:
-            job = self._jobs[0]
-            try:
-                assert isinstance(job, Append)  # noqa: S101 - the function does no other job
-                check_position(job.session_id, job.stored.at, Position(epoch, length))
-            except SessionBusyError as error:
-                self.results = [error]
-
     def lock(self, unknown: Iterable[str]) -> Work:
         """Return what locks the sessions, of which the *unknown* are made first."""
         ids = sorted(set(self.names))
@@ -123,9 +90,16 @@ class Batch:
         return work
 
     def decide(
-        self, sessions: list[Any], number: tuple[int, int], states: Iterable[tuple[str, str, bytes]]
+        self,
+        sessions: list[Any],
+        number: tuple[int, int],
+        states: Iterable[tuple[str, str, bytes]],
+        busy: Collection[str],
     ) -> Work:
-        """Do the jobs on the rows that were read; return what writes the outcome."""
+        """Do the jobs on the rows that were read; return what writes the outcome.
+
+        Jobs of the sessions *busy*, which another transaction has locked, are not done yet.
+        """
         rows_now = BatchRows(number)
         jobs = [_in_time(job, rows_now.now_ns) for job in self._jobs]
         entries = {row[0]: _Session(row) for row in sessions}
@@ -133,6 +107,9 @@ class Batch:
         self.results = []
         for index, (name, job) in enumerate(zip(self.names, jobs, strict=True)):
             entry = entries.get(name)
+            if name in busy:
+                self.results.append(NotYetError())
+                continue
             try:
                 self.results.append(self._do(index, job, entry, values, rows_now))
             except Exception as error:  # noqa: BLE001 - it fails alone, and who waits must know

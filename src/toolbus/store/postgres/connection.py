@@ -15,6 +15,7 @@ from toolbus.store.postgres.postgres_errors import failure_of, is_transient
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.errors import SessionBusyError, StoreError
     from toolbus.store.postgres.addresses import DatabaseAddress
 
 PgConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -103,7 +104,7 @@ class PostgresLink:
             except psycopg.Error as error:
                 starting = is_transient(error) and (patient or "FATAL" in str(error))
                 if not starting or monotonic() + _PAUSE > until:
-                    raise failure_of(self.where, error) from error
+                    raise self.failure_of(error) from error
                 Event().wait(_PAUSE)
         return self._connection
 
@@ -135,8 +136,12 @@ class PostgresLink:
                     return connection.execute(statement, values, binary=True).fetchall()
             except (psycopg.Error, UnicodeError) as error:
                 if is_last or not self.is_lost():
-                    raise failure_of(self.where, error) from error
+                    raise self.failure_of(error) from error
         raise AssertionError  # The second turn returns or raises.
+
+    def failure_of(self, error: Exception) -> StoreError | SessionBusyError:
+        """Return *error* as one about the database, in the words of a read or of a write."""
+        return failure_of(self.where, error, reading=self._read_only)
 
     def is_lost(self) -> bool:
         """Tell whether the connection is not there."""
@@ -168,6 +173,11 @@ class PostgresLink:
             "enable_seqscan": "off",
             "enable_hashjoin": "off",
             "enable_mergejoin": "off",
+            # What comes in the order of an index needs no temporary file, for which a server with
+            # a full disk has no room.
+            "enable_sort": "off",
+            "enable_incremental_sort": "off",
+            "enable_bitmapscan": "off",
             "jit": "off",
         }
         if self._read_only:

@@ -9,7 +9,6 @@ from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
 from toolbus.store.postgres import pg_queries
 from toolbus.store.postgres.connection import PostgresLink, Watchdog
-from toolbus.store.postgres.postgres_errors import failure_of
 from toolbus.store.postgres.text_ids import indexed, unescape
 from toolbus.store.protocol import Original, SessionInfo
 
@@ -48,7 +47,7 @@ class PostgresReads:
         except (DecodeError, StoreError) as error:
             return error
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits must know
-            return failure_of(self._link.where, error)
+            return self._link.failure_of(error)
 
 
 def read_messages(session_id: str, rows_of: Rows, after: int = 0) -> tuple[Message, ...]:

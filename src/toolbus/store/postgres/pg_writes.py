@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import StoreError
 from toolbus.store.jobs import Append, Forget, ForgetSessions, JobResult
-from toolbus.store.postgres import append_function, partitions, statements
+from toolbus.store.postgres import partitions, statements
 from toolbus.store.postgres.answer_guard import NO_APPROVER
 from toolbus.store.postgres.batches import Batch, PgJob, Plain, Work
 from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
@@ -18,14 +18,18 @@ from toolbus.store.postgres.encoded_appends import EncodedAppend, encode_append
 from toolbus.store.postgres.migrations import SchemaFacts, prepare
 from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of
 from toolbus.store.postgres.text_ids import indexed, unescape
+from toolbus.store.worker import NotYetError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from toolbus.store.postgres.addresses import DatabaseAddress
     from toolbus.store.postgres.tables import Period
 
 _MAX_KNOWN = 10_000
+_MAX_JOBS = 512
+"""How many jobs share a commit at most: the keys of a batch have so many bits."""
+
 _MAX_BYTES = 32 << 20
 """Bytes of bodies that share a commit, but for one append that has more: the server takes 1 GB."""
 
@@ -33,7 +37,6 @@ _BYTES_PER_SECOND = 1e6
 """How slow a wire may be before what is sent is taken for lost."""
 
 _AGAIN = ("40P01", "40001")
-_NO_ROW = "TB001"
 _HOUR = 3600.0
 
 
@@ -52,6 +55,8 @@ class PostgresWrites:
         self._known: set[str] = set()
         self._facts = SchemaFacts(0, None)
         self._opened, self._ahead_at = 0, 0.0
+        # Until when a job waits for its session, by the identity of the job.
+        self._bounds: dict[int, float] = {}
 
     def prepare(self, wished: Period | None) -> None:
         """Make the schema, or bring it up to date."""
@@ -60,7 +65,20 @@ class PostgresWrites:
             self._ahead_at = monotonic() + _HOUR
 
     def serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
-        """Do *jobs* in their order, in few transactions; those that fail alone are left out."""
+        """Do *jobs* in their order, in few transactions; those that fail alone are left out.
+
+        A job whose session is locked elsewhere gets `NotYetError`, as long as its time lasts.
+        """
+        results = self._serve(jobs)
+        for index, (job, result) in enumerate(zip(jobs, results, strict=True)):
+            if not isinstance(result, NotYetError):
+                self._bounds.pop(id(job), None)
+            elif self._bounds.setdefault(id(job), monotonic() + self._timeout) < monotonic():
+                results[index] = failure_of(self._link.where, psycopg.errors.LockNotAvailable())
+                del self._bounds[id(job)]
+        return results
+
+    def _serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
         results: list[Exception | JobResult] = []
         batch: list[Plain] = []
         encoded: dict[int, EncodedAppend] = {}
@@ -82,7 +100,8 @@ class PostgresWrites:
                 commit()
                 results.append(failure_of(self._link.where, error))
                 continue
-            if rows and sum([other.size for other in encoded.values()]) + rows.size > _MAX_BYTES:
+            size = sum([other.size for other in encoded.values()])
+            if (rows and size + rows.size > _MAX_BYTES) or len(batch) == _MAX_JOBS:
                 commit()
             if rows:
                 encoded[len(batch)] = rows
@@ -118,7 +137,11 @@ class PostgresWrites:
         self.commits += 1
         where = self._link.where
         return [
-            failure_of(where, result) if isinstance(result, Exception) else result
+            result
+            if isinstance(result, NotYetError)
+            else failure_of(where, result)
+            if isinstance(result, Exception)
+            else result
             for result in batch.results
         ]
 
@@ -135,9 +158,6 @@ class PostgresWrites:
             except psycopg.Error as error:
                 if error.sqlstate in _AGAIN and monotonic() < until:
                     continue
-                if error.sqlstate == _NO_ROW and monotonic() < until:
-                    self._opened = 0  # It was idle for so long that its row was tidied up.
-                    continue
                 # Another error than a lost connection, or one that goes on being lost.
                 if not self._link.is_lost():
                     raise
@@ -151,8 +171,6 @@ class PostgresWrites:
     def _try(self, batch: Batch, sent: list[bool]) -> None:
         with self._link.exchange(batch.size / _BYTES_PER_SECOND) as connection:
             self._greet(connection)
-            if self._has_written_alone(connection, batch, sent):
-                return
             unknown = [name for name in sorted(batch.made) if name not in self._known]
             work: Work = [("BEGIN", ())]
             if not batch.lasting:
@@ -162,31 +180,17 @@ class PostgresWrites:
             count = len(work) + (1 if unknown else 0)
             cursors = _pipeline(connection, work + batch.lock(unknown))
             sessions, (number, *_), *states = [cursor.fetchall() for cursor in cursors[count:]]
-            locked = {row[0] for row in sessions}
-            if not locked.issuperset(batch.made):
+            busy = _busy(connection, batch, {row[0] for row in sessions}, unknown)
+            states = [row for rows in states for row in rows]
+            rest = batch.decide(sessions, number, states, busy)
+            if busy.issuperset(batch.names):
                 connection.rollback()
-                raise _SessionsGoneError
-            rest = batch.decide(sessions, number, [row for rows in states for row in rows])
+                return
             sent.append(True)
             _pipeline(connection, [*rest, ("COMMIT", ())])
         if len(self._known) > _MAX_KNOWN:
             self._known.clear()
-        self._known.update(batch.made)
-
-    def _has_written_alone(self, connection: PgConnection, batch: Batch, sent: list[bool]) -> bool:
-        """Do a batch of one append in one exchange; return False if it is not such a batch."""
-        values = batch.alone(self._known)
-        if values is None:
-            return False
-        # If it turns out to be committed, then this is what it did.
-        batch.results = [None]
-        sent.append(True)
-        values = (self._id, self._number, *values)
-        cursor = connection.execute(append_function.CALL, values, binary=True)
-        status, epoch, length = cursor.fetchone() or (append_function.UNKNOWN_SESSION, 0, 0)
-        sent.clear()
-        batch.answer(status, epoch, length)
-        return bool(status != append_function.UNKNOWN_SESSION)
+        self._known.update(batch.made.keys() - busy)
 
     def _greet(self, connection: PgConnection) -> None:
         """Do once on a new connection what the work relies on, and now and then make partitions."""
@@ -201,20 +205,17 @@ class PostgresWrites:
             self._facts = prepare(self._link.where, connection, None)
 
     def _has_committed(self, number: int) -> bool:
-        """Find out whether the commit *number* has happened; raises `StoreError` if that cannot be.
+        """Return whether the commit *number* has happened; raises `StoreError` if nothing tells.
 
-        By the time when its row is read that transaction has ended, one way or the other, or comes
-        too late: it waits for the row, in which there is a barrier then.
+        Its row was locked before the commit was sent, so by the time when the row is read that
+        transaction has ended, one way or the other.
         """
-        self._number += 1
         until = monotonic() + self._timeout
         while True:
             try:
                 with self._link.exchange() as connection:
                     self._greet(connection)
-                    rows = connection.execute(
-                        statements.LAST_COMMIT, (self._number, self._id)
-                    ).fetchall()
+                    rows = connection.execute(statements.LAST_COMMIT, (self._id,)).fetchall()
                     return rows == [(number,)]
             except (psycopg.Error, StoreError) as error:
                 if monotonic() > until:
@@ -262,7 +263,34 @@ def _encode(job: Plain) -> EncodedAppend | None:
     return encode_append(job) if isinstance(job, Append) else None
 
 
+def _busy(
+    connection: PgConnection, batch: Batch, locked: Collection[str], unknown: Collection[str]
+) -> frozenset[str]:
+    """Return the sessions of *batch* that another transaction has locked, or makes just now."""
+    missing = sorted({*batch.names}.difference(locked))
+    if not missing:
+        return frozenset()
+    rows = connection.execute(statements.EXISTING_SESSIONS, (missing,), binary=True).fetchall()
+    busy = frozenset({name for (name,) in rows} | {*missing}.intersection(unknown))
+    if not busy.issuperset(batch.made.keys() & missing):
+        connection.rollback()
+        raise _SessionsGoneError
+    return busy
+
+
 def _pipeline(connection: PgConnection, work: Work) -> list[psycopg.Cursor[tuple[Any, ...]]]:
     """Send all of *work* in one round trip."""
-    with connection.pipeline():
-        return [connection.execute(sql, values, binary=True) for sql, values in work]
+    cursors: list[psycopg.Cursor[tuple[Any, ...]]] = []
+    failure: psycopg.Error | None = None
+    try:
+        with connection.pipeline():
+            # Past the end of the pipeline the driver would log it if that fails, too.
+            try:
+                cursors += [connection.execute(sql, values, binary=True) for sql, values in work]
+            except psycopg.Error as error:
+                failure = error
+    except psycopg.Error as error:
+        failure = failure or error
+    if failure is not None:
+        raise failure
+    return cursors

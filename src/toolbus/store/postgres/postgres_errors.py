@@ -5,28 +5,32 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from toolbus.errors import DecodeError, SessionBusyError, StoreError
+from toolbus.errors import SessionBusyError, StoreError
 from toolbus.store.postgres.answer_guard import APPROVER, NO_APPROVER
 from toolbus.store.postgres.driver import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_UNWRITTEN = ", and nothing was written"
+"""What the reasons below say besides where a write failed."""
+
 UNKNOWN = (
     "the connection was lost in the middle of a commit, and the server does not answer since: "
     "it may have been written; read the session again before anything is repeated"
 )
 READ_ONLY = (
-    "the server or the role only reads (a standby?), and nothing was written; give the address of "
+    f"the server or the role only reads (a standby?){_UNWRITTEN}; give the address of "
     "the primary, or several hosts with `target_session_attrs=read-write`"
 )
-_LOST = "the connection was lost, and nothing was written; try again"
+_LOST = f"the connection was lost{_UNWRITTEN}; try again"
 _DENIED = (
     "the role may not do this; grant it what is missing, as specs/postgres.md lists it "
     "(readers: `read_only=True`)"
 )
-_ROOM = "the disk of the server is full, and nothing was written; make room and try again"
-_SLOW = "it took too long, and nothing was written; try again, or give a longer `timeout`"
+_ROOM = f"the disk of the server is full{_UNWRITTEN}; make room and try again"
+_SLOW = f"it took too long{_UNWRITTEN}; try again, or give a longer `timeout`"
+_FULL = "53300"
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _REASONS = {
@@ -36,12 +40,12 @@ _REASONS = {
     "23514": "no partition takes its session: none was made ahead; open the store as its owner",
     "28": "the server refused the role or its password; see PGPASSFILE, PGPASSWORD and pg_hba.conf",
     "3D000": "there is no such database; make it with `createdb`",
-    "40": "another program held what this needs, and nothing was written; try again",
+    "40": f"another program held what this needs{_UNWRITTEN}; try again",
     "42501": _DENIED,
     "42P01": "a table of it is missing, so it is damaged; restore it from a copy",
     "53100": _ROOM,
-    "53200": "the server is out of memory, and nothing was written; try again",
-    "53300": "the server takes no more connections; raise its `max_connections`, or close some",
+    "53200": f"the server is out of memory{_UNWRITTEN}; try again",
+    _FULL: "the server takes no more connections; raise its `max_connections`, or close some",
     "54": "what was appended is too big for PostgreSQL; shorten it",
     "55P03": "it is locked by another program; let that finish and try again",
     "57014": _SLOW,
@@ -53,14 +57,17 @@ _REASONS = {
 }
 
 
-def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
+def failure_of(
+    where: str, error: Exception, *, reading: bool = False
+) -> StoreError | SessionBusyError:
     """Return *error* as a `StoreError` about *where*; it has the error as its cause.
 
-    A refusal is returned as it is.
+    A refusal is returned as it is. Of a failure in *reading* nothing is said of writing.
     """
     if isinstance(error, StoreError | SessionBusyError):
         return error
-    failure = StoreError(where, _reason_of(error))
+    reason = _reason_of(error)
+    failure = StoreError(where, reason.replace(_UNWRITTEN, "") if reading else reason)
     failure.__cause__ = error
     return failure
 
@@ -72,12 +79,12 @@ def _reason_of(error: Exception) -> str:
         what = f"an id or a text has half a character in it, {half!r}: {error.reason}"
         return f"{what}; take it out, or give another id"
     if isinstance(error, psycopg.Error):
-        code = error.sqlstate or ""
+        code = error.sqlstate or (_FULL if _has_no_room(str(error)) else "")
         for length in (5, 3, 2):
             if reason := _REASONS.get(code[:length]):
                 return reason
         if isinstance(error, psycopg.OperationalError) and not code:
-            return f"{_sentence(error)}; nothing was written"
+            return f"{_sentence(error)}{_UNWRITTEN}"
     return _sentence(error)
 
 
@@ -89,6 +96,11 @@ def _sentence(error: Exception) -> str:
 
 
 _NOT_NOW = ("starting up", "shutting down", "recovery mode", "not yet accepting")
+_NO_ROOM = ("too many clients", "too many connections", "connection slots are reserved")
+
+
+def _has_no_room(text: str) -> bool:
+    return any(words in text for words in _NO_ROOM)
 
 
 def is_transient(error: Exception) -> bool:
@@ -97,15 +109,13 @@ def is_transient(error: Exception) -> bool:
     text = str(error)
     if "FATAL" not in text:
         return True
-    return any(words in text for words in _NOT_NOW)
+    return _has_no_room(text) or any(words in text for words in _NOT_NOW)
 
 
 @contextmanager
 def wrap_errors(where: str) -> Iterator[None]:
-    """Turn what goes wrong inside into a `StoreError` about *where*."""
+    """Turn a failure of a read inside into a `StoreError` about *where*."""
     try:
         yield
     except (psycopg.Error, OSError, UnicodeError) as error:
-        raise failure_of(where, error) from error
-    except DecodeError:
-        raise
+        raise failure_of(where, error, reading=True) from error

@@ -7,10 +7,8 @@ COUNT_COMMIT = """INSERT INTO toolbus.commits (writer, number) VALUES (%b, %b)
     ON CONFLICT (writer) DO UPDATE SET number = excluded.number, opened = now()"""
 MAKE_WRITER = """INSERT INTO toolbus.commits (writer, number) VALUES (%b, 0)
     ON CONFLICT (writer) DO UPDATE SET opened = now()"""
-# Waits for the transaction that changed the row, if that has not ended yet; what comes after this
-# and has a lower number than the barrier comes too late.
-LAST_COMMIT = """UPDATE toolbus.commits SET barrier = greatest(barrier, %b) WHERE writer = %b
-    RETURNING number"""
+# Waits for the transaction that changed the row, if that has not ended yet.
+LAST_COMMIT = "SELECT number FROM toolbus.commits WHERE writer = %b FOR UPDATE"
 END_OTHERS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE application_name = %b AND pid <> pg_backend_pid() AND datname = current_database()"""
 DROP_COMMITS = """DELETE FROM toolbus.commits
@@ -20,15 +18,19 @@ NOT_OFF = """SELECT set_config('synchronous_commit', 'on', false)
 SOON = "SET LOCAL synchronous_commit = off"
 CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1e9)::bigint"
 
-# In the order of the ids, so that no two writers wait for one another.
+# Nothing here waits for another writer: a session that another one makes or has locked is left
+# out, and its jobs come again. To insert an id that another transaction has inserted would wait.
 MAKE_SESSIONS = """INSERT INTO toolbus.sessions (id, long_id)
-    SELECT * FROM unnest(%b::text[], %b::text[]) ON CONFLICT DO NOTHING"""
+    SELECT * FROM unnest(%b::text[], %b::text[]) AS one (id, long_id)
+    WHERE pg_try_advisory_xact_lock(1952609652, hashtext(one.id)) ON CONFLICT DO NOTHING"""
 # Who follows a session holds a lock of that number, shared: a role that may only read can.
 LOCK_SESSIONS = """SELECT id, key, messages, records, created_ns, updated_ns,
         epoch, holder, process, until_ns,
         CASE WHEN pg_try_advisory_lock(1952609651, hashtext(id))
         THEN NOT pg_advisory_unlock(1952609651, hashtext(id)) ELSE true END
-    FROM toolbus.sessions WHERE id = ANY(%b::text[]) ORDER BY id FOR UPDATE"""
+    FROM toolbus.sessions WHERE id = ANY(%b::text[]) ORDER BY id
+    FOR UPDATE SKIP LOCKED"""
+EXISTING_SESSIONS = "SELECT id FROM toolbus.sessions WHERE id = ANY(%b::text[])"
 # After the sessions were locked: so in each of them later keys are higher.
 NUMBER = """SELECT nextval('toolbus.batches'),
     (extract(epoch FROM clock_timestamp()) * 1e9)::bigint"""
@@ -83,7 +85,7 @@ FORGET = {
 OLD_SESSIONS = """SELECT key, coalesce(long_id, id), id FROM toolbus.sessions
     WHERE key IS NOT NULL AND created_ns < %(before)s AND updated_ns < %(before)s
         AND until_ns <= %(now)s
-    ORDER BY key LIMIT %(limit)s FOR UPDATE"""
+    ORDER BY key LIMIT %(limit)s FOR UPDATE SKIP LOCKED"""
 DROP_SESSIONS = (
     "DELETE FROM toolbus.messages WHERE session = ANY(%s)",
     "DELETE FROM toolbus.calls WHERE session = ANY(%s)",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from toolbus.store.postgres.answer_guard import ANSWER_GUARD
-from toolbus.store.postgres.append_function import FUNCTION
 
 Period: TypeAlias = Literal["day", "month"]
 """How long the sessions of one partition are made."""
@@ -105,7 +104,6 @@ _TABLES = (
     """CREATE TABLE toolbus.commits (
         writer text PRIMARY KEY,
         number bigint NOT NULL,
-        barrier bigint NOT NULL DEFAULT 0,
         opened timestamptz NOT NULL DEFAULT now()
     ) WITH (fillfactor = 50)""",
     "CREATE SEQUENCE toolbus.batches",
@@ -151,7 +149,13 @@ _VIEWS = (
 
 _STATES_BY_NAME = ("CREATE INDEX states_by_name ON toolbus.states (name, session)",)
 
-MIGRATIONS = (_TABLES, _VIEWS, (FUNCTION,), _STATES_BY_NAME, ANSWER_GUARD)
+# Version 3 had a function that appended a message, and a number for calls of it that came late.
+_ONE_WAY_TO_WRITE = (
+    "DROP FUNCTION IF EXISTS toolbus.append_message",
+    "ALTER TABLE toolbus.commits DROP COLUMN IF EXISTS barrier",
+)
+
+MIGRATIONS = (_TABLES, _VIEWS, (), _STATES_BY_NAME, ANSWER_GUARD, _ONE_WAY_TO_WRITE)
 """What makes a schema of each version of the one before; the first one of nothing."""
 
 VERSION = len(MIGRATIONS)
