@@ -10,7 +10,7 @@ import pytest
 
 from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, ToolResponse, UserMessage
 from toolbus.bus.ledger import DispatchRecord
-from toolbus.store import Stored
+from toolbus.store import Original, Stored
 from toolbus.store.sqlite import SqliteStore
 
 PAGE = 4096
@@ -351,6 +351,32 @@ async def test_the_others_keep_order_and_ids(command, path):
         await add(store, ["next"])
         assert await store.read("s") == (*kept, message("next"))
         assert len(await store.records("s")) == 41
+
+
+async def test_a_damaged_original_costs_itself_alone(command, path, tmp_path):
+    await make(path)
+    bodies = {digest: f'"I am {digest}"'.encode() for digest in ("d1", "d2", "d3")}
+    originals = [Original(digest=digest, body=body) for digest, body in bodies.items()]
+    async with SqliteStore(path) as store:
+        await store.append("s", Stored(originals=tuple(originals)))
+        await store.swap_state("s", "notes", None, b'{"left":3}')
+    flip(path, path.read_bytes().index(b"I am d2"), 0x80)
+    new = tmp_path / "new.db"
+
+    code, found = report(command, path)
+    recovery = command("check", path, "--recover", new)
+
+    assert code == 1
+    (problem,) = found["problems"]
+    assert problem.startswith(
+        "original 'd2' of session 's' cannot be read: it is damaged: no UTF-8"
+    )
+    assert recovery.returncode == 1
+    assert "original 'd2'" in recovery.stdout
+    assert await read(new) == await read(path)
+    async with SqliteStore(new, read_only=True) as store:
+        assert await store.originals("s") == (originals[0], originals[2])
+        assert await store.read_state("s", "notes") == b'{"left":3}'
 
 
 async def test_a_lost_list_of_sessions_costs_nothing(command, path):

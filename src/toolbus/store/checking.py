@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from toolbus.errors import DecodeError
 from toolbus.store import schema
 from toolbus.store.inspection import CheckReport
 from toolbus.store.pairing import TURNS, turns_of
+from toolbus.store.rows import checked_json
 from toolbus.store.sqlite_errors import wrap_errors
 from toolbus.store.sqlite_opening import scratch
 from toolbus.store.states import Damage, read_states
@@ -87,11 +89,21 @@ class _Gathering:
                 self.damaged["ledger", key, page.seq] = f"it {page.damage}"
             else:
                 self._execute(_ADD_PAGE, (key, page.place, page.seq, len(page.records)))
-        for state in self._reader.states(key):
+        self._take_kept(session)
+
+    def _take_kept(self, session: SessionRow) -> None:
+        """Read the states and originals of *session*."""
+        for state in self._reader.states(session.key):
             if state.body is None:
                 self.problems.append(f"{state.problem_in(session.id)}")
             else:
-                self._execute(_ADD_STATE, (key, state.name))
+                self._execute(_ADD_STATE, (session.key, state.name))
+        for original in self._reader.originals(session.key):
+            try:
+                checked_json(schema.ENCODING, original.body, None)
+            except DecodeError as error:
+                place = f"original {original.digest!r} of session {session.id!r}"
+                self.problems.append(f"{place} cannot be read: it {error}")
 
     def _count(self, number: int) -> None:
         self._done += number

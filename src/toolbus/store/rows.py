@@ -69,7 +69,7 @@ def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, 
 def read_state(session_id: str, name: str, row: tuple[object, bytes, object]) -> bytes:
     """Return the JSON of *row* of a state; raises `DecodeError` that names the state."""
     try:
-        return checked_state(*row)
+        return checked_json(*row)
     except DecodeError as error:
         raise DecodeError(f"state {name!r} of session {session_id!r} {error}") from error
 
@@ -84,8 +84,8 @@ def state_row(body: bytes) -> tuple[int, str, int]:
     return ENCODING, body.decode(), crc32(body)
 
 
-def checked_state(version: object, body: bytes, checksum: object) -> bytes:
-    """Return *body*, the JSON of a state; raises `DecodeError` if it is none or damaged."""
+def checked_json(version: object, body: bytes, checksum: object) -> bytes:
+    """Return *body*, the JSON of a state or an original; raises `DecodeError` for damage."""
     _proved(_decode_json, version, body, checksum)
     return body
 
@@ -111,7 +111,7 @@ def found_page(row: tuple[int, int, int, object, bytes, object]) -> Page:
 def found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
     """Return the state *name* that a row holds, as `found_page`."""
     try:
-        return StateRow(name, checked_state(version, body, checksum))
+        return StateRow(name, checked_json(version, body, checksum))
     except DecodeError as error:
         return StateRow(name, None, str(error))
 

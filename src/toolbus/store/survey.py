@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
 from toolbus.store.pairing import TURNS, read_pairing, turns_of
-from toolbus.store.rows import call_ids, checked_state, columns_of, decode_message, decode_page
+from toolbus.store.rows import call_ids, checked_json, columns_of, decode_message, decode_page
+from toolbus.store.schema import ENCODING
 from toolbus.store.states import TABLES, Damage, SessionState, read_states
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ _PROVED: Mapping[str, Callable[[object, bytes, object], Message | tuple[Dispatch
     "messages": decode_message,
 }
 """The tables whose rows prove themselves, by a body that decodes and its checksum."""
+
+_KEPT = {"states": "state {0[name]!r}", "originals": "original {0[digest]!r}"}
+"""The tables of JSON that sessions keep, and how a row is named. An original has no checksum."""
 
 _SCRATCH = (
     TURNS,
@@ -49,9 +53,10 @@ class Survey:
         """Read all that can be read; return the state of each session, the oldest first."""
         for statement in _SCRATCH:
             self._target.execute(statement)
-        self._copy_others()
+        self._copy_sessions()
         self._take_all(progress)
-        self._take_states()
+        for table in _KEPT:
+            self._take_kept(table)
         self._name_sessions()
         states = read_states(self._target, self._damaged)
         for key, state, problems in states:
@@ -64,12 +69,11 @@ class Survey:
         self.problems += self._source.problems.values()
         return tuple([state for _, state, _ in states])
 
-    def _copy_others(self) -> None:
-        """Take the rows of the tables that do not prove themselves."""
-        for table in ("sessions", "originals"):
-            for row in self._source.rows(table):
-                if not self._insert(table, row):
-                    self.problems.append(f"a row of {table!r} stands twice, or is damaged")
+    def _copy_sessions(self) -> None:
+        """Take the list of sessions, whose rows do not prove themselves."""
+        for row in self._source.rows("sessions"):
+            if not self._insert("sessions", row):
+                self.problems.append("a row of 'sessions' stands twice, or is damaged")
 
     def _take_all(self, progress: Callable[[int, int], None]) -> None:
         """Take messages and records, and tell how many there are of those that were counted."""
@@ -103,19 +107,29 @@ class Survey:
             self._note_calls(copy, body)
         return 1
 
-    def _take_states(self) -> None:
-        """Take what components keep, or say that it is damaged."""
-        for row in self._source.rows("states"):
-            place, body = f"state {row['name']!r} of session {row['session']!r}", row["body"]
+    def _take_kept(self, table: str) -> None:
+        """Take values that a session keeps, or say that they are damaged."""
+        for row in self._source.rows(table):
+            place = f"{_KEPT[table].format(row)} of session {self._name(row['session'])}"
+            body = row["body"]
             assert isinstance(body, bytes)  # noqa: S101 - other rows are misfits
             try:
-                checked_state(row["version"], body, row["checksum"])
+                checked_json(row.get("version", ENCODING), body, row.get("checksum"))
             except DecodeError as error:
                 self.problems.append(f"{place} cannot be read: it {error}")
                 continue
-            copy = {**row, "checksum": crc32(body), "body": body if self._bodies else b""}
-            if not self._insert("states", copy):
-                self.problems.append(f"{place} stands twice")
+            copy = {**row, "body": body if self._bodies else b""}
+            if "checksum" in row:
+                copy["checksum"] = crc32(body)
+            # Its key says nothing, and may be damaged: then it may be that of another row.
+            if not (self._insert(table, copy) or self._insert(table, {**copy, "key": None})):
+                self.problems.append(f"{place} stands twice, or its name is damaged")
+
+    def _name(self, session: Value) -> str:
+        """Return the name of the session with the key *session*, else that key."""
+        query = "SELECT id FROM sessions WHERE key = ?"
+        (name,) = self._target.execute(query, (session,)).fetchone() or (session,)
+        return repr(name)
 
     def _compare_columns(self, table: str, row: Row, columns: Mapping[str, str | int]) -> None:
         """Say which columns of *row* are not what its body says."""
@@ -160,7 +174,8 @@ class Survey:
         lost = self._target.execute(
             """SELECT session FROM messages WHERE session NOT IN (SELECT key FROM sessions)
             UNION SELECT session FROM ledger WHERE session NOT IN (SELECT key FROM sessions)
-            UNION SELECT session FROM states WHERE session NOT IN (SELECT key FROM sessions)"""
+            UNION SELECT session FROM states WHERE session NOT IN (SELECT key FROM sessions)
+            UNION SELECT session FROM originals WHERE session NOT IN (SELECT key FROM sessions)"""
         ).fetchall()
         index = "SELECT id, key FROM sessions INDEXED BY sqlite_autoindex_sessions_1"
         indexed = {key: name for name, key in self._source.pairs("sessions", index) if lost}

@@ -179,9 +179,9 @@ class PostgresWrites:
             work.append((statements.COUNT_COMMIT, (self._id, self._number)))
             count = len(work) + (1 if unknown else 0)
             cursors = _pipeline(connection, work + batch.lock(unknown))
-            sessions, (number, *_), *states = [cursor.fetchall() for cursor in cursors[count:]]
+            sessions, (number, *_), *read = [cursor.fetchall() for cursor in cursors[count:]]
             busy = _busy(connection, batch, {row[0] for row in sessions}, unknown)
-            states = [row for rows in states for row in rows]
+            states = [row for rows in read for row in rows]
             rest = batch.decide(sessions, number, states, busy)
             if busy.issuperset(batch.names):
                 connection.rollback()
