@@ -248,6 +248,7 @@ def test_rows_that_can_be_read_are_saved(whole, bits):
     assert not [row for table, row in lost if table in {"originals", "states"}]
 
 
+@pytest.mark.full
 @given(bits=st.lists(places, min_size=1, max_size=4))
 def test_a_sound_store_can_be_read_whole(whole, bits):
     data, _ = whole
@@ -259,6 +260,7 @@ def test_a_sound_store_can_be_read_whole(whole, bits):
             assert len(readable(path)) == rows
 
 
+@pytest.mark.full
 @given(body=st.binary(max_size=60), table=st.sampled_from(["originals", "states"]))
 @example(body=b'"\xff"', table="originals")
 def test_a_kept_value_of_anything_costs_nothing_else(whole, body, table):
