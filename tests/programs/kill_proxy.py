@@ -42,7 +42,9 @@ SECONDS = 60
 
 SERVER = """
 import json, os, signal, sys
-effects, death = sys.argv[1:]
+effects = sys.argv[1]
+with open("death") as file:
+    death = file.read()
 
 def reach(step):
     if step == death:
@@ -73,6 +75,7 @@ CONFIGURATION = """
 use = "./guard.py:Till"
 [approvals]
 max_hourly = 10_000
+max_open = 10_000
 """
 WAITS = re.compile(r"question (\S+) waits")
 
@@ -102,8 +105,10 @@ class Proxy:
                 os.close(end)
             tell = partial(say, file=steps[1])
             Steps(limit, tell).at_writes(store_class(place.address))
-            server = [sys.executable, "-I", "-S", "server.py", place.effects, death]
-            words = ("--grace", "1", "--approval-wait", "0", "--config", "toolbus.toml")
+            # No word of the command: another command would be another session.
+            Path("death").write_text(death)
+            server = [sys.executable, "-I", "-S", "server.py", place.effects]
+            words = ("--grace=1", "--approval-wait=0", "--config=toolbus.toml", "--session=work")
             run_toolbus(["proxy", *words, "--store", place.address, "--", *server])
             tell(loaded())
 

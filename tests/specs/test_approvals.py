@@ -333,6 +333,8 @@ async def test_an_answer_is_checked(store):
         ({"by": "a" * 4_001}, "at most 4000 letters"),
         ({"reason": "\ud800", "approve": False}, "lone surrogate"),
         ({"channel": 3}, "expected text"),
+        ({"channel": "terminal"}, "is for what a person types at a terminal"),
+        ({"channel": " Terminal\n"}, "is for what a person types at a terminal"),
         ({"grant": 0}, "'session' or a positive number of seconds"),
         ({"grant": float("inf")}, "'session' or a positive number of seconds"),
         ({"grant": "ever"}, "'session' or a positive number of seconds"),

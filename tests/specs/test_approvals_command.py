@@ -299,7 +299,7 @@ def test_a_yes_lets_the_call_run(path, terminal):
     assert f"question {name!r} is approved" in told
     assert f"digest {done.digest}" in told
     assert "`agent.resume()`" in told
-    assert (done.state, done.answered_from) == ("done", "command line")
+    assert (done.state, done.answered_from) == ("done", "terminal")
     assert done.answered_by
 
 

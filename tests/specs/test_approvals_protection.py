@@ -244,6 +244,32 @@ def test_a_model_s_shell_is_no_person(place, tmp_path):
     assert not (tmp_path / ".config").exists()
 
 
+# What starts it has ended before it goes on, and its environment says nothing of an agent.
+ORPHAN = """\
+#!/bin/sh
+while kill -0 $1 2>/dev/null; do :; done
+{} >said 2>&1
+: >over
+"""
+LEAVES_ORPHAN = """
+env -i {} sh -c 'setsid -f ./orphan $$'
+until [ -e over ]; do sleep 0.05; done; cat said
+"""
+
+
+def test_an_orphan_of_a_model_s_shell_is_found(place, tmp_path):
+    _, env = place
+    kept = shlex.join(f"{name}={env[name]}" for name in ("HOME", "PATH", "PYTHONPATH"))
+    answering = shlex.join([sys.executable, "-c", NEW_TERMINAL, *TRUST])
+    Path("orphan").write_text(ORPHAN.format(answering))
+    Path("orphan").chmod(0o700)
+
+    shown = below_new_terminal([sys.executable, "-c", SHELL, LEAVES_ORPHAN.format(kept)], env)
+
+    assert "'a shell that a model uses' (process " in shown
+    assert not (tmp_path / ".config").exists()
+
+
 TYPES = """
 import fcntl, os, sys, termios
 number = os.open(sys.argv[1], os.O_RDWR)

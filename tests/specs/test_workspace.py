@@ -274,28 +274,65 @@ async def test_much_output_keeps_both_ends(tmp_path):
     assert len(text) < 1_100
 
 
-@pytest.mark.parametrize("ending", ["itself", "time", "cancelled"])
-async def test_time_and_cancellation_end_all(tmp_path, ending):
+async def ended(call, ending, command, files):
+    """Return the answer to *command*, which writes *files*; None if it was cancelled then."""
+
+    def is_written():
+        return all(file.exists() and file.read_text() for file in files)
+
+    if ending != "cancelled":
+        # As long as the machine needs to begin it.
+        seconds = 0.5 if ending == "time" else 3_600
+        answer = await call("shell", command=command, seconds=seconds)
+        while not is_written():
+            seconds *= 2
+            answer = await call("shell", command=command, seconds=seconds)
+        return answer
+    running = asyncio.create_task(call("shell", command=command))
+    while not is_written():
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait([running])
+    return None
+
+
+ENDINGS = pytest.mark.parametrize(
+    ("ending", "error"), [("itself", None), ("time", "timeout"), ("cancelled", "")]
+)
+
+
+@ENDINGS
+async def test_time_and_cancellation_end_all(tmp_path, ending, error):
     stay = "trap '' TERM; (trap '' TERM; echo $$ >a; while :; do sleep 0.1; done) & echo $! >b; "
     stay += "until [ -s a ]; do :; done; "
     command = stay + ("echo done" if ending == "itself" else "echo begun; wait")
-    seconds = 0.5 if ending == "time" else 60
+    files = [tmp_path / name for name in "ab"]
 
     async with working(ShellTool(root=tmp_path)) as call:
-        running = asyncio.create_task(call("shell", command=command, seconds=seconds))
-        if ending == "cancelled":
-            while not ((tmp_path / "a").exists() and (tmp_path / "b").exists()):
-                await asyncio.sleep(0.01)
-            running.cancel()
-            await asyncio.wait([running])
-        else:
-            text, error = await running
-            assert text.startswith("done" if ending == "itself" else "begun")
-            assert error == (None if ending == "itself" else "timeout")
-    pids = [int((tmp_path / name).read_text()) for name in "ab"]
-    for pid in pids:
-        await gone(pid)
-    assert not any(map(is_alive, pids))
+        answer = await ended(call, ending, command, files)
+
+    if answer is not None:
+        assert answer[0].startswith("done" if ending == "itself" else "begun")
+        assert answer[1] == error
+    for file in files:
+        await gone(int(file.read_text()))
+
+
+@ENDINGS
+async def test_an_orphan_ends_with_its_command(tmp_path, ending, error):
+    command = (
+        "echo done; setsid -f sh -c 'echo $$ >a; exec sleep 3600'; until [ -s a ]; do :; done; "
+    )
+    command += "exit 3" if ending == "itself" else "sleep 3600"
+
+    async with working(ShellTool(root=tmp_path)) as call:
+        answer = await ended(call, ending, command, [tmp_path / "a"])
+
+    if answer is not None:
+        assert answer[0].startswith("done\n")
+        assert ("exit status 3" in answer[0]) == (ending == "itself")
+        assert answer[1] == error
+    await gone(int((tmp_path / "a").read_text()))
 
 
 async def test_keys_are_not_handed_on(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from toolbus.approvals.questions import TRANSITIONS, is_hosts_own
 from toolbus.approvals.records import find_question, read_question, swap_question
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
+from toolbus.terminal.person import PersonTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 LONGEST_WORDS = 4_000
 """Letters that an answer may say for a reason, and of who gave it."""
+
+TERMINAL = "terminal"
+"""The channel of an answer that a person typed, at a terminal that no agent runs in."""
 
 AnswerStatus: TypeAlias = Literal[
     "accepted",
@@ -97,7 +101,7 @@ async def answer(
     *,
     approve: bool,
     by: str,
-    channel: str = "",
+    channel: str | PersonTerminal = "",
     reason: str = "",
     grant: GrantSpan | None = None,
     session_id: str | None = None,
@@ -111,7 +115,7 @@ async def answer(
         digest: of the call that the person was shown.
         approve: yes or no.
         by: who answered; not empty.
-        channel: where the answer came from, such as "terminal".
+        channel: where the answer came from; "terminal" is the name of a `PersonTerminal` alone.
         reason: what the model is told of a no.
         grant: with a yes: "session", or for how many seconds, every such call is approved.
         session_id: of the question, if it is known: then no other session is looked through.
@@ -122,10 +126,10 @@ async def answer(
     >>> async def approve(store, question):
     ...     return await answer(store, question.id, question.digest, approve=True, by="ann")
     """
-    _check_words(by, channel, reason)
+    answered_from = _check_words(by, channel, reason)
     check_span(grant, is_yes=approve)
     question = await find_question(store, question_id, session_id)
-    fields = {"answered_by": by, "answered_from": channel, "reason": reason}
+    fields = {"answered_by": by, "answered_from": answered_from, "reason": reason}
     signal: QuestionSignal = "approve" if approve else "deny"
     while question is not None:
         now = clock()
@@ -169,10 +173,22 @@ async def _refusal(
     return "too_late"
 
 
-def _check_words(by: str, channel: str, reason: str) -> None:
-    for name, text in (("by", by), ("channel", channel), ("reason", reason)):
+def _name_of(channel: str | PersonTerminal) -> str:
+    if isinstance(channel, PersonTerminal):
+        return TERMINAL
+    if isinstance(channel, str) and channel.strip().casefold() == TERMINAL:
+        reason = f"{channel!r} is for what a person types at a terminal; name your own channel"
+        raise FreezeError(f"{reason}, or use `toolbus approvals`", "$.channel")
+    return channel
+
+
+def _check_words(by: str, channel: str | PersonTerminal, reason: str) -> str:
+    """Return the name of *channel*; raises `FreezeError` for words that cannot be kept."""
+    answered_from = _name_of(channel)
+    for name, text in (("by", by), ("channel", answered_from), ("reason", reason)):
         check_text(text, f"$.{name}")
         if len(text) > LONGEST_WORDS:
             raise FreezeError(f"expected at most {LONGEST_WORDS} letters", f"$.{name}")
     if not by.strip():
         raise FreezeError("expected the name of who answers", "$.by")
+    return answered_from

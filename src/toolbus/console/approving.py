@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]
 
-CHANNEL = "command line"
 _ASKS, _ASKS_NEXT = "approve? [y, n] ", "Enter shows the next page, q ends: "
 _NEXT_OF_AGENT = (
     "the call runs once its agent waits for it, or goes on: "
@@ -74,15 +73,15 @@ def approve(output: Output, asked: ApprovalTarget) -> int:
         if not (is_shown and (terminal.ask(_ASKS) or "n").strip().lower() in YES):
             open_screen(output).prose("nothing was answered; the question waits", style="changed")
             return 1
-    return answer_question(output, asked, question, is_yes=True)
+        return answer_question(output, asked, question, terminal, is_yes=True)
 
 
 def deny(output: Output, asked: ApprovalTarget) -> int:
     """Answer the question with a no, whose reason the model reads; return 1 if it came too late."""
     check_reason(asked.reason)
-    with person_terminal():
+    with person_terminal() as terminal:
         question = open_question(asked)
-    return answer_question(output, asked, question, is_yes=False)
+        return answer_question(output, asked, question, terminal, is_yes=False)
 
 
 def settle(output: Output, asked: ApprovalTarget, outcome: Outcome) -> int:
@@ -165,7 +164,12 @@ def show_pages(
 
 
 def answer_question(
-    output: Output, asked: ApprovalTarget, question: Question, *, is_yes: bool
+    output: Output,
+    asked: ApprovalTarget,
+    question: Question,
+    terminal: PersonTerminal,
+    *,
+    is_yes: bool,
 ) -> int:
     """Answer *question* as it was shown, and say what became of that; return the exit code."""
     result = _in_store(
@@ -176,7 +180,7 @@ def answer_question(
             question.digest,
             approve=is_yes,
             by=person_name(),
-            channel=CHANNEL,
+            channel=terminal,
             reason=asked.reason,
             grant=asked.grant,
             session_id=question.session_id,

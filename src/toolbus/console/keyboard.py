@@ -27,6 +27,11 @@ class Keyboard:
         self._line: asyncio.Future[str | None] | None = None
 
     @property
+    def terminal(self) -> PersonTerminal:
+        """The terminal at which it asks."""
+        return self._terminal
+
+    @property
     def columns(self) -> int:
         """How wide the terminal is; 80 if it does not say."""
         return self._terminal.columns

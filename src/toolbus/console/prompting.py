@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest
 
-CHANNEL = "terminal"
 REFUSED = "the person refused this call"
 _NOT_SEEN = "a yes is taken once all of it was shown; Enter shows the next page"
 _UNCLEAR = "that is no answer; ? says which there are"
@@ -175,7 +174,7 @@ class QuestionPrompt:
             question.digest,
             approve=is_yes,
             by=person_name(),
-            channel=CHANNEL,
+            channel=self._keyboard.terminal,
             reason="" if is_yes else reason[:LONGEST_WORDS],
             grant=typed.grant,
             session_id=question.session_id,

@@ -84,7 +84,7 @@ def _ask(output: Output, terminal: PersonTerminal, target: ApprovalTarget) -> bo
             case "q":
                 return False
             case word if word in YES and not reason:
-                answer_question(output, target, question, is_yes=True)
+                answer_question(output, target, question, terminal, is_yes=True)
                 return True
             case "n" | "no":
                 try:
@@ -93,7 +93,7 @@ def _ask(output: Output, terminal: PersonTerminal, target: ApprovalTarget) -> bo
                     screen.whole(str(error), style="bad")
                     continue
                 denial = target._replace(reason=reason.strip())
-                answer_question(output, denial, question, is_yes=False)
+                answer_question(output, denial, question, terminal, is_yes=False)
                 return True
             case _:
                 screen.whole(f"that is no answer; there is {_KEYS.strip()}", style="bad")

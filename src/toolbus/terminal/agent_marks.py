@@ -22,7 +22,7 @@ JUDGED = "TOOLBUS_JUDGED"
 """The variable that our own tools, servers and hooks give to what they run."""
 
 JUDGED_SHELL = "toolbus-judged"
-"""A word in the command of the shell that our own shell tool starts: it cannot be taken away."""
+"""A word in the command of the process above our tools' commands: they cannot take it away."""
 
 VARIABLES = (
     *(JUDGED, "AI_AGENT", "CLAUDECODE", "CODEX_CI", "CODEX_SANDBOX", "CODEX_THREAD_ID"),

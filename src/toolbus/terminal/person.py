@@ -4,15 +4,16 @@ It is refused without a controlling terminal, and where an agent started the pro
 `toolbus.terminal.agent_marks`. What a script sets up without a person has to be given a terminal,
 for example by script(1).
 
-**Limit.** A process of the same user, outside of any sandbox, can leave its terminal, its variables
-and the processes above it behind, and make a terminal of its own.
+**Limit.** A process of the same user, outside of any sandbox, can have another program start one
+with a terminal of its own, below none that an agent started: `systemd-run --user`, `at`, a `tmux`
+that runs already. `toolbus guide security` lists them.
 """
 
 from __future__ import annotations
 
 import os
 import termios
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from toolbus.terminal.agent_marks import agent_of, marked_variable
@@ -39,10 +40,18 @@ class NoPersonError(UsageError):
 
 
 class PersonTerminal:
-    """The controlling terminal, by its *descriptor*, whatever the standard streams are."""
+    """The controlling terminal of the person who runs this, whatever the standard streams are.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    It is made only where `require_person` finds one: an answer that comes with it was typed there.
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        require_no_agent(environ)
+        self._descriptor = _open_terminal()
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
 
     @property
     def columns(self) -> int:
@@ -85,8 +94,7 @@ class PersonTerminal:
 
 def require_person(environ: Mapping[str, str] = os.environ) -> None:
     """Raise `NoPersonError` unless this runs in the foreground of a terminal, below no agent."""
-    require_no_agent(environ)
-    os.close(_open_terminal())
+    PersonTerminal(environ).close()
 
 
 def require_no_agent(environ: Mapping[str, str] = os.environ) -> None:
@@ -104,12 +112,8 @@ def require_no_agent(environ: Mapping[str, str] = os.environ) -> None:
 @contextmanager
 def person_terminal(environ: Mapping[str, str] = os.environ) -> Iterator[PersonTerminal]:
     """Give the terminal of the person who runs this; raises `NoPersonError`."""
-    require_person(environ)
-    descriptor = _open_terminal()
-    try:
-        yield PersonTerminal(descriptor)
-    finally:
-        os.close(descriptor)
+    with closing(PersonTerminal(environ)) as terminal:
+        yield terminal
 
 
 def _open_terminal() -> int:

@@ -6,17 +6,28 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
+from errno import ENOENT
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.tasks.shielding import shield_until_done
+from toolbus.terminal.agent_marks import JUDGED_SHELL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _READ = 65_536
+_KEEPER = Path(__file__).with_name("process_keeper.py")
+_GRACE = 5.0
+"""Seconds for what a killed command needs to end."""
+
+_SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a command."""
 
 
 class ProcessResult(Struct, frozen=True):
@@ -53,6 +64,69 @@ class BoundedOutput:
         return f"{head}\n[… {missing:,} bytes are left out here …]\n{tail.decode(errors='replace')}"
 
 
+class CommandKeeper:
+    """The process above *command*, in whose session that does not run; see `process_keeper`.
+
+    *ended* is set once the command, and all that the keeper could end of it, has ended.
+    """
+
+    def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str] | None) -> None:
+        self._report = b""
+        reading, writing = os.pipe()
+        try:
+            # It blocks for the moment of a fork.
+            self._process = subprocess.Popen(  # noqa: S603 - what a person was asked about
+                [find_python(), "-I", "-S", str(_KEEPER), str(writing), JUDGED_SHELL, *command],
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(writing,),
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self.output: IO[bytes] = self._process.stdout  # type: ignore[assignment]  # it was asked for
+        os.set_blocking(self.output.fileno(), False)
+        self._pipe = reading
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(reading, self._hear)
+
+    @property
+    def exit_status(self) -> int:
+        """The status of the command that has ended, as a shell says it."""
+        words = self._report.split()
+        status = int(words[1]) if len(words) > 1 else -signal.SIGKILL
+        return status if status >= 0 else _SIGNALLED - status
+
+    async def close(self) -> None:
+        """End the command and all that it started; return soon, also if that cannot be ended."""
+        if not self.ended.done():
+            self._process.terminate()
+            await asyncio.wait([self.ended], timeout=_GRACE)
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+        if len(words := self._report.split()) == 1:
+            # The keeper was killed, or keeps what nobody can end.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(int(words[0]), signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self._process.wait, _GRACE)
+
+    def _hear(self) -> None:
+        data = os.read(self._pipe, _READ)
+        self._report += data
+        if not data:
+            self._loop.remove_reader(self._pipe)
+            if not self.ended.done():
+                self.ended.set_result(None)
+
+
 async def run_process(
     command: Sequence[str],
     *,
@@ -63,39 +137,39 @@ async def run_process(
 ) -> ProcessResult:
     """Run *command* in *folder*, without input, for at most *seconds*; keep *limit* bytes.
 
-    It has a process group of its own, which is killed at the end, also when the call is
-    cancelled: what it left in the background ends with it, unless that made a group of its own.
-    Raises `OSError`.
+    All that it started is ended with it, also when the call is cancelled; outside of Linux, what
+    made a process group of its own is not. Raises `OSError`.
     """
-    # It blocks for the moment of a fork.
-    process = subprocess.Popen(  # noqa: ASYNC220, S603 - what a person was asked about
-        command,
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    with process.stdout as pipe:  # type: ignore[union-attr]  # it was asked for
+    keeper, loop = CommandKeeper(command, folder, env), asyncio.get_running_loop()
+    with keeper.output as pipe:
         output = BoundedOutput(limit)
-        os.set_blocking(pipe.fileno(), False)
-        loop = asyncio.get_running_loop()
         loop.add_reader(pipe, partial(_read, pipe.fileno(), output))
-        # Not asyncio's own processes: those wait for the pipe as well, which others may hold open.
-        waiting = loop.create_task(asyncio.to_thread(process.wait))
+        status: int | None = None
         try:
             async with asyncio.timeout(seconds):
-                status = await asyncio.shield(waiting)
+                await asyncio.shield(keeper.ended)
+            status = keeper.exit_status
         except TimeoutError:
-            status = None
+            pass
         finally:
-            _kill_group(process.pid)
+            await shield_until_done(keeper.close)
             loop.remove_reader(pipe)
-            await waiting
             while _read(pipe.fileno(), output):
                 pass
     return ProcessResult(output.text(), status)
+
+
+def find_python() -> str:
+    """Return the interpreter that runs this; raises `OSError` for a program without one.
+
+    `sys.executable` is another program where that has Python in it.
+    """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for path in (Path(sys.executable or "."), Path(sys.base_exec_prefix, "bin", version)):
+        if path.name.lower().startswith(("python", "pypy")) and path.is_file():
+            return str(path)
+    reason = "no Python interpreter to run commands below; install one beside this program"
+    raise FileNotFoundError(ENOENT, reason)
 
 
 def _read(pipe: int, output: BoundedOutput) -> bool:
@@ -106,8 +180,3 @@ def _read(pipe: int, output: BoundedOutput) -> bool:
         return False
     output.write(data)
     return bool(data)
-
-
-def _kill_group(pid: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)

@@ -7,16 +7,18 @@ from toolbus.workspace.shell_tool import ShellTool
 agent = Agent(model, components=[ShellTool(root="project", seconds=60)], approver=ask_me)
 ```
 
-A command is run by `sh`, without input, in a process group of its own, which is killed when the
-command ends, when its time is up and when the call is cancelled. What it says, errors included, is
-kept up to *output_bytes*: head and tail. An exit status other than 0 is told and is no error.
+A command is run by `sh`, without input. All that it started is killed when the command ends, when
+its time is up and when the call is cancelled. What it says, errors included, is kept up to
+*output_bytes*: head and tail. An exit status other than 0 is told and is no error.
 
 It has no terminal, so it cannot type into that of the person, and what it runs is known as a
-model's (`toolbus.terminal.person`).
+model's (`toolbus.terminal.person`): it runs below a process of its own (`process_keeper`), which on
+Linux adopts what a command leaves behind.
 
-**Limits.** It is no sandbox: a command can do all that the program's user may do, anywhere. What
-leaves its process group (`setsid`) is not ended. Variables of the environment that look like keys
-are not handed on (`env`), but files of that user are readable.
+**Limits.** It is no sandbox: a command can do all that the program's user may do, anywhere: kill
+the process above it, or have another program start one (`systemd-run --user`, `at`, a running
+`tmux`). Outside of Linux what leaves its process group (`setsid`) is not ended. Variables of the
+environment that look like keys are not handed on (`env`), but files of that user are readable.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pathlib import Path  # noqa: TC003 - as above
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import ToolResponse
-from toolbus.terminal.agent_marks import JUDGED, JUDGED_SHELL
+from toolbus.terminal.agent_marks import JUDGED
 from toolbus.tools import tool
 from toolbus.workspace.processes import run_process
 from toolbus.workspace.working_folder import WorkingFolder
@@ -38,9 +40,6 @@ SECRET_VARIABLES = ("*_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD", "*_PASS", "*_C
 """Patterns of variables that a command does not get, unless they are named."""
 
 _LONGEST_SECONDS = 3_600.0
-# It stays above what the command runs, and tells by its words that a model runs that: a command
-# can take away variables, but not what stands there.
-_OUTER = 'sh -c "$1"; exit $?'
 
 
 class ShellTool(AgentComponent):
@@ -76,7 +75,7 @@ class ShellTool(AgentComponent):
         """Run a command with sh; it has no input and ends after *seconds*, background and all."""
         limit = min(seconds, _LONGEST_SECONDS) if seconds and seconds > 0 else self._seconds
         result = await run_process(
-            ["sh", "-c", _OUTER, JUDGED_SHELL, command],
+            ["sh", "-c", command],
             folder=self._folder.root,
             seconds=limit,
             limit=self._bytes,
