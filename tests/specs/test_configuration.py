@@ -607,7 +607,10 @@ async def test_a_file_that_is_missing_is_named(write, here):
 
 
 async def test_an_unknown_key_names_the_nearest(mistake):
-    inside = "; what the component itself takes goes into `settings`"
+    inside = (
+        "; known: enabled, name, priority, settings, tools, use"
+        "; the component's own go into `settings`"
+    )
 
     assert mistake("# x\n[[components]]\nuse = 1") == (
         2,
@@ -625,6 +628,8 @@ async def test_an_unknown_key_names_the_nearest(mistake):
         3,
         f"unknown key 'max chars'{inside}",
     )
+    text, is_policy = 'default = "ask"', "unknown key 'default': this is a policy; name it in"
+    assert mistake(text)[1].startswith(f"{is_policy} a toolbus.toml: [[component]]")
 
 
 @pytest.mark.parametrize(

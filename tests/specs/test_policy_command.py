@@ -360,11 +360,140 @@ def test_a_table_is_judged_in_a_folder(run):
     assert "expected deny, got ask" in anywhere[1]
 
 
+LIMITS = """\
+folder = "."
+default = "allow"
+[tools.shell]
+command = "command"
+keeps_folder = true
+[[call]]
+name = "tests-passed"
+command = "pytest"
+[[call]]
+name = "web"
+command = "curl"
+[[rule]]
+name = "mails"
+verdict = "deny"
+tools = "mail"
+at_most = { calls = 2, seconds = 60 }
+[[rule]]
+name = "bytes"
+verdict = "deny"
+tools = "fetch"
+at_most = { bytes = 3 }
+[[rule]]
+name = "deploy"
+verdict = "deny"
+command = "make deploy"
+only_after = "tests-passed"
+[[rule]]
+name = "after the web"
+verdict = "ask"
+tools = "mail"
+never_after = "web"
+[[rule]]
+name = "loops"
+verdict = "deny"
+repeats = 3
+[[rule]]
+name = "secrets"
+verdict = "deny"
+touches = "/etc/shadow"
+"""
+HISTORIES = """\
+[[call]]
+tool = "mail"
+after = [{ tool = "mail", arguments = { n = 1 } }]
+verdict = "allow"
+[[call]]
+tool = "mail"
+after = [{ tool = "mail", arguments = { n = 1 } }, { tool = "mail", arguments = { n = 2 } }]
+verdict = "deny"
+rule = "mails"
+[[call]]
+tool = "mail"
+after = [{ tool = "mail", seconds_ago = 61 }, { tool = "mail", arguments = { n = 2 } }]
+verdict = "allow"
+[[call]]
+tool = "fetch"
+after = [{ tool = "fetch", arguments = { n = 1 }, text = "four" }]
+verdict = "deny"
+[[call]]
+command = "make deploy"
+verdict = "deny"
+[[call]]
+command = "make deploy"
+after = ["pytest"]
+verdict = "allow"
+[[call]]
+command = "make deploy"
+after = [{ command = "pytest", outcome = "error" }]
+verdict = "deny"
+[[call]]
+tool = "mail"
+after = ["curl https://example.com", "ls"]
+verdict = "ask"
+[[call]]
+command = "ls"
+after = ["ls", "ls"]
+verdict = "deny"
+rule = "loops"
+[[call]]
+command = "cat shadow"
+after = ["cd /etc"]
+verdict = "ask"
+[[call]]
+command = "ls"
+verdict = "allow"
+"""
+
+
+def test_a_call_is_judged_after_others(run):
+    written(LIMITS)
+    written(HISTORIES, "calls.toml")
+    never = '[[call]]\ncommand = "ls"\nafter = ["ls", "make deploy"]\nverdict = "allow"\n'
+    written(never, "never.toml")
+
+    assert run("test", "policy.toml", "calls.toml") == (
+        0,
+        "11 of 11 verdicts are as expected\n",
+        "",
+    )
+    code, out, _ = run("test", "policy.toml", "never.toml")
+    assert code == 1
+    told = "  call 2 of `after` never runs, for it is denied: make deploy"
+    assert out.splitlines()[:2] == ["never.toml:1: ls", told]
+    code, out, _ = run("test", "policy.toml", "calls.toml", "--json")
+    row = json.loads(out)[1]["row"]["after"][0]
+    assert (row["tool"], row["arguments"], row["outcome"]) == ("mail", {"n": 1}, "success")
+
+
 def test_a_wrong_table_is_refused(run):
     written(SOUND)
+    row, first = '[[call]]\ncommand = "x"\nverdict = "deny"\nafter = {}\n', "a.toml:1: after.1: "
+    policy = "this is a policy; expected a table of calls"
     for name, text, told in (
         ("a.toml", "", "a.toml: it has no row; write [[call]]"),
         ("a.toml", "[[calls]]\nx = 1", "a.toml: unknown key 'calls'; did you mean 'call'?"),
+        ("a.toml", SOUND, "a.toml: unknown key 'folder'; known: call"),
+        ("a.toml", SOUND.partition("\n")[2], f"a.toml: unknown key 'rule': {policy}"),
+        ("a.db", "SQLite format 3\0", "a.db: expected a text, got a store of sessions; `toolbus"),
+        ("a.toml", row.format('"make"'), "a.toml:1: after: expected an array of calls, got 'make'"),
+        ("a.toml", row.format("[3]"), "a.toml:1: after.0: expected"),
+        ("a.toml", row.format("[{ comand = 'x' }]"), f"{first}unknown key 'comand'; did you mean"),
+        ("a.toml", row.format("[{ x = 'x' }]"), f"{first}unknown key 'x'; known: arguments,"),
+        (
+            "a.toml",
+            row.format("[{ text = '' }]"),
+            "a.toml:1: call 1 of `after` has a `command`, or",
+        ),
+        (
+            "a.toml",
+            row.format("['x', { command = 'x', seconds_ago = 3 }]"),
+            "a.toml:1: `after` nam",
+        ),
+        ("a.toml", row.format("[{ command = 'x', outcome = 'no' }]"), "a.toml:1: after.0.outcome:"),
         ("a.toml", TABLE.replace("command", "comand"), "a.toml:1: unknown key 'comand'; did you"),
         ("a.toml", TABLE.replace('"allow"', '"alow"'), "a.toml:1: unknown verdict 'alow'; did you"),
         ("a.jsonl", '{"verdict": "deny", "tool": "x"}\n{', "a.jsonl:2: this is no JSON: "),

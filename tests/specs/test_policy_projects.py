@@ -29,6 +29,7 @@ effects = ["write"]
 name = "inside"
 verdict = "allow"
 effects = ["read", "write"]
+reads = ["./**"]
 writes = ["./**"]
 [[rule]]
 name = "secret"

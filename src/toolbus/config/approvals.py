@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import unknown_key
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def read_approvals(
 
 def _value(document: Document, key: str, value: object) -> Any:
     if key not in _KINDS:
-        raise document.error(f"unknown key {key!r}{hint(key, _KINDS)}", APPROVALS, key)
+        raise document.error(unknown_key(key, _KINDS), APPROVALS, key)
     try:
         fitted = fit(value, _KINDS[key], document.file.parent)
     except MisfitError as error:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolbus.config.approvals import APPROVALS
 from toolbus.config.prices import PRICES
 from toolbus.config.servers import SERVERS
-from toolbus.settings.hints import hint, nearest
+from toolbus.settings.hints import nearest, unknown_file_key, unknown_key
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TABLES = "component"
 _TABLES = (TABLES, SERVERS, PRICES, APPROVALS)
+_OF_POLICY = 'name it in a toolbus.toml: [[component]], use = "policy", settings = { file = … }'
 _KINDS: dict[str, Any] = {
     "use": str,
     "name": str,
@@ -49,7 +50,7 @@ def read_entries(document: Document) -> tuple[Entry, ...]:
     """Return what *document* says of components, in its order; raises `ConfigurationError`."""
     for key in document.table:
         if key not in _TABLES:
-            raise document.error(f"unknown key {key!r}{hint(key, _TABLES)}", key)
+            raise document.error(unknown_file_key(key, _TABLES, _OF_POLICY), key)
     tables = document.table.get(TABLES, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise document.error(f"{TABLES!r} is no array of tables; write [[{TABLES}]]", TABLES)
@@ -70,8 +71,8 @@ def named_uses(document: Document) -> Iterator[str]:
 def _entry(document: Document, index: int, table: dict[str, Any]) -> Entry:
     for key in table:
         if key not in _KINDS:
-            meant = nearest(key, _KINDS) or "; what the component itself takes goes into `settings`"
-            raise document.error(f"unknown key {key!r}{meant}", TABLES, index, key)
+            own = "" if nearest(key, _KINDS) else "; the component's own go into `settings`"
+            raise document.error(unknown_key(key, _KINDS) + own, TABLES, index, key)
     values = {key: _value(document, index, key, value) for key, value in table.items()}
     if "use" not in values:
         reason = "the component has no `use`; it says which one: an offered name, or FILE.py:Class"

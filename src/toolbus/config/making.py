@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from toolbus.components.components import AgentComponent
 from toolbus.components.lone_adapters import component_of
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import unknown_key
 from toolbus.settings.importing import worded
 from toolbus.settings.values import MisfitError, fit
 
@@ -51,7 +51,7 @@ def _arguments(
     others = next((each for each in parameters if each.kind is Parameter.VAR_KEYWORD), None)
     for name in settings:
         if name not in named and others is None:
-            raise MisfitError(f"unknown setting {name!r}{hint(name, named)}", name)
+            raise MisfitError(unknown_key(name, named, "setting"), name)
     missing = [repr(name) for name in _required(parameters) if name not in settings]
     if missing:
         what = "setting" if len(missing) == 1 else "settings"

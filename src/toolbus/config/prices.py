@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import unknown_key
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def make_price(values: Mapping[str, Any]) -> Price:
     """Return the price that *values* say; raises `MisfitError`."""
     for key in values:
         if key not in _KINDS:
-            raise MisfitError(f"unknown key {key!r}{hint(key, _KINDS)}", key)
+            raise MisfitError(unknown_key(key, _KINDS), key)
     for key, value in values.items():
         if _KINDS[key] is float and not (isfinite(value) and value >= 0):
             raise MisfitError(f"key {key!r}: expected a price, not {value!r}", key)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import unknown_key
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _entry(document: Document, index: int, table: dict[str, Any]) -> ServerEntry
 
 def _value(document: Document, index: int, key: str, value: object) -> Any:
     if key not in _KINDS:
-        raise document.error(f"unknown key {key!r}{hint(key, _KINDS)}", SERVERS, index, key)
+        raise document.error(unknown_key(key, _KINDS), SERVERS, index, key)
     try:
         return fit(value, _KINDS[key], document.file.parent)
     except MisfitError as error:

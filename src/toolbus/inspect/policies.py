@@ -164,8 +164,7 @@ def compare(
     screen = open_screen(output)
     for result in different:
         row = result.row
-        shown = row.command if row.command is not None else f"{row.tool} {dict(row.arguments)}"
-        screen.whole(f"{table}:{row.line}: {shown}", style="strong")
+        screen.whole(f"{table}:{row.line}: {row.shown}", style="strong")
         screen.whole(result.difference, indent=2, style="bad")
         screen.whole(f"{result.decided_by}: {result.why}", indent=2, style="dim")
     count = f"{len(results) - len(different)} of {len(results)} verdicts are as expected"

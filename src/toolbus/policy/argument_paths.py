@@ -36,13 +36,21 @@ def values_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
 
     Raises `WrongTypeError` where the path goes into a value that has no members.
     """
+    return [value for value in places_at(arguments, path) if value is not None]
+
+
+def places_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
+    """Return the values that *path* leads to, None for each place where it is absent or null.
+
+    Raises `WrongTypeError` where the path goes into a value that has no members.
+    """
     values: list[Any] = [arguments]
     for number, key in enumerate(path):
         below: list[Any] = []
         for value in values:
             below += _members(value, key, ".".join(path[:number]))
         values = below
-    return [value for value in values if value is not None]
+    return values
 
 
 def _members(value: Any, key: str, place: str) -> list[Any]:
@@ -52,13 +60,13 @@ def _members(value: Any, key: str, place: str) -> list[Any]:
             if key == EVERY:
                 return list(value.values())
             key = "*" if key == r"\*" else key
-            return [value[key]] if key in value else []
+            return [value.get(key)]
         case "list":
             if key == EVERY:
                 return list(value)
             if key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS:
-                return list(value[int(key) : int(key) + 1])
-            return []
+                return list(value[int(key) : int(key) + 1]) or [None]
+            return [None]
         case "null":
-            return []
+            return [None]
     raise WrongTypeError(f"{place or 'it'} has no {key!r}, for it is {shown(value)}")

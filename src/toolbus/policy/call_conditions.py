@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.events.subjects import matches
-from toolbus.policy.argument_paths import values_at
+from toolbus.policy.argument_paths import places_at
 from toolbus.policy.rules import ConditionError, Holds
 from toolbus.policy.value_tests import WrongTypeError, holds, shown
 
@@ -79,11 +79,13 @@ class ValuesAt(NamedTuple):
         values = self._values(facts)
         for name, path, tests in self.tests:
             try:
-                reached = values_at(values, path)
+                places = places_at(values, path)
+                reached = [value for value in places if value is not None]
                 results = [holds(tests, value) for value in reached]
             except WrongTypeError as error:
                 raise ConditionError(f"{self.key}.{name}", str(error)) from None
-            if not reached:
+            # An item without the value is not one that fits.
+            if not reached or (every and len(reached) < len(places)):
                 return Holds("no", f"{name} is absent")
             if not (all(results) if every else any(results)):
                 wanted = " and ".join(map(str, tests))

@@ -52,7 +52,7 @@ from toolbus.policy.projects import (
 )
 from toolbus.policy.rule_tables import read_rule
 from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import hint, unknown_file_key, unknown_key
 from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
 from toolbus.settings.values import MisfitError, fit
 
@@ -121,7 +121,9 @@ def read_table(
     """
     for key in table:
         if key not in _KEYS:
-            raise MisfitError(f"unknown key {key!r}{hint(key, _KEYS)}", key)
+            raise MisfitError(
+                unknown_file_key(key, _KEYS, 'its component "policy" names the policy'), key
+            )
     default = _one_of(DEFAULTS, table.get("default", "ask"), "default")
     of_session = _one_of(PROJECTS, table.get("project", FROM_FILE), "project") == FROM_SESSION
     file_folder = Path.cwd() if folder is None else folder
@@ -247,9 +249,7 @@ def _tool_facts(name: str, table: Any, folder: Path | None) -> ToolFacts:
         raise MisfitError(f"tool {name!r}: expected a table, got {table!r}", "tools", name)
     for key in table:
         if key not in known:
-            raise MisfitError(
-                f"tool {name!r}: unknown key {key!r}{hint(key, known)}", "tools", name, key
-            )
+            raise MisfitError(f"tool {name!r}: {unknown_key(key, known)}", "tools", name, key)
     try:
         declared: ToolFacts = fit(table, ToolFacts, Path())
     except MisfitError as error:

@@ -1,8 +1,9 @@
 """What a rule asks of one part of a call: its effects, the files and the hosts that it touches.
 
-A rule that denies or asks speaks of a part if any effect, file or host of it fits, or may fit. A
-rule that allows speaks only if all of them do, surely: nothing about the part is unknown, what it
-writes is known if it writes at all, and which hosts, if it reaches the network.
+A rule that denies or asks applies if any effect, file or host of the part fits, or may fit. A rule
+that allows applies only if all of them surely fit: nothing about the part is unknown, the files
+that it writes are known, and so are the hosts that it reaches. Nothing fits for want of a subject:
+a rule with `hosts` allows no part without a host, and no file unless a key of the rule is about it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _SPOKEN_OF = {
     "touches": {"read", "write"},
     "hosts": {"network"},
 }
+RESOURCES = frozenset(_SPOKEN_OF)
+"""Keys whose values are files or hosts."""
 
 
 class Effects(NamedTuple):
@@ -64,10 +67,10 @@ class Effects(NamedTuple):
 
 
 class CoveredEffects(NamedTuple):
-    """What a rule allows that has no `effects`: what its *others*, keys of conditions, speak of.
+    """The effects that a rule without `effects` allows: those of its *others*, keys of conditions.
 
-    `reads` speak of reading files, `writes` of writing them, `hosts` of the network, `command` of
-    what the plain *commands* do: no more is allowed, and nothing that has none of it.
+    `reads` covers reading files, `writes` writing them, `hosts` the network, `command` the effects
+    of the plain *commands*.
     """
 
     others: frozenset[str]
@@ -92,16 +95,48 @@ class CoveredEffects(NamedTuple):
         if further := part.effects - covered:
             effects = " and ".join(sorted(further))
             return Holds("no", f"its effect is {effects}, too, which the rule does not speak of")
-        return _YES if self.commands is not None else self._named(part)
+        return _YES
 
-    def _named(self, part: CallPart) -> Holds:
-        """Tell whether the files and hosts of *part* are all spoken of, and whether it has any."""
-        kinds = {"reads" if use.kind in _READING else "writes" for use in part.paths}
-        kinds |= {"hosts"} if part.hosts else set()
-        spoken = self.others | ({"reads", "writes"} if "touches" in self.others else set())
-        if unnamed := kinds - spoken:
-            return Holds("no", f"the rule does not speak of what it {min(unnamed)}")
-        return _YES if kinds else Holds("no", "it names no file and no host")
+
+class NamedResources(NamedTuple):
+    """The files and hosts of a part are all of kinds that the *keys* of an allow rule are about.
+
+    A part without files and hosts fits a rule with `command`, or with `effects` and `reads`: it
+    reads at most where it works. It never fits a rule that is about hosts alone.
+    """
+
+    keys: frozenset[str]
+
+    @property
+    def key(self) -> str:
+        """The first of its keys in the file."""
+        return min(self.keys & RESOURCES)
+
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: the kinds are known by the words."""
+        return False
+
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it holds."""
+        if part.unknown:
+            return _unknown(part)
+        changed = {(use.word, use.folder) for use in part.paths if use.kind in _CHANGES}
+        kinds = {
+            "writes" if use.kind in _CHANGES else "reads": use.word
+            for use in part.paths
+            # A file that is written may be read: an editor does both.
+            if use.kind in _CHANGES or (use.word, use.folder) not in changed
+        }
+        kinds |= {"hosts": part.hosts[0]} if part.hosts else {}
+        files = {"reads", "writes"} if "touches" in self.keys else set()
+        for kind in sorted(kinds.keys() - self.keys - files):
+            verb = "reaches" if kind == "hosts" else kind
+            return Holds("no", f"it {verb} {kinds[kind].text}, and the rule has no `{kind}`")
+        if kinds or (self.keys & {"reads", "writes", "touches"} and "command" in self.keys):
+            return _YES
+        if self.keys >= {"effects", "reads"} or self.keys >= {"effects", "touches"}:
+            return _YES
+        return Holds("no", "it names no file and no host")
 
 
 class TouchedFiles(NamedTuple):
@@ -143,25 +178,32 @@ class TouchedFiles(NamedTuple):
     def _all_within(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
         if part.unknown:
             return _unknown(part)
-        if self.has_command and part.command is not None and "run-code" in part.effects:
+        if part.command is not None and "run-code" in part.effects:
             # What runs code reads what any of its words names: `make -f /x`, `npm --prefix /x`.
             uses += _named_outside(part.command)
-        changes = any(use.kind in _CHANGES for use in uses)
-        if self.key != "reads" and not changes and part.effects & _CHANGES:
+        if self.key != "reads" and part.effects & _CHANGES and not _changes(uses):
             if not self.has_command or part.command is None:
                 return Holds("no", "which files it writes is not known")
             # A command that the rule names, as `git commit`, writes where it runs.
-            here = PathUse(Word("."), "write", part.folder)
-            touch = stays_within(here, self.patterns, facts.resolver, settled=part.settled)
-            # Where the call itself begins is no path that another part can lead elsewhere.
-            if touch.answer != "yes" and (touch.answer == "no" or part.folder != "."):
-                return Holds("no", self.fault or touch.reason or f"it writes in {touch.path}")
+            fault = self._fault_here(part, facts, "writes")
+        elif self.key != "writes" and _reads_here(part, uses):
+            fault = self._fault_here(part, facts, "reads")
+        else:
+            fault = ""
         for use in uses:
             touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer != "yes":
-                reason = touch.reason or f"it {self.key} {touch.path or use.word.text}"
-                return Holds("no", self.fault or reason)
-        return _YES
+                fault = fault or touch.reason or f"it {self.key} {touch.path or use.word.text}"
+        return Holds("no", self.fault or fault) if fault else _YES
+
+    def _fault_here(self, part: CallPart, facts: CallFacts, verb: str) -> str:
+        """Return how the folder in which *part* works is outside of the patterns, "" if inside."""
+        here = PathUse(Word("."), "write" if verb == "writes" else "read", part.folder)
+        touch = stays_within(here, self.patterns, facts.resolver, settled=part.settled)
+        # Where the call itself begins is no path that another part can lead elsewhere.
+        if touch.answer == "yes" or (touch.answer == "maybe" and part.folder == "."):
+            return ""
+        return touch.reason or f"it {verb} in {touch.path}"
 
 
 class ReachedHosts(NamedTuple):
@@ -202,6 +244,15 @@ class ReachedHosts(NamedTuple):
             if match.answer != "yes":
                 return Holds("no", match.reason or f"it reaches {match.host or word.text}")
         return _YES
+
+
+def _changes(uses: list[PathUse]) -> bool:
+    return any(use.kind in _CHANGES for use in uses)
+
+
+def _reads_here(part: CallPart, uses: list[PathUse]) -> bool:
+    """Tell whether *part* reads, if anything, where it works: `git -C /other log`."""
+    return not uses and (part.folder != "." or not (part.paths or part.hosts))
 
 
 def _named_outside(command: Command) -> Iterator[PathUse]:

@@ -25,12 +25,19 @@ from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.call_conditions import NamedTools, SpeakerNames, ValuesAt
 from toolbus.policy.command_patterns import CommandNames, CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS, read_limits
-from toolbus.policy.part_conditions import CoveredEffects, Effects, ReachedHosts, TouchedFiles
+from toolbus.policy.part_conditions import (
+    RESOURCES,
+    CoveredEffects,
+    Effects,
+    NamedResources,
+    ReachedHosts,
+    TouchedFiles,
+)
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.rules import EFFECTS, VERDICTS, PolicyRule
 from toolbus.policy.value_tests import read_tests
-from toolbus.settings.hints import hint, nearest
+from toolbus.settings.hints import hint, unknown_key
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
@@ -64,7 +71,7 @@ def read_rule(
     """
     for key in table:
         if key not in KEYS:
-            raise MisfitError(f"unknown key {key!r}{nearest(key, KEYS) or hint(key, KEYS)}", key)
+            raise MisfitError(unknown_key(key, KEYS), key)
     texts = {key: _text(key, table[key]) for key in _TEXTS if key in table}
     for key in ("name", "verdict"):
         if not texts.get(key, "").strip():
@@ -77,8 +84,11 @@ def read_rule(
     of_parts = dict(_read_all(parts.read, table, PART_KEYS))
     command = of_parts.get("command")
     commands = command if isinstance(command, CommandNames) else None
-    if verdict == "allow" and of_parts and "effects" not in of_parts:
-        of_parts["covered"] = CoveredEffects(frozenset(of_parts), commands)
+    keys = frozenset(of_parts)
+    if verdict == "allow" and keys and "effects" not in keys:
+        of_parts["covered"] = CoveredEffects(keys, commands)
+    if verdict == "allow" and keys & RESOURCES:
+        of_parts["named"] = NamedResources(keys)
     return PolicyRule(
         name=texts["name"],
         verdict=verdict,

@@ -10,31 +10,42 @@ rule = "no force-push"              # which rule shall decide; optional
 tool = "read_file"
 arguments = { path = ".env" }
 verdict = "deny"
+
+[[call]]
+after = ["pytest", { command = "make", outcome = "error" }, { tool = "pay", seconds_ago = 60 }]
+command = "make deploy"
+verdict = "deny"
 ```
+
+The calls of `after` are the session's earlier ones, in their order: each has run and ended before
+the next, with the `outcome` "success" or "error" and the result `text`, `seconds_ago` before the
+row's own call (0). A row whose earlier call the policy denies differs: that call never runs.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct
 
 from toolbus.errors import ConfigurationError
 from toolbus.events.catalogue import Scope
-from toolbus.messages.records import ToolCall
+from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.history.counting import judge_first
+from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
+from toolbus.policy.history.named_calls import Ending
+from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import CallJudge
 from toolbus.policy.rules import DEFAULTS
 from toolbus.policy.wording import because, failure, named
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import hint, unknown_file_key, unknown_key
 from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
 from toolbus.settings.values import MisfitError, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.policy.findings import CallVerdict
     from toolbus.policy.rules import PolicyRules
@@ -43,13 +54,47 @@ _TABLES = "call"
 _LONGEST = 2**26
 
 
-class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call and the *verdict* that is expected; *line* is where it stands."""
+class TableCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call, as a table names it."""
 
-    verdict: str
     command: str | None = None
     tool: str = "shell"
     arguments: dict[str, Any] = {}
+
+    def call(self, call_id: str) -> ToolCall:
+        """Return the call."""
+        command = {} if self.command is None else {"command": self.command}
+        return ToolCall(id=call_id, name=self.tool, arguments={**self.arguments, **command})
+
+    @property
+    def shown(self) -> str:
+        """The call, for people."""
+        return self.command if self.command is not None else f"{self.tool} {self.arguments}"
+
+
+class EarlierCall(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call that the session made before, and how it ended."""
+
+    outcome: Ending = "success"
+    text: str = ""
+    seconds_ago: Annotated[float, msgspec.Meta(ge=0)] = 0
+
+    def ended(self, call: ToolCall) -> ToolMessage:
+        """Return the result of *call*, which is this one."""
+        response = ToolResponse(
+            self.text, is_error=self.outcome == "error", parameters=call.arguments
+        )
+        return ToolMessage(tool_call_id=call.id, tool_name=call.name, tool_response=response)
+
+
+class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call and the *verdict* that is expected; *line* is where it stands.
+
+    It is made *after* other calls, each a command line or a table.
+    """
+
+    verdict: str
+    after: tuple[str | EarlierCall, ...] = ()
     agent: str = ""
     context: dict[str, Any] = {}
     rule: str | None = None
@@ -57,10 +102,9 @@ class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     line: int = 0
 
     @property
-    def call(self) -> ToolCall:
-        """The call that is judged."""
-        command = {} if self.command is None else {"command": self.command}
-        return ToolCall(id="row", name=self.tool, arguments={**self.arguments, **command})
+    def earlier(self) -> list[EarlierCall]:
+        """The calls before."""
+        return [EarlierCall(command=each) if isinstance(each, str) else each for each in self.after]
 
 
 class RowResult(Struct, frozen=True):
@@ -88,13 +132,45 @@ def check_rows(
     """Yield what *rules* say of each of *rows*, of calls of tools that work in *folder*."""
     reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
     for row in rows:
-        scope = Scope(agent_id=row.agent, context=row.context)
-        facts = reader.facts(reader.read(row.call, None, scope), folder)
-        judgement = judge_first(judge, facts)
-        yield _result(row, judgement)
+        session = _Session(judge, reader, Scope(agent_id=row.agent, context=row.context), folder)
+        denied = next(filter(None, map(session.run, row.earlier)), "")
+        yield _result(row, session.judge(row.call("row"), 0)[0], denied)
 
 
-def _result(row: TableRow, judgement: CallVerdict) -> RowResult:
+class _Session:
+    """The session of one row: its *record* holds the calls that ran in it."""
+
+    def __init__(
+        self, judge: CallJudge, reader: CallReader, scope: Scope, folder: str | None
+    ) -> None:
+        self._judge, self._reader, self._scope, self._folder = judge, reader, scope, folder
+        self._record, self._count = SessionRecord(None), 0
+
+    def judge(self, call: ToolCall, now: float) -> tuple[CallVerdict, str | None]:
+        """Return the verdict on *call*, which has begun unless it is denied, and its folder."""
+        unjudged = self._reader.read(call, None, self._scope)
+        kept_in = self._record.shell_folder(shell_key(self._scope, call.name))
+        facts = self._reader.facts(unjudged, self._folder, kept_in)
+        counted = CountedCall.of(self._judge, self._judge.judge(facts), self._scope)
+        return decide([counted], self._record, now)[0], facts.folder
+
+    def run(self, earlier: EarlierCall) -> str:
+        """Let *earlier* begin and end; return why it cannot, "" if it ran."""
+        self._count += 1
+        call, now = earlier.call(f"earlier-{self._count}"), -earlier.seconds_ago
+        verdict, folder = self.judge(call, now)
+        if verdict.verdict == "deny":
+            return f"call {self._count} of `after` never runs, for it is denied: {earlier.shown}"
+        ended = earlier.ended(call)
+        next_folder = None
+        if earlier.outcome == "success":
+            next_folder = self._reader.next_folder(call, folder)
+        key = call_key(self._scope, call.id)
+        end_call([self._judge.rules], self._record, key, ended, now, folder=next_folder)
+        return ""
+
+
+def _result(row: TableRow, judgement: CallVerdict, denied: str) -> RowResult:
     verdict = judgement.verdict
     if judgement.failed is not None:
         decided, why = named(judgement.failed), failure(judgement.failed)
@@ -103,10 +179,10 @@ def _result(row: TableRow, judgement: CallVerdict) -> RowResult:
         findings = [part.decided for part in judgement.decided]
         decided, why = named(findings[0]), because(findings[0])
         rules = {finding.rule.name for finding in findings if finding.rule}
-    difference = ""
-    if verdict != row.verdict:
+    difference = denied
+    if not denied and verdict != row.verdict:
         difference = f"expected {row.verdict}, got {verdict}"
-    elif row.rule is not None and row.rule not in rules:
+    elif not denied and row.rule is not None and row.rule not in rules:
         difference = f"expected rule {row.rule!r}, got {decided}"
     return RowResult(row, verdict, decided, why, difference)
 
@@ -117,7 +193,9 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
         table = parse_toml(file, text)
         for key in table:
             if key != _TABLES:
-                raise ConfigurationError(f"unknown key {key!r}{hint(key, [_TABLES])}", str(file))
+                raise ConfigurationError(
+                    unknown_file_key(key, [_TABLES], "expected a table of calls"), str(file)
+                )
         lines = locate_keys(file, text)
         rows = table.get(_TABLES, [])
         if not isinstance(rows, list):
@@ -132,13 +210,27 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
                 raise ConfigurationError(f"this is no JSON: {error}", str(file), number) from None
 
 
+def _check_keys(
+    file: Path, table: Mapping[str, Any], known: Sequence[str], line: int, place: str = ""
+) -> None:
+    for key in table:
+        if key not in known:
+            reason = place + unknown_key(key, known)
+            raise ConfigurationError(reason, str(file), line)
+
+
 def _row(file: Path, table: Any, line: int) -> TableRow:
     known = tuple([name for name in TableRow.__struct_fields__ if name != "line"])
     if not isinstance(table, dict):
         raise ConfigurationError(f"expected a table, got {table!r}", str(file), line)
-    for key in table:
-        if key not in known:
-            raise ConfigurationError(f"unknown key {key!r}{hint(key, known)}", str(file), line)
+    _check_keys(file, table, known, line)
+    after = table.get("after", ())
+    if not isinstance(after, list) and after != ():
+        reason = f"after: expected an array of calls, got {after!r}"
+        raise ConfigurationError(reason, str(file), line)
+    for number, each in enumerate(after, 1):
+        if isinstance(each, dict):
+            _check_keys(file, each, EarlierCall.__struct_fields__, line, f"after.{number}: ")
     try:
         row: TableRow = fit({**table, "line": line}, TableRow, Path())
     except MisfitError as error:
@@ -147,6 +239,12 @@ def _row(file: Path, table: Any, line: int) -> TableRow:
     if row.verdict not in DEFAULTS:
         reason = f"unknown verdict {row.verdict!r}{hint(row.verdict, DEFAULTS)}"
         raise ConfigurationError(reason, str(file), line)
-    if row.command is None and row.tool == "shell" and not row.arguments:
-        raise ConfigurationError("a row has a `command`, or a `tool`", str(file), line)
+    for number, each in enumerate([row, *row.earlier]):
+        if each.command is None and each.tool == "shell" and not each.arguments:
+            which = f"call {number} of `after`" if number else "a row"
+            raise ConfigurationError(f"{which} has a `command`, or a `tool`", str(file), line)
+    ages = [each.seconds_ago for each in row.earlier]
+    if ages != sorted(ages, reverse=True):
+        reason = "`after` names calls in their order, so `seconds_ago` never grows"
+        raise ConfigurationError(reason, str(file), line)
     return row

@@ -8,6 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MOST = 8
+_ALMOST = 0.75
+_FILE_KINDS = {
+    "a policy": frozenset(
+        ["rule", "default", "tools", "programs", "coding_agents", "trust_annotations"]
+    ),
+    "a toolbus.toml": frozenset(["component", "server", "price", "approvals"]),
+}
+"""What the keys of a whole file tell of it."""
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.5) -> str:
@@ -19,6 +27,26 @@ def nearest(word: str, known: Iterable[str], likeness: float = 0.5) -> str:
 
     near = get_close_matches(word, list(known), 1, likeness)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def unknown_key(key: str, known: Iterable[str], what: str = "key") -> str:
+    """Return the error for a *key* that is not *known*: the nearest word, and all of them.
+
+    Only a word that is almost *key* spares the list.
+    """
+    names = list(known)
+    found = nearest(key, names)
+    if not nearest(key, names, _ALMOST):
+        found += f"; known: {', '.join(sorted(names)) or 'none'}"
+    return f"unknown {what} {key!r}{found}"
+
+
+def unknown_file_key(key: str, known: Iterable[str], way_out: str) -> str:
+    """Return the error for a *key* of a whole file, with the *way_out* of one of another kind."""
+    for kind, keys in _FILE_KINDS.items():
+        if key in keys:
+            return f"unknown key {key!r}: this is {kind}; {way_out}"
+    return unknown_key(key, known)
 
 
 def hint(word: str, known: Iterable[str]) -> str:

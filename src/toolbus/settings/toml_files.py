@@ -18,6 +18,8 @@ _BROKEN = re.compile(
     r"(?P<reason>.*?)(?: \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\))?", re.DOTALL
 )
 
+_STORE = b"SQLite format 3\0"
+
 
 def read_bytes(file: Path, limit: int | None = None) -> bytes:
     """Return the bytes of *file*; raises `ConfigurationError` if it cannot, or has over *limit*."""
@@ -31,6 +33,9 @@ def read_bytes(file: Path, limit: int | None = None) -> bytes:
     except OSError as error:
         reason = f"it cannot be read: {error.strerror}"
         raise ConfigurationError(reason, str(file)) from error
+    if data.startswith(_STORE):
+        reason = "expected a text, got a store of sessions; `toolbus sessions` lists what it holds"
+        raise ConfigurationError(reason, str(file))
     if limit is not None and len(data) > limit:
         raise ConfigurationError(f"it is longer than {limit:,} bytes; name no such file", str(file))
     return data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.policy.history.named_calls import NamedCall, read_outcome
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import unknown_key
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _call(table: Mapping[str, Any], index: int, project: Project) -> NamedCall:
     known = ("name", _OUTCOME, *CALL_KEYS, *PART_KEYS)
     for key in table:
         if key not in known:
-            raise MisfitError(f"unknown key {key!r}{hint(key, known)}", key)
+            raise MisfitError(unknown_key(key, known), key)
     conditions = {key: value for key, value in table.items() if key != _OUTCOME}
     # As a rule that denies it speaks of what may fit, and tells whether it surely does.
     rule = read_rule({**conditions, "verdict": "deny"}, index, project)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.limits import NeverAfter, OnlyAfter, Quota, Repeats
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import hint, unknown_key
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _quotas(value: Any) -> Iterator[Quota]:
         )
     for key in value:
         if key not in _AT_MOST:
-            raise MisfitError(f"unknown key {key!r}{hint(key, _AT_MOST)}", key)
+            raise MisfitError(unknown_key(key, _AT_MOST), key)
     measures = [each for each in _MEASURES if each in value]
     if not measures:
         raise MisfitError(f"it says nothing to count; there is {', '.join(_MEASURES)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.policy.value_tests import WrongTypeError, holds, read_tests
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import hint, unknown_key
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_outcome(value: Any) -> Outcome:
         raise MisfitError(f"expected one of {', '.join(ENDINGS)}, or a table, got {value!r}")
     for key in table:
         if key not in _KEYS:
-            raise MisfitError(f"unknown key {key!r}{hint(key, _KEYS)}", key)
+            raise MisfitError(unknown_key(key, _KEYS), key)
     status = table.get("status", "")
     if "status" in table and status not in ENDINGS:
         raise MisfitError(f"unknown outcome {status!r}{hint(str(status), ENDINGS)}", "status")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import ConfigurationError
 from toolbus.policy.programs.command_level import CommandLevel
 from toolbus.policy.programs.program_data import CommandData, OptionData
-from toolbus.settings.hints import hint
+from toolbus.settings.hints import unknown_key
 from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
 from toolbus.settings.values import MisfitError, fit
 
@@ -136,8 +136,7 @@ def _check(file: Path, text: str) -> None:
             reason, path = misfit.reason, (name, *misfit.path)
             if unknown := _UNKNOWN_KEY.match(reason):
                 kind = OptionData if path[-2:-1] == ("options",) else CommandData
-                reason = f"there is no key {unknown[1]!r}"
-                reason += hint(unknown[1], kind.__struct_fields__)
+                reason = unknown_key(unknown[1], kind.__struct_fields__)
                 path = (*path, unknown[1])
             starts = (path[:end] for end in range(len(path), 0, -1))
             line = next(lines[start] for start in starts if start in lines)

@@ -78,7 +78,7 @@ def test_a_file_of_ones_own_adds_and_replaces(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[a]\nflag = ["-x"]', "a.flag: there is no key 'flag'; did you mean 'flags'?"),
+        ('[a]\nflag = ["-x"]', "a.flag: unknown key 'flag'; did you mean 'flags'?"),
         ('[a]\neffects = ["fly"]', "a.effects.0: invalid enum value 'fly'"),
         (
             "[a]\n\n[a.options]\n-x = {takes = 1}",
