@@ -71,8 +71,8 @@ def named_uses(document: Document) -> Iterator[str]:
 def _entry(document: Document, index: int, table: dict[str, Any]) -> Entry:
     for key in table:
         if key not in _KINDS:
-            own = "" if nearest(key, _KINDS) else "; the component's own go into `settings`"
-            raise document.error(unknown_key(key, _KINDS) + own, TABLES, index, key)
+            inside = "" if nearest(key, _KINDS) else "; the component's own go into `settings`"
+            raise document.error(unknown_key(key, _KINDS) + inside, TABLES, index, key)
     values = {key: _value(document, index, key, value) for key, value in table.items()}
     if "use" not in values:
         reason = "the component has no `use`; it says which one: an offered name, or FILE.py:Class"

@@ -273,6 +273,7 @@ def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  
         effects=known.effects,
         paths=known.paths,
         hosts=known.hosts,
+        branches=known.branches,
         unknown=known.unknown,
         folder=known.folder,
         globs=known.globs,

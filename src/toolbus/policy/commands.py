@@ -129,3 +129,5 @@ class CommandEffects(Struct, frozen=True):
     """Where it works at last, as `Command.folder`: after ``git -C dir``, ``make -C dir``."""
     globs: tuple[Word, ...] = ()
     """Patterns that become options where names of files begin with a dash: ``sort *``."""
+    branches: tuple[Word, ...] = ()
+    """The branches that it changes in another repository, patterns too: ``main``, ``*``."""

@@ -33,6 +33,7 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
     claimed: frozenset[str] = frozenset()
     paths: tuple[PathUse, ...] = ()
     hosts: tuple[Word, ...] = ()
+    branches: tuple[Word, ...] = ()
     unknown: tuple[Unreadable, ...] = ()
     folder: str | None = "."
     """Where it works, as `CommandEffects.folder`."""

@@ -8,6 +8,8 @@ a rule with `hosts` allows no part without a host, and no file unless a key of t
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import PathUse, Word
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.hosts import HostRange
     from toolbus.policy.paths.path_patterns import PathPattern
+    from toolbus.policy.rules import Answer
 
 _YES = Holds("yes")
+_GLOB = re.compile(r"[*?\[]")
 _READING = frozenset({"read", "read-tree"})
 _CHANGES = frozenset({"write", "destroy"})
 _KINDS = {"reads": _READING, "writes": _CHANGES, "touches": _READING | _CHANGES}
@@ -34,9 +38,10 @@ _SPOKEN_OF = {
     "writes": {"write"},
     "touches": {"read", "write"},
     "hosts": {"network"},
+    "pushes": {"network", "write"},
 }
 RESOURCES = frozenset(_SPOKEN_OF)
-"""Keys whose values are files or hosts."""
+"""Keys whose values are files, hosts or branches."""
 
 
 class Effects(NamedTuple):
@@ -69,8 +74,8 @@ class Effects(NamedTuple):
 class CoveredEffects(NamedTuple):
     """The effects that a rule without `effects` allows: those of its *others*, keys of conditions.
 
-    `reads` covers reading files, `writes` writing them, `hosts` the network, `command` the effects
-    of the plain *commands*.
+    `reads` covers reading files, `writes` writing them, `hosts` the network, `pushes` pushing, and
+    `command` the effects of the plain *commands*.
     """
 
     others: frozenset[str]
@@ -99,10 +104,10 @@ class CoveredEffects(NamedTuple):
 
 
 class NamedResources(NamedTuple):
-    """The files and hosts of a part are all of kinds that the *keys* of an allow rule are about.
+    """The resources of a part are all of kinds that the *keys* of an allow rule are about.
 
-    A part without files and hosts fits a rule with `command`, or with `effects` and `reads`: it
-    reads at most where it works. It never fits a rule that is about hosts alone.
+    A part without any fits a rule with `command`, or with `effects` and `reads`: it reads at most
+    where it works. It never fits a rule that is about hosts or branches alone.
     """
 
     keys: frozenset[str]
@@ -128,6 +133,7 @@ class NamedResources(NamedTuple):
             if use.kind in _CHANGES or (use.word, use.folder) not in changed
         }
         kinds |= {"hosts": part.hosts[0]} if part.hosts else {}
+        kinds |= {"pushes": part.branches[0]} if part.branches and "pushes" in self.keys else {}
         files = {"reads", "writes"} if "touches" in self.keys else set()
         for kind in sorted(kinds.keys() - self.keys - files):
             verb = "reaches" if kind == "hosts" else kind
@@ -244,6 +250,51 @@ class ReachedHosts(NamedTuple):
             if match.answer != "yes":
                 return Holds("no", match.reason or f"it reaches {match.host or word.text}")
         return _YES
+
+
+class PushedBranches(NamedTuple):
+    """The branches that a part pushes to are of *patterns*."""
+
+    patterns: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "pushes"
+
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Return False: a branch is known by its name."""
+        return False
+
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it holds."""
+        if not part.branches:
+            return Holds("no", "it pushes no branch")
+        doubt = ""
+        for branch in part.branches:
+            answer = self._names(branch)
+            if every and (part.unknown or branch.pattern or answer != "yes"):
+                return Holds("no", f"it pushes {branch.text}")
+            if answer == "yes" and not every:
+                return Holds("yes", f"it pushes {branch.text}")
+            doubt = doubt or (f"it pushes {branch.text}" if answer == "maybe" else "")
+        if every:
+            return _YES
+        return Holds("maybe", doubt) if doubt else Holds("no", "it pushes none of them")
+
+    def _names(self, branch: Word) -> Answer:
+        """Tell whether *branch*, which may stand for several, is among the patterns."""
+        if not branch.known:
+            return "maybe"
+        for pattern in self.patterns:
+            if fnmatchcase(branch.text, pattern) or (
+                branch.pattern and fnmatchcase(pattern, branch.text)
+            ):
+                return "yes"
+        starts = [_GLOB.split(each)[0] for each in self.patterns]
+        mine = branch.text.partition("*")[0]
+        alike = any(mine.startswith(start) or start.startswith(mine) for start in starts)
+        return "maybe" if branch.pattern and alike else "no"
 
 
 def _changes(uses: list[PathUse]) -> bool:

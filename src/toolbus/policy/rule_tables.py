@@ -11,6 +11,7 @@
 | `effects` | some of read, write, network, destroy, run-code |
 | `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
 | `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
+| `pushes` | branches that `git push` changes, as globs, however its words name them |
 | `at_most`, `only_after`, `never_after`, `repeats` | see `toolbus.policy.history.limit_tables` |
 | `reason`, `hint` | what the model is told: why, and what to do instead |
 """
@@ -30,6 +31,7 @@ from toolbus.policy.part_conditions import (
     CoveredEffects,
     Effects,
     NamedResources,
+    PushedBranches,
     ReachedHosts,
     TouchedFiles,
 )
@@ -51,7 +53,7 @@ T = TypeVar("T")
 _VALUES = ("arguments", "annotations", "context")
 _TEXTS = ("name", "verdict", "reason", "hint")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
-PART_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts")
+PART_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts", "pushes")
 KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
 
 
@@ -165,6 +167,8 @@ class _PartReader(NamedTuple):
             return Effects(frozenset(names))
         if key == "hosts":
             return ReachedHosts(_patterns(host_patterns, names))
+        if key == "pushes":
+            return PushedBranches(names)
         fault = self.project.fault if self.allows else ""
         project = None if fault else self.project.folder
         patterns = _patterns(partial(path_patterns, project=project), names)

@@ -132,12 +132,14 @@ def check_rows(
     """Yield what *rules* say of each of *rows*, of calls of tools that work in *folder*."""
     reader, judge = CallReader(rules, LineMemory()), CallJudge(rules)
     for row in rows:
-        session = _Session(judge, reader, Scope(agent_id=row.agent, context=row.context), folder)
+        session = _TriedSession(
+            judge, reader, Scope(agent_id=row.agent, context=row.context), folder
+        )
         denied = next(filter(None, map(session.run, row.earlier)), "")
         yield _result(row, session.judge(row.call("row"), 0)[0], denied)
 
 
-class _Session:
+class _TriedSession:
     """The session of one row: its *record* holds the calls that ran in it."""
 
     def __init__(

@@ -35,10 +35,10 @@ def unknown_key(key: str, known: Iterable[str], what: str = "key") -> str:
     Only a word that is almost *key* spares the list.
     """
     names = list(known)
-    found = nearest(key, names)
+    meant = nearest(key, names)
     if not nearest(key, names, _ALMOST):
-        found += f"; known: {', '.join(sorted(names)) or 'none'}"
-    return f"unknown {what} {key!r}{found}"
+        meant += f"; known: {', '.join(sorted(names)) or 'none'}"
+    return f"unknown {what} {key!r}{meant}"
 
 
 def unknown_file_key(key: str, known: Iterable[str], way_out: str) -> str:

@@ -28,12 +28,13 @@ _PATHSPEC = re.compile(r":(?:\([a-z,:_-]*\)|[/!^]+(?!fix)|(?=[*]))")
 
 
 class ArgumentUses:
-    """What is gathered of one *command*: its effects, files, hosts, and what is not known."""
+    """What is gathered of one *command*: its effects, files, hosts, branches and gaps."""
 
     def __init__(self, command: Command) -> None:
         self.effects: set[str] = set()
         self.paths: list[PathUse] = []
         self.hosts: list[Word] = []
+        self.branches: list[Word] = []
         self.unknown: list[Unreadable] = []
         self.folder = command.folder
         self.tree_hidden = self.tree_ignored = True

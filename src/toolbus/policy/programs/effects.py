@@ -63,6 +63,7 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
         frozenset(parsed.options),
         folder,
         tuple(parsed.globs),
+        tuple(uses.branches),
     )
 
 

@@ -8,7 +8,7 @@ from toolbus.policy.commands import Word
 from toolbus.policy.programs.languages.language_data import language_data
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from toolbus.policy.programs.parsed_command import ParsedCommand
 
@@ -41,7 +41,31 @@ def read_push(parsed: ParsedCommand) -> Sequence[Word]:
         if refspec.text.lstrip("+").startswith(":"):
             parsed.options |= {"-d", "--delete"}
             parsed.uses.effects.add("destroy")
+    parsed.uses.branches += _pushed(parsed)
     return parsed.operands
+
+
+def _pushed(parsed: ParsedCommand) -> Iterator[Word]:
+    """Yield the branches that `git push` changes; git-push(1), <refspec>."""
+    refspecs = parsed.operands[1:]
+    if parsed.option("--all", "--branches", "--mirror"):
+        yield Word("*", pattern=True)
+    elif not refspecs and not parsed.option("--tags"):
+        yield Word("the branch that git chooses", known=False)
+    for refspec in refspecs:
+        if not refspec.known or refspec.pattern:
+            yield Word(refspec.text, known=False)
+            continue
+        source, colon, target = refspec.text.removeprefix("+").rpartition(":")
+        name = target or source
+        if colon and not name:
+            yield Word("*", pattern=True)  # All that both sides have.
+        elif not colon and name in {"HEAD", "@"}:
+            yield Word("the current branch", known=False)
+        elif not name.startswith("^"):
+            for prefix in ("refs/", "heads/"):
+                name = name.removeprefix(prefix)
+            yield Word(name, pattern="*" in name)
 
 
 def read_diff(parsed: ParsedCommand) -> Sequence[Word]:
