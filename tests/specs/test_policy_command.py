@@ -68,6 +68,7 @@ folder = "."
 name = "reading"
 verdict = "allow"
 effects = ["read"]
+reads = ["/**"]
 [[rule]]
 name = "secrets"
 verdict = "deny"
@@ -97,6 +98,63 @@ def test_a_broken_file_is_told_with_its_line(run):
     told = "toolbus: policy.toml:5: rule 'reading': unknown key 'efects'; did you mean 'effects'?"
     assert error.strip() == told
     assert run("check", "absent.toml")[0] == 2
+
+
+BROKEN = """\
+defalt = "ask"
+[tools.x]
+efects = ["read"]
+reads = 3
+[[call]]
+name = "c"
+comand = "x"
+[[rule]]
+name = "a"
+verdict = "alow"
+efects = ["read"]
+[[rule]]
+name = "b"
+verdict = "allow"
+hots = "x"
+command = 3
+[[rule]]
+verdict = "deny"
+[[rule]]
+name = "d"
+verdict = "deny"
+tools = "pay"
+only_after = ["c", "e"]
+"""
+
+
+def test_all_mistakes_of_a_file_are_told(run):
+    written(BROKEN)
+
+    code, out, error = run("check", "policy.toml")
+    assert (code, out) == (2, "")
+    lines = [line.removeprefix("toolbus: policy.toml:") for line in error.splitlines()]
+    for line, told in zip(
+        lines,
+        (
+            "1: unknown key 'defalt'; did you mean",
+            "3: tool 'x': unknown key 'efects'; did you mean",
+            "4: tool 'x': expected `array",
+            "7: call 'c': unknown key 'comand'",
+            "10: rule 'a': unknown verdict 'alow'",
+            "11: rule 'a': unknown key 'efects'",
+            "15: rule 'b': unknown key 'hots'; did you mean 'hosts'?",
+            "16: rule 'b': key 'command': expected a text",
+            "17: rule 3: it has no `name`",
+            "23: rule 'd': key 'only_after': there is no [[call]] 'e'",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(told)
+    code, out, _ = run("check", "policy.toml", "--json")
+    assert code == 2
+    assert [line for line, *_ in json.loads(out)["remarks"]] == [
+        int(line.partition(":")[0]) for line in lines
+    ]
 
 
 def rule(name, verdict, **conditions):
@@ -183,6 +241,90 @@ class Files(AgentComponent):
         """Read it."""
         return path
 '''
+
+
+OPEN = """\
+[tools.ssh]
+command = "line"
+[tools.fetch]
+effects = ["network"]
+[[rule]]
+name = "all"
+verdict = "allow"
+effects = ["read", "write", "network"]
+[[rule]]
+name = "cat"
+verdict = "allow"
+command = ["cat", "git log", "npm test"]
+[[rule]]
+name = "mail"
+verdict = "deny"
+tools = ["send_mail", "fetch", "bash", "ssh", "*"]
+command = "git tag"
+[[rule]]
+name = "main"
+verdict = "deny"
+command = ["git push main", "git push * main", "git push origin", "git push"]
+[[rule]]
+name = "writes"
+verdict = "allow"
+effects = ["read", "write"]
+hosts = "x.org"
+tools = "t"
+"""
+NAMED = """\
+[[rule]]
+name = "inside"
+verdict = "allow"
+effects = ["read", "write", "network"]
+reads = ["./**"]
+writes = ["./**"]
+hosts = ["x.org"]
+[[rule]]
+name = "value"
+verdict = "allow"
+tools = "read"
+effects = ["read"]
+arguments = { path = { glob = "docs/*" } }
+[[rule]]
+name = "hosts"
+verdict = "allow"
+effects = ["read", "network"]
+hosts = ["x.org"]
+[[rule]]
+name = "cat"
+verdict = "allow"
+command = "cat"
+reads = ["./**"]
+"""
+
+
+def test_rules_that_cover_too_much_are_told(run):
+    written(OPEN)
+    code, out, _ = run("check", "policy.toml")
+    lines = [line.removeprefix("policy.toml:") for line in out.splitlines()]
+    written(NAMED)
+    named = run("check", "policy.toml")
+
+    assert code == 1
+    for line, told in zip(
+        lines,
+        (
+            "5: warning: rule 'all' reads any file; name them in `reads`, with [\"/**\"]",
+            "5: warning: rule 'all' writes any file; name them in `writes`",
+            "5: warning: rule 'all' reaches any host; name them in `hosts`",
+            "12: warning: rule 'cat': 'cat' reads any file; name them in `reads`",
+            "16: warning: rule 'mail' never applies: 'send_mail' is not known as a shell; name its",
+            "16: warning: rule 'mail' never applies: 'fetch' is not known as a shell; name its",
+            "21: warning: rule 'main': 'git push main' misses `HEAD:main`, `+main` and a bare push",
+            "21: warning: rule 'main': 'git push * main' misses `HEAD:main`",
+            "22: warning: rule 'writes' has the effect 'write' without `writes`, so it allows no",
+            "22: warning: rule 'writes' adds nothing to 'all'",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(told)
+    assert named == (0, "✓ 4 rules, and nothing to say about them\n", "")
 
 
 def test_rules_are_compared_with_tools(run):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import sys
 from contextlib import AsyncExitStack
 from importlib.resources import files
 from pathlib import Path
@@ -15,22 +16,23 @@ from msgspec import Struct
 
 from toolbus.config.documents import NAME
 from toolbus.config.loading import load
-from toolbus.errors import LoadError, ToolServerError
+from toolbus.errors import ConfigurationError, LoadError, ToolServerError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, encode
 from toolbus.policy import checking, explaining, verdict_tables
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import PolicyFile, read_policy
+from toolbus.policy.mistakes import find_mistakes
 from toolbus.policy.projects import process_folder, project_at
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.files import reason_of
+from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span
+from toolbus.terminal.spans import Span, sanitize
 
 if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolSpec
     from toolbus.policy.rules import PolicyRules
-    from toolbus.terminal.output import Output
 
 
 _OF_FILE = 'folder = "."        # the project: where this file is\n'
@@ -109,8 +111,13 @@ def _own_policy(folder: Path | None) -> Path:
 
 
 def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = False) -> int:
-    """Print what is wrong with *file*; return 0, or 1 if something is. Raises `LoadError`."""
+    """Print what is wrong with *file*; return 0, 1 if something is, 2 if it cannot be read.
+
+    Raises `LoadError`.
+    """
     policy = PolicyFile(file)
+    if mistakes := find_mistakes(policy):
+        return _show_mistakes(output, policy, mistakes, as_json=as_json)
     specs = asyncio.run(_specs(tools)) if tools else None
     remarks = checking.check_policy(policy, specs)
     count = len(policy.table.get("rule", ()))
@@ -127,6 +134,19 @@ def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = Fal
     if not remarks:
         screen.line(Span(f"✓ {rules}, and nothing to say about them", "good"))
     return 1 if remarks else 0
+
+
+def _show_mistakes(
+    output: Output, policy: PolicyFile, mistakes: list[ConfigurationError], *, as_json: bool
+) -> int:
+    """Write why *policy* cannot be read, each reason as the error that it is; return 2."""
+    if as_json:
+        remarks = [checking.Remark(each.line, "error", each.reason) for each in mistakes]
+        report = PolicyReport(file=str(policy.file), rules=0, remarks=tuple(remarks))
+        output.write(f"{encode(report).decode()}\n")
+    for each in mistakes:
+        Output(sys.stderr).write(f"toolbus: {sanitize(str(each))}\n")
+    return 2
 
 
 def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = False) -> int:

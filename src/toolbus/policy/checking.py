@@ -7,6 +7,7 @@ patterns mean the same is not found out.
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from toolbus.policy.argument_paths import EVERY, read_path
 from toolbus.policy.command_patterns import CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS
 from toolbus.policy.misplaced_paths import misplaced_path
+from toolbus.policy.part_conditions import RESOURCES
 from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.policy.value_tests import type_name
@@ -38,8 +40,11 @@ _ALTERNATIVES = (
     "writes",
     "touches",
     "hosts",
+    "pushes",
 )
 """Keys whose texts are alternatives of each other."""
+_SHELL = re.compile(r"sh\b|shell|bash|exec|run|term|cmd|command|console|process", re.IGNORECASE)
+_BRANCH = re.compile(r"\bma(in|ster)\b|:|\S \S")
 _JSON_TYPES = {
     "text": ("string",),
     "number": ("number", "integer"),
@@ -87,9 +92,61 @@ def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
         if allows and effects and "read" not in effects:
             text = f"rule {name!r} allows nothing that also reads; add 'read' to `effects`"
             yield Remark(file.line("rule", index, "effects"), "warning", text)
-        for text in _texts(rule.get("command")):
-            pattern = CommandPattern(text, programs)
+        elif allows:
+            yield from [Remark(line, "warning", f"rule {name!r} {text}") for text in _reach(rule)]
+        patterns = [CommandPattern(text, programs) for text in _texts(rule.get("command"))]
+        for pattern in patterns:
             yield from _of_command(file, index, pattern, allows=allows)
+            for text in _of_words(rule, pattern):
+                where = file.line("rule", index, "command")
+                yield Remark(where, "warning", f"rule {name!r}: {pattern.text!r} {text}")
+        yield from _of_shells(file, index, rule)
+
+
+def _reach(rule: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a *rule* that allows leaves open, or what it names and cannot allow."""
+    effects = set(_texts(rule.get("effects")))
+    resources = RESOURCES.intersection(rule)
+    files = {"touches", "arguments", "when"}
+    for effect, key, does, others in (
+        ("read", "reads", "reads any file", files),
+        ("write", "writes", "writes any file", {*files, "pushes"}),
+        ("network", "hosts", "reaches any host", {"arguments", "when"}),
+    ):
+        if effect not in effects or key in rule or others.intersection(rule):
+            continue
+        if not resources:
+            anywhere = '["/**"]' if key != "hosts" else '["*"]'
+            yield f"{does}; name them in `{key}`, with {anywhere} if all are meant"
+        elif effect != "read":
+            yield f"has the effect {effect!r} without `{key}`, so it allows nothing that has it"
+
+
+def _of_words(rule: Mapping[str, Any], pattern: CommandPattern) -> Iterator[str]:
+    """Yield what a *pattern* of a command covers that hardly anybody means, or does not cover."""
+    if rule["verdict"] != "allow":
+        words = pattern.text.split()
+        if words[:2] == ["git", "push"] and _BRANCH.search(" ".join(words[2:])):
+            yield "misses `HEAD:main`, `+main` and a bare push; name the branch in `pushes`"
+        return
+    is_open = not RESOURCES.union({"effects", "arguments", "when"}).intersection(rule)
+    # What git is given is in its repository, but for options that are no part of the plain words.
+    if is_open and pattern.program != "git" and pattern.reads_any:
+        yield 'reads any file; name them in `reads`, with ["/**"] if all are meant'
+
+
+def _of_shells(file: PolicyFile, index: int, rule: Mapping[str, Any]) -> Iterator[Remark]:
+    """Warn of a rule for commands of tools that are no shells: it never applies."""
+    if not {"command", "pushes"}.intersection(rule):
+        return
+    for tool in _texts(rule.get("tools")):
+        declared = file.table.get("tools", {}).get(tool, {})
+        is_shell = "command" in declared or _SHELL.search(tool) or set("*?[") & set(tool)
+        if "effects" in declared or not is_shell:
+            text = f"rule {rule['name']!r} never applies: {tool!r} is not known as a shell"
+            way_out = f"name its argument in [tools.{tool}] with `command` if it is one"
+            line = file.line("rule", index, "tools")
+            yield Remark(line, "warning", f"{text}; {way_out}")
 
 
 def _of_command(
@@ -155,11 +212,13 @@ def _speaks_of_all(wider: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     same_side = (wider["verdict"] == "allow") == (rule["verdict"] == "allow")
     if limits and not (same_side and limits == {key: rule.get(key) for key in limits}):
         return False
-    if wider["verdict"] == "allow" and "effects" not in keys and set(PART_KEYS).intersection(keys):
-        # What it covers depends on its other conditions, so only the same ones tell.
-        return {k: rule.get(k) for k in keys} == {k: wider[k] for k in keys} and all(
-            key in keys for key in PART_KEYS if key in rule
-        )
+    if wider["verdict"] == "allow" and set(PART_KEYS).intersection(keys):
+        # It covers no more than its conditions are about, so a further one is another rule.
+        named = RESOURCES.intersection(keys) or "effects" not in keys
+        if named and any(key in rule and key not in keys for key in PART_KEYS):
+            return False
+        if "effects" not in keys:
+            return {k: rule.get(k) for k in keys} == {k: wider[k] for k in keys}
     return all(key in rule and _includes(key, wider[key], rule[key]) for key in keys)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.program_files import Programs
 
 _OPERATORS = frozenset("|;&<>()`\n")
+_ANY_FILE = "/any/file"
 _YES = Holds("yes")
 
 
@@ -59,6 +60,12 @@ class CommandPattern:
     def effects(self) -> frozenset[str]:
         """What the command does that has these words and no others."""
         return self._plain.effects
+
+    @property
+    def reads_any(self) -> bool:
+        """Whether it reads a file that stands behind these words."""
+        known = self._effects_of([*self._texts, _ANY_FILE])
+        return any(use.word.text == _ANY_FILE for use in known.paths)
 
     @property
     def unknown(self) -> str:
