@@ -37,7 +37,7 @@ async def judge(policy: Path, calls: list[tuple[str, str, dict, bool]]) -> list[
         return True
 
     def answer(**arguments):
-        return ToolResponse("ran", metadata={"exit_status": int(fails[-1])})
+        return ToolResponse("1 passed", metadata={"exit_status": int(fails[-1])})
 
     schema = {"type": "object", "additionalProperties": True}
     tools = [tool(name=name, input_schema=schema)(answer) for name in {each[1] for each in calls}]

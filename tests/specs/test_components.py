@@ -1,6 +1,7 @@
 """The scenarios of `specs/components.md`."""
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -1222,6 +1223,27 @@ def test_a_sync_test_needs_no_loop():
     assert after.value.text == "text"
     assert component.host is None
     assert bus.handlers(TOOL_CALL_BEFORE) == bus.handlers(MESSAGE_APPEND_BEFORE) == ()
+
+
+def test_it_is_installed_without_a_block():
+    bus, call = EventBus(), ToolCall(id="c", name="read", arguments={"folded": True})
+
+    class Closed(AgentComponent):
+        @guard(TOOL_CALL_BEFORE)
+        def judge(self, ctx):
+            return Deny("closed")
+
+    Closed().installed(bus)
+    gc.collect()
+    alone = bus.apply_sync(TOOL_CALL_BEFORE, call)
+    own = bus.handlers(TOOL_CALL_BEFORE)
+    with Tried().installed(bus):
+        both = bus.handlers(TOOL_CALL_BEFORE)
+    after = bus.apply_sync(TOOL_CALL_BEFORE, call)
+
+    assert alone.denied == after.denied == Deny("closed")
+    assert len(both) > len(own)
+    assert bus.handlers(TOOL_CALL_BEFORE) == own
 
 
 async def test_resources_need_an_async_block():

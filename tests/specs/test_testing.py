@@ -33,7 +33,7 @@ from toolbus.events import (
 from toolbus.messages import Message, Part, decoder, encode, schemas
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing import strategies
-from toolbus.testing.assertions import assert_denied, assert_unchanged
+from toolbus.testing.assertions import assert_allowed, assert_denied, assert_unchanged
 from toolbus.testing.fakes import FakeClock, counting_ids
 from toolbus.testing.recorder import Recorder
 
@@ -328,6 +328,20 @@ def test_what_was_not_denied_fails():
     )
     with pytest.raises(AssertionError, match="with 'never' in its reason, got 'not today'"):
         assert_denied(REFUSED, "never")
+
+
+def test_what_was_allowed_passes():
+    outcome = ToolCallOutcome(requested=CALL, executed=None, response=REFUSED, status="denied")
+    asked = dispatched(guards=[lambda ctx: Ask("really?")])
+
+    for allowed in (None, CALL, dispatched(), ToolResponse.from_text("done")):
+        assert_allowed(allowed)
+    for refused in (Deny("not today"), dispatched(guards=[lambda ctx: Deny("not today")]), outcome):
+        with pytest.raises(AssertionError, match="it was denied: not today"):
+            assert_allowed(refused)
+    for question in (asked, Ask("really?")):
+        with pytest.raises(AssertionError, match=r"it was asked about: really\?"):
+            assert_allowed(question)
 
 
 def test_nothing_was_changed():

@@ -26,7 +26,7 @@ from toolbus.events import (
 )
 from toolbus.messages import Message
 from toolbus.testing import strategies
-from toolbus.testing.assertions import assert_denied, assert_unchanged
+from toolbus.testing.assertions import assert_allowed, assert_denied, assert_unchanged
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
 from toolbus.testing.fakes import FakeClock, counting_ids
 from toolbus.testing.ledgers import LedgerSnapshot, ledger_text
@@ -110,6 +110,7 @@ assert_type(strategies.hostile_texts(max_size=100), SearchStrategy[str])
 def test_it(bus: EventBus, ledger_snapshot: LedgerSnapshot, call: ToolCall) -> None:
     context = bus.apply_sync(TOOL_CALL_BEFORE, call)
     assert_type(assert_denied(context, "no"), str)
+    assert_allowed(context)
     assert_unchanged(context)
     assert_unchanged(call, None)
     with Recorder(bus) as recorder:

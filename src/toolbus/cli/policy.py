@@ -38,6 +38,10 @@ A table of calls is a file of TOML or JSON Lines; in TOML a row of it is
   [[call]]
   command = "git push --force"
   verdict = "deny"
+  after = ["pytest", { tool = "pay", outcome = "error", seconds_ago = 60 }]
+
+`after` names the earlier calls of the same session, in their order: each has
+run. A call among them that the policy denies makes the row fail.
 
 It judges commands; it is no sandbox: `pydoc toolbus.policy.policy` says what
 that means. It ends with 1 if something is wrong, or a verdict is another."""

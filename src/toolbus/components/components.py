@@ -187,7 +187,7 @@ class AgentComponent:
         self._undo, self._host = (), None
 
     def installed(self, bus: EventBus) -> Installation:
-        """Install it on *bus* for a block of a test; see `Installation`."""
+        """Install it on *bus*, for a test; see `Installation`."""
         from toolbus.components.installing import Installation  # noqa: PLC0415 - stands above
 
         return Installation(self, bus)

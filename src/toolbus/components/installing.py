@@ -23,27 +23,30 @@ if TYPE_CHECKING:
 
 
 class Installation:
-    """Installs *component* on *bus* for a `with` block, or, with its resources, `async with`.
+    """Installs *component* on *bus* at once; a `with` block ends that, `async with` its resources.
 
-    Its handlers hear everybody there. In a `with` block `bus.apply_sync` runs it, its adapters
-    included as far as they are sync.
+    Its handlers hear everybody there. `bus.apply_sync` runs it, its adapters included as far as
+    they are sync, but for `async with`.
     """
 
     def __init__(self, component: AgentComponent, bus: EventBus) -> None:
         self._component, self._bus = component, bus
+        # A test that forgets the block would try a bus without the component, and pass.
+        component.setup(_SyncHost(bus, Scope()))
 
     def __enter__(self) -> AgentComponent:
         kind = type(self._component)
         if kind.install is not AgentComponent.install or kind.close is not AgentComponent.close:
+            self._component.teardown()
             reason = "it acquires resources; write `async with`, in an async test"
             raise RegistrationError(f"component {self._component.name!r}", reason)
-        self._component.setup(_SyncHost(self._bus, Scope()))
         return self._component
 
     def __exit__(self, *_: object) -> None:
         self._component.teardown()
 
     async def __aenter__(self) -> AgentComponent:
+        self._component.teardown()
         host = ComponentHost(self._bus, Scope())
         self._component.setup(host)
         try:

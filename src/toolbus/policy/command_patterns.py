@@ -9,9 +9,9 @@ are not known, or come out of a variable, the answer is "maybe".
 
 **A rule that allows** speaks only of what is certain. Unless the rule has `effects`, the command
 may do no more than the plain one that the rule names: `git log` does not allow `git log
---output=x`, nor `curl` the `curl -o`. Of a program that nobody knows, or with an option that nobody
-knows, it allows exactly the words that it has, in the folder where the call begins: then the rule's
-author knows what they do.
+--output=x`, nor `curl` the `curl -o`, nor `make test` the `make test deploy`. Of a program that
+nobody knows, or with an option that nobody knows, it allows exactly the words that it has, in the
+folder where the call begins: then the rule's author knows what they do.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 _OPERATORS = frozenset("|;&<>()`\n")
 _ANY_FILE = "/any/file"
+_OF_TARGETS = frozenset(
+    ["ant", "gmake", "gradle", "gradlew", "invoke", "just", "make", "mvn", "ninja", "rake", "tox"]
+)
+"""Programs whose operands are each something to do: `make test deploy`."""
 _YES = Holds("yes")
 
 
@@ -125,7 +129,15 @@ class CommandPattern:
         for option, spellings in zip(self._options, self._spellings, strict=True):
             if not spellings & part.options:
                 return Holds("no", f"it has no {option}")
+        if self._words and part.programs & _OF_TARGETS and (others := self._others(texts[1:])):
+            return Holds("no", f"it also makes {others[0]}")
         return _YES
+
+    def _others(self, texts: list[str]) -> list[str]:
+        """Return the words among *texts* that are further targets."""
+        operands = [text for text in texts if not (_is_option(text) or text == "--")]
+        wanted = [text for text in operands if "=" not in text and not text.isdigit()]
+        return [text for text in wanted if not any(fnmatchcase(text, w) for w in self._words)]
 
     def _has_words(self, part: CallPart, command: Command) -> Holds:
         """Tell whether subcommands and first operands are those of the rule."""

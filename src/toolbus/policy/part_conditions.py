@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.hosts import reaches, stays_among
-from toolbus.policy.paths.targets import argument_word
+from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import stays_within, touches
 from toolbus.policy.rules import Holds
 
@@ -186,7 +186,7 @@ class TouchedFiles(NamedTuple):
             return _unknown(part)
         if part.command is not None and "run-code" in part.effects:
             # What runs code reads what any of its words names: `make -f /x`, `npm --prefix /x`.
-            uses += _named_outside(part.command)
+            uses += _named_outside(part.command, facts)
         if self.key != "reads" and part.effects & _CHANGES and not _changes(uses):
             if not self.has_command or part.command is None:
                 return Holds("no", "which files it writes is not known")
@@ -306,12 +306,19 @@ def _reads_here(part: CallPart, uses: list[PathUse]) -> bool:
     return not uses and (part.folder != "." or not (part.paths or part.hosts))
 
 
-def _named_outside(command: Command) -> Iterator[PathUse]:
+def _named_outside(command: Command, facts: CallFacts) -> Iterator[PathUse]:
     """Yield the words of *command*, or what stands behind "=" in them, that lead elsewhere."""
     for word in command.words:
         for text in {word.text, word.text.partition("=")[2]}:
-            if text.startswith(("/", "~")) or ".." in text.split("/"):
-                yield PathUse(argument_word(text), "read", command.folder)
+            use = PathUse(argument_word(text), "read", command.folder)
+            is_outside = text.startswith(("/", "~")) or ".." in text.split("/")
+            if is_outside or (text and _is_linked(use, facts)):
+                yield use
+
+
+def _is_linked(use: PathUse, facts: CallFacts) -> bool:
+    """Tell whether a link is on the way to what *use* names."""
+    return any(len(each.names) > 1 for each in find_targets(use, facts.resolver).paths)
 
 
 def _unknown(part: CallPart) -> Holds:

@@ -29,9 +29,11 @@ of its files, one of its hosts. Where that cannot be known (a variable for a pat
 denies asks.
 
 **Rules that allow** speak of a part only if all of it surely fits: every effect is in `effects`,
-every file in `reads` or `writes`, every host in `hosts`, and nothing about it is unknown. Without
-`effects` such a rule allows no more than what its other conditions speak of: `command = "git log"`
-allows no `git log --output=x`, and `reads = ["docs/**"]` no writing.
+every file in `reads` or `writes`, every host in `hosts`, and nothing about it is unknown. A rule
+with one of these keys covers only resources that it names: with `hosts` it allows neither a part
+without a host, nor one that reads a file while the rule has no `reads`. Without `effects` such a
+rule allows no more than the effects of its other conditions: `command = "git log"` allows no `git
+log --output=x`, and `reads = ["docs/**"]` no writing.
 
 **What cannot be known** without running it (a variable for a program, `eval`, inline code, an
 option that nobody knows) is asked about, whatever the default, and a rule that denies what is known

@@ -1,9 +1,10 @@
 r"""Test your handlers: how to write an adapter, test it, and ship it as a package.
 
 What is here: `check_adapter`, `check_guard` and `check_handler` hunt for a case in which yours
-breaks a law; `strategies` draws whatever handlers meet; `assert_denied` and `assert_unchanged`
-say what was; `Recorder`, `FakeClock` and `counting_ids` make a run repeatable; `ledger_text` is a
-ledger as text. In pytest there are the fixtures `bus` and `ledger_snapshot` (`pytest --fixtures`).
+breaks a law; `strategies` draws whatever handlers meet; `assert_denied`, `assert_allowed` and
+`assert_unchanged` say what was; `Recorder`, `FakeClock` and `counting_ids` make a run repeatable;
+`ledger_text` is a ledger as text. In pytest there are the fixtures `bus` and `ledger_snapshot`
+(`pytest --fixtures`).
 Strategies and checks need `toolbus[testing]`, which is hypothesis.
 
 WRITE IT. An adapter changes what the model is told of a tool (`adapt_signature`), the arguments
@@ -124,6 +125,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolbus.errors import LawBroken as LawBroken
+    from toolbus.testing.assertions import assert_allowed as assert_allowed
     from toolbus.testing.assertions import assert_denied as assert_denied
     from toolbus.testing.assertions import assert_unchanged as assert_unchanged
     from toolbus.testing.checks import check_adapter as check_adapter
@@ -140,6 +142,7 @@ _FACE = {
     "LawBroken": "toolbus.errors",
     "LedgerSnapshot": "toolbus.testing.ledgers",
     "Recorder": "toolbus.testing.recorder",
+    "assert_allowed": "toolbus.testing.assertions",
     "assert_denied": "toolbus.testing.assertions",
     "assert_unchanged": "toolbus.testing.assertions",
     "check_adapter": "toolbus.testing.checks",
@@ -154,6 +157,7 @@ __all__ = [
     "LawBroken",
     "LedgerSnapshot",
     "Recorder",
+    "assert_allowed",
     "assert_denied",
     "assert_unchanged",
     "check_adapter",

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.ledger.tracing import changed_fields
-from toolbus.events.catalogue import Deny, RunResult, ToolCallOutcome
+from toolbus.events.catalogue import Ask, Deny, RunResult, ToolCallOutcome
 from toolbus.messages.records import ToolMessage, ToolResponse, changed
 from toolbus.testing.showing import show
 
@@ -35,6 +35,21 @@ def assert_denied(result: object, reason: str = "") -> str:
         msg = f"expected a denial with {reason!r} in its reason, got {text!r}"
         raise AssertionError(msg)
     return text
+
+
+def assert_allowed(result: object) -> None:
+    """See that *result*, as `assert_denied` takes it, is neither a refusal nor a question.
+
+    >>> assert_allowed(asyncio.run(EventBus().apply(events.TOOL_CALL_BEFORE, ToolCall(name="t"))))
+    """
+    reason = _reason_of(result)
+    said = None if reason is None else f"it was denied: {reason}"
+    match result:
+        case Ask(prompt=prompt) | EventContext(asked=Ask(prompt=prompt)):
+            said = f"it was asked about: {prompt}"
+    if said is not None:
+        msg = f"expected the call to be allowed, but {said}"
+        raise AssertionError(msg)
 
 
 def assert_unchanged(result: Any, after: Any = _MISSING) -> None:

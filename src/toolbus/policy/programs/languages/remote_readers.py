@@ -17,6 +17,8 @@ def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge what curl tells servers, and the names of the files that it writes; return URLs."""
     uses = parsed.uses
     for option, value in parsed.values:
+        if "-b" in option.names and "=" not in value.text:
+            uses.read(value)  # Cookies, or the name of their file.
         if "-Q" in option.names:
             verb = value.text.lstrip("-+*").partition(" ")[0].upper()
             if not value.known or verb not in language_data().ftp_queries:
