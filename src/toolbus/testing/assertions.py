@@ -43,12 +43,12 @@ def assert_allowed(result: object) -> None:
     >>> assert_allowed(asyncio.run(EventBus().apply(events.TOOL_CALL_BEFORE, ToolCall(name="t"))))
     """
     reason = _reason_of(result)
-    said = None if reason is None else f"it was denied: {reason}"
+    outcome = None if reason is None else f"it was denied: {reason}"
     match result:
         case Ask(prompt=prompt) | EventContext(asked=Ask(prompt=prompt)):
-            said = f"it was asked about: {prompt}"
-    if said is not None:
-        msg = f"expected the call to be allowed, but {said}"
+            outcome = f"it was asked about: {prompt}"
+    if outcome is not None:
+        msg = f"expected the call to be allowed, but {outcome}"
         raise AssertionError(msg)
 
 
