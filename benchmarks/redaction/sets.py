@@ -12,11 +12,12 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.redaction.corpus import is_reported
 from benchmarks.redaction.values import Values
 
 HERE = Path(__file__).parent
-VALUES, FORMAT_VALUES, LOOKALIKE_VALUES = 10, 3, 2
-"""Texts of one context, of one format beside one neighbour, and of one look-alike."""
+VALUES, FORMAT_VALUES, LOOKALIKE_VALUES, ID_VALUES = 10, 3, 2, 3
+"""Texts of one context, of one format beside one neighbour, of one look-alike, and of one id."""
 
 
 class Case(NamedTuple):
@@ -70,7 +71,23 @@ def lookalikes(*, reported: bool = False, values: int = LOOKALIKE_VALUES) -> lis
     ]
 
 
-SETS = {"everyday": everyday, "formats": formats, "lookalikes": lookalikes}
+def ids_to_hand_back(*, reported: bool = False, values: int = ID_VALUES) -> list[Case]:
+    """Return texts of one half with an id or a cursor that the next call needs, and no secret."""
+    return [
+        _filled(one["name"], one["group"], text, one["value"], number)._replace(secret="")
+        for one in tomllib.loads((HERE / "ids_to_hand_back.toml").read_text("utf-8"))["ids"]
+        for text in one["texts"]
+        for number in range(values)
+        if is_reported(one["name"]) == reported
+    ]
+
+
+SETS = {
+    "everyday": everyday,
+    "formats": formats,
+    "lookalikes": lookalikes,
+    "ids to hand back": ids_to_hand_back,
+}
 
 
 def gone(secret: str, cleaned: str) -> bool:

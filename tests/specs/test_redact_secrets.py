@@ -49,6 +49,7 @@ from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine
 from toolbus.messages import ImagePart, Resource, ResourcePart, decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.redaction.secrets import assigned, heuristics
 from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
 from toolbus.settings.user_folders import value_key_file
@@ -443,6 +444,25 @@ async def test_what_is_about_secrets_is_left_alone():
     await unchanged(ABOUT_SECRETS)
 
 
+HANDED_BACK = f"""
+    {{"id": "resp_{letters(1, 50)}", "batch": "batch_{letters(2, 32)}", "name": "run"}}
+    {{"id": "cs_test_{letters(3, 58)}", "projectId": "prj_{letters(4, 32)}"}}
+    cd build_{letters(5, 40)}/out && tar x -f layer_{letters(6, 64)}.tar
+    <script src="/assets/chunk_{letters(7, 32)}.js">; DROP INDEX idx_{letters(8, 32)};
+    https://api.example.com/files?page_size=50&page_token={letters(9, 48)}
+    https://graph.example.com/v1.0/me/drive/root/delta?token={letters(10, 90)}
+    https://graph.example.com/v1.0/users?$skiptoken={letters(11, 90)}
+    {{"taskToken": "{letters(12, 90)}", "progressToken": "{letters(13, 24)}"}}
+    {{"confirmation_token": "{letters(14, 32)}", "resourceKey": "0-{letters(15, 22)}"}}
+    {{"file_key": "{letters(16, 22)}", "dedup_key": "{letters(17, 32)}"}}
+    Lock-Token: <opaquelocktoken:{letters(18, 32)}>
+"""
+
+
+async def test_ids_for_the_next_call_stay():
+    await unchanged(HANDED_BACK)
+
+
 PROGRAM = """
     timeout := s.AcceptanceTimeoutSeconds
     password = getpass.getpass(); token = secrets.token_urlsafe(nbytes=32)
@@ -463,6 +483,25 @@ async def test_words_of_programs_are_left_alone():
     await unchanged(PROGRAM)
 
 
+NO_TABLES = (
+    "foo(x, pwd)\nfoo(y, items[0])",
+    "self.assertEqual(entry.sp_pwdp, pwd)\nself.assertEqual(entry.sp_max, entry[5])",
+    "INSERT INTO users (name, password)\nVALUES (name, items[0])",
+    "return user, password\nyield x, hunter2024",
+    "All 14 pass: checkout2024 works",
+    "Second pass: optimise42",
+    "host pass: *whole*",
+    "Your boarding pass: K7XQ2M-2024",
+    "pw: 800x600",
+    "wrong password: Error1045",
+    "a;z.Processor=z.SubWalks9x=z.MatchRecord7q=void 0;b",
+)
+
+
+async def test_code_is_no_table_and_no_sentence():
+    await unchanged(*NO_TABLES)
+
+
 CHOSEN = ("Summer2019!", "hunter22", "admin123", "super$ecret", "purple-dragon-47", "Pa55w0rd.x")
 
 
@@ -477,6 +516,20 @@ async def test_passwords_that_people_choose_go():
     (response,) = await given_by(RedactSecrets(), text)
 
     assert not [value for value in (*CHOSEN, uuid) if value in response.text]
+
+
+async def test_an_assumed_value_is_hidden_throughout_its_record():
+    value = letters(4, 24)
+    text = f"login {value} failed\nDB_PASSWORD={value}\n{value} {value.encode().hex()}"
+    structure = {"password": value, "log": [f"login {value} failed"]}
+    weak = "DB_PASSWORD=hunter2024\nhunter2024\npassword: src/app.py\nsrc/app.py"
+
+    first, second, third = await given_by(RedactSecrets(), text, structure, weak)
+
+    hidden = "[assigned-secret-1]"
+    assert evened(first.text) == f"login {hidden} failed\nDB_PASSWORD={hidden}\n{hidden} {hidden}"
+    assert value not in encode(second.structured).decode()
+    assert evened(third.text) == weak.replace("=hunter2024", "=[assigned-secret-2]")
 
 
 async def test_what_is_assumed_is_not_remembered():
@@ -1570,6 +1623,44 @@ async def test_too_many_secrets_are_withheld():
     assert response.text.endswith("it holds more than 200 secrets")
 
 
+REPEATED = {
+    "one value": lambda _: f"token={letters(1, 40)} failed\n",
+    "a chain of names": lambda _: "token=",
+    "chains of names": lambda number: "token=" + "\n" * (number % 300 == 0),
+    "names without values": lambda _: "password: ",
+    "harmless values": lambda number: f"api_token_{number} = value_{number}\n",
+}
+
+
+@pytest.mark.parametrize("kind", REPEATED)
+async def test_a_repeated_value_is_never_withheld(kind, monkeypatch):
+    steps, read, judge = Counter(), assigned._value, heuristics.random_length
+
+    def value(shape, data, window):
+        steps["letters"] += min(len(data), window[1]) - window[0]
+        if (span := read(shape, data, window)) is not None:
+            steps["letters"] += span[1] - min(len(data), window[1])
+        return span
+
+    def random_length(text):
+        steps["letters"] += len(text)
+        return judge(text)
+
+    monkeypatch.setattr(assigned, "_value", value)
+    monkeypatch.setattr(heuristics, "random_length", random_length)
+    work = []
+    for size in (50_000, 200_000):
+        text = "".join([REPEATED[kind](number) for number in range(size // 6)])[:size]
+        steps.clear()
+        (response,) = await given_by(RedactSecrets(max_seconds=600), text)
+        assert not response.is_error
+        work.append(steps["letters"] / len(text))
+
+    # Letters that are read for each letter of the text.
+    assert work[1] <= 1.1 * work[0]
+    assert work[1] <= 200
+
+
 def test_expressions_cannot_explode():
     component = RedactSecrets(rules={"boom": r"((?:a+)+)$|boom(\d+)"})
     hostile = "a" * 300_000 + "!"
@@ -1790,6 +1881,7 @@ from toolbus.events.values import ModelDelta
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.redaction.secrets import assigned, heuristics
 
 agent = Agent(ScriptedModel([]), components=[RedactSecrets()])
 

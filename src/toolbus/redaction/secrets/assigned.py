@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.columns import Span
 
-_REACH, LONG_REACH = 1_024, 8_192
-"""Bytes behind a name in which shapes are told apart, and those that one may have."""
+_REACH, LONG_REACH, _SHORT_REACH = 1_024, 8_192, 256
+"""Bytes behind a name: to tell shapes apart, of the longest value, and of a value deep in a chain.
 
-_BEFORE = 80
+In a chain such as `token=token=…` each name would look for the end of all.
+"""
+
+_BEFORE, _DEEP = 80, 128
+_CHAIN = re.compile(rb"(?:[^\s\"'\x60;,)<>}\]&|\\=:]*[=:]){8}[^\s\"'\x60;,)<>}\]&|\\]*")
 # In a name of a resource, as AWS writes them, "secret" is a type.
 _RESOURCE = rb"\barn:[\w:*/-]*\Z"
 # Nothing but short words up to the end of the line, and not too many: most names stand so.
@@ -72,10 +76,12 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     """Return where the value stands behind *name*, of which *whole* is the text from its begin."""
     start, stop = name
     first = stop - len(whole.encode())
+    is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
+    end = stop + (_SHORT_REACH if is_deep else LONG_REACH)
     for shape in _shapes_at(data, stop):
         if shape.name and not re.match(shape.name, whole):
             continue
-        span = _value(shape, data, stop)
+        span = _value(shape, data, (stop, end))
         if span is not None and _stands_behind(shape.before, data, first):
             return None if _stands_behind(_RESOURCE, data, start) else span
     return None
@@ -93,10 +99,10 @@ def _shapes_at(data: bytes, position: int) -> Iterator[NamedShape]:
         yield shapes[index]
 
 
-def _value(shape: NamedShape, data: bytes, position: int) -> Span | None:
-    """Return where the value is, if *shape* stands at *position*."""
+def _value(shape: NamedShape, data: bytes, window: Span) -> Span | None:
+    """Return where the value is, if *shape* stands at the begin of *window*."""
     expression = compiled(shape.behind)
-    match = expression.match(data, position, min(len(data), position + LONG_REACH))
+    match = expression.match(data, window[0], min(len(data), window[1]))
     if match is None:
         return None
     spans: list[Span] = [match.span(group) for group in range(1, expression.groups + 1)]

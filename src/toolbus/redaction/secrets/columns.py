@@ -22,7 +22,12 @@ _TURN = 500
 """Rows or values that are read in one go."""
 
 _LONGEST_HEADING, _MOST_COLUMNS = 2_000, 64
-_HEADING_CELL = re.compile(rb"[\w .#()/\x80-\xff-]{1,64}")
+# `name (unit)` heads a column; `foo(x` is of a call, as `return user` is of a program.
+_HEADING_CELL = re.compile(
+    rb"(?=.{1,64}\Z)(?!(?:return|import|from|for|def|yield|del|global|assert|const|let|var)[ (])"
+    rb"(?:[\w .#/\x80-\xff-]|\([^()]*\))+"
+)
+_OPEN_CELL = re.compile(rb"[\w .#()/\x80-\xff-]{1,64}")
 _RULER = re.compile(rb"[-+=|: \t\r\xe2\x94-\x96\x80-\xbf]+")
 _PADDING = b" \t\r\"'`*"
 _BARS = (b"|", "│".encode())
@@ -135,7 +140,7 @@ def _may_be_heading(line: bytes) -> bool:
         *cells, rest = [
             line[start:stop] for start, stop in _cells(line, 0, len(line), _TableForm(sign))
         ]
-        is_open = not rest or _HEADING_CELL.fullmatch(rest.rstrip(_PADDING)) is not None
+        is_open = not rest or _OPEN_CELL.fullmatch(rest.rstrip(_PADDING)) is not None
         # A bar may stand before the first of them.
         first = cells[:1] if sign not in _BARS or cells[:1] != [b""] else []
         if is_open and all(map(_HEADING_CELL.fullmatch, [*first, *cells[1:]])):

@@ -49,7 +49,8 @@ _OTHER = re.compile(
     | (?: projects | organizations | folders | subscriptions | resourcegroups ) / .+
     | \d{4}-\d\d-\d\d (?: [t ]\d\d:?\d\d .{0,24} )?       # a time, as in ISO 8601
     | v?\d+\.\d+\.\d+ (?: [-+] [0-9a-z.+-]+ )?             # a version, semantic or of a Go module
-    | \d+ (?: [_./:+~=-] \d+ )*                         # numbers
+    | \d+ (?: [_./:+~=x-] \d+ )*                        # numbers
+    | err (?: or )? [_-]? \d+
     | [\w.+-]+ @ [\w-]+ (?: \.[\w-]+ )+                 # an address of mail
     """
 )
@@ -102,7 +103,7 @@ def is_plausible(value: str, *, loose: bool) -> bool:
         return len(value) < _JUDGED or entropy(value) >= _LEAST
     if _STAND_IN.search(value):
         return False
-    return _looks_random(value, NameKind.KEY) and not _UUID.fullmatch(value)
+    return looks_random(value, NameKind.KEY) and not _UUID.fullmatch(value)
 
 
 def is_of_manual(value: str) -> bool:
@@ -121,20 +122,24 @@ def looks_made(value: str) -> bool:
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Tell whether *value* can be a secret beside a name of *kind*."""
+    is_chosen = kind in {NameKind.CERTAIN, NameKind.PASSWORD} or _UUID.fullmatch(value)
+    if not is_chosen and not looks_random(value, kind):
+        return False  # As most values are, so this comes first.
     if not is_plausible(value, loose=False) or is_of_manual(value) or _STAND_IN.search(value):
         return False
     if kind is NameKind.CERTAIN and len(value) >= _SHORTEST_CHOSEN:
-        return not (_is_path(value) or _is_something_else(value)) or _looks_random(value, kind)
+        return not (_is_path(value) or _is_something_else(value)) or looks_random(value, kind)
     if _UUID.fullmatch(value):
         return kind is not NameKind.KEY
     if kind is NameKind.PASSWORD and _looks_chosen(value):
         return True
     if kind in {NameKind.SECRET, NameKind.KEY} and len(_WORD.findall(value)) >= _SENTENCE:
         return False
-    return _looks_random(value, kind)
+    return looks_random(value, kind)
 
 
-def _looks_random(value: str, kind: NameKind) -> bool:
+def looks_random(value: str, kind: NameKind) -> bool:
+    """Return whether *value* looks as random as a secret beside a name of *kind* must."""
     if len(value) < (_JUDGED if kind is NameKind.KEY else _TELLING):
         return False
     if entropy(value) < (_LEAST_LOOSE if len(value) >= _JUDGED else _LEAST):

@@ -82,12 +82,16 @@ HARMLESS_TOKENS = _words(
     """
     max min num number n total prompt completion input output reasoning cached used remaining
     pad eos bos unk mask cls sep special added stop start end next prev previous page pagination
-    starting client update lock sequence resume work unit request change action idempotency
-    continuation continue sync cancellation cancel lexer public
+    paging starting client update lock opaquelock sequence resume work unit request change action
+    idempotency continuation continue sync cancellation cancel lexer public skip delta bookmark
+    checkpoint watermark partition task progress confirm confirmation consistency
     design css theme color
     """
 )
-"""What stands before `token` where it opens nothing: of a text, of a page, of one request."""
+"""What stands before `token` where it opens nothing: of a text, of a page, of one request.
+
+Tools return many of them for the next call, which fails without.
+"""
 
 SWITCHES = _words("has have is are no with without show hide forgot need needs allow ask enter")
 """What makes a question or a switch of the name of a secret."""
@@ -98,6 +102,8 @@ HARMLESS_KEYS = _words(
     recv gpg pgp primary foreign cache object routing partition sort idempotency idempotent public
     pub publishable map dict hash lookup index unique composite natural surrogate group range s3
     site anon message event row column record config setting translation i18n locale lang
+    resource file document doc asset media image snapshot dedup deduplication incident change
+    entity artifact component thread order space section
     registry hot short arrow function modifier enter escape shift ctrl alt meta tab host known
     on off is has parent child
     """

@@ -27,8 +27,14 @@ from toolbus.redaction.secrets.name_words import (
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\x00-\x7f]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _LONGEST = 64
-# `AWS::IAM::AccessKey` is the name of a type.
-_CLOUD_TYPE = re.compile(rb"\bAWS::\w+::\Z")
+# `AWS::IAM::AccessKey` is the name of a type, and `delta?token=` the cursor of Microsoft's Graph.
+_HARMLESS = re.compile(rb"\bAWS::\w+::\Z|/delta(?:\(\))?\?\Z")
+# `All 14 pass: …`, `boarding pass: …`: a verb or another noun, unless the word before says whose.
+_NOUN = re.compile(rb"(?:[^\s:=/|,;(][ \t]+|\n[ \t]*|\A[ \t]*)(\w+)[ \t]+\Z")
+_OWNERS = frozenset(
+    b"the my your our a db database admin administrator root user login account wifi wlan mail smtp"
+    b" imap ftp ssh sudo vpn mysql postgres redis mongo new old current default master app".split()
+)
 _NAME_BYTES = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
 ) | frozenset(range(0x80, 0x100))
@@ -56,9 +62,14 @@ def name_at(data: bytes, start: int, end: int) -> str:
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
     begin = name_start(data, start)
-    is_member = data.startswith(b"::", max(0, begin - 2))
-    if is_member and _CLOUD_TYPE.search(data, max(0, begin - _LONGEST), begin):
+    if data[begin - 1 : begin] in (b":", b"?") and _HARMLESS.search(
+        data, max(0, begin - _LONGEST), begin
+    ):
         return ""
+    if data[begin:end].lower() == b"pass" and data.startswith(b":", end):
+        noun = _NOUN.search(data, max(0, begin - _LONGEST), begin)
+        if noun is not None and noun[1].lower() not in _OWNERS:
+            return ""
     return data[begin:end].decode("utf-8", errors="ignore")
 
 
@@ -70,9 +81,14 @@ def name_start(data: bytes, start: int) -> int:
     return start
 
 
-@lru_cache(maxsize=4_096)
 def name_kind(name: str) -> NameKind | None:
     """Return of what kind a value is that is assigned to *name*; None if it is no secret."""
+    # A number at the end says nothing: names that are only counted are read once.
+    return _kind_of(name.rstrip("0123456789"))
+
+
+@lru_cache(maxsize=4_096)
+def _kind_of(name: str) -> NameKind | None:
     words = [word.lower() for word in _WORD.findall(_without_accents(name))]
     while words and (words[-1].isdigit() or words[-1] in NEUTRAL):
         words.pop()

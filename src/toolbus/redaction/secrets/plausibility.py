@@ -11,6 +11,7 @@ from toolbus.redaction.secrets.heuristics import (
     is_of_manual,
     is_plausible,
     looks_made,
+    looks_random,
 )
 from toolbus.redaction.secrets.names import NameKind, name_at, name_kind, name_start
 
@@ -23,7 +24,9 @@ _OPENING = 8
 _COMMA = re.compile(rb"""[\\"'`\s]*,[\\"'`\sburf@$]*""")
 # `NAME:` at the end of a line, and a value in the next one.
 _NEXT_LINE = re.compile(rb"""["'`)\]]{0,3}[ \t]*[:=>]{0,2}\s*["'`]?""")
-_CACHED = 1_024
+_BLANK = re.compile(r"\s")
+# The first letters of a long value tell, and whatever names stand in it have one as long.
+_CACHED, _LONGEST = 1_024, 512
 _LONGEST_LINE = 256
 # `sha256=x9_…`: a part of it may look like anything.
 _DIGEST = re.compile(rb"(?i)(?:sha-?\d+|md5|integrity|digest|checksum)[=:-][\"'\w+/-]{0,60}\Z")
@@ -40,14 +43,20 @@ class Judge:
         # Not for longer than a record is examined, since they hold secrets.
         self._is_plausible = lru_cache(maxsize=_CACHED)(_is_plausible)
         self._is_assigned_secret = lru_cache(maxsize=_CACHED)(is_assigned_secret)
+        self.recurs = lru_cache(maxsize=_CACHED)(_recurs)
+        """Returns whether an assumed value is the same secret wherever its record repeats it."""
 
     def is_likely(self, value: str, data: bytes, hit: Hit) -> bool:
         """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
         rule = hit.rule
+        if not self._is_likely(value[:_LONGEST], data, hit):
+            return False
         if rule.loose and _DIGEST.search(data, max(0, hit.start - _DIGEST_REACH), hit.start):
             return False
-        if hit.name is None and not rule.foreign and _is_in_blob(data, hit):
-            return False
+        return hit.name is not None or rule.foreign or not _is_in_blob(data, hit)
+
+    def _is_likely(self, value: str, data: bytes, hit: Hit) -> bool:
+        rule = hit.rule
         if hit.name is None and rule.kind is not None:
             return self._is_assigned_secret(value, rule.kind)
         if hit.name is None or not rule.loose:
@@ -83,6 +92,11 @@ def _is_in_blob(data: bytes, hit: Hit) -> bool:
     behind = data[hit.end : hit.end + _BLOB_REACH]
     around = [match.end() for text in (before, behind) if (match := _BLOB.match(text))]
     return sum(around) >= _BLOB_REACH
+
+
+def _recurs(value: str) -> bool:
+    # 16 letters or more, as a key has; no path, and no words.
+    return _BLANK.search(value) is None and looks_random(value, NameKind.KEY)
 
 
 def _is_plausible(value: str, rule: Rule) -> bool:

@@ -17,12 +17,13 @@ from toolbus.redaction.secrets.collecting import strings
 from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import Place, around, known_places, places
 from toolbus.redaction.secrets.rewriting import Edit
+from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from toolbus.redaction.secrets.collecting import Collector
-    from toolbus.redaction.secrets.engine import Engine, Spans
+    from toolbus.redaction.secrets.engine import Engine, Hit, Spans
     from toolbus.redaction.secrets.plausibility import Judge
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
@@ -66,9 +67,11 @@ class Scanner:
         tail: str | None = None,
     ) -> None:
         self._engine, self._registry, self._allow = engine, registry, allow
-        self._tail = tail
+        self._tail, self._is_tail_repeated = tail, False
         self._known: set[str] = set()
         self._assumed: set[str] = set()
+        # Assumed values that look random: the same secret wherever the record has them again.
+        self._recurring = SecretSearch()
         self._seen_by_rules: set[tuple[str, ...]] = set()
         self._seen_by_registry: set[tuple[str, ...]] = set()
         self.edits: dict[tuple[str, ...], list[Edit]] = {}
@@ -76,16 +79,21 @@ class Scanner:
 
     def look(self, collected: Collector, *, again: bool) -> Iterator[None]:
         """Look at all that was *collected*; *again*, near placeholders only at what has changed."""
-        count = len(self._known)
+        # An equal text may also be one of this record's.
+        self._is_tail_repeated = any(
+            self._tail in group[group[0] == self._tail and len(group) > 1 :]
+            for group in collected.groups
+        )
+        count = len(self._known) + len(self._assumed)
         if self._engine is not None:
             # First by all rules: what is found in the last text may stand in the first as well.
             for group in collected.groups:
                 yield from self._group(self._by_rules, group, again=again)
             for encoded, value in collected.values.items():
                 yield from self._value_by_rules(encoded, value, again=again)
-        if not self._registry.knows():
+        if not (self._registry.knows() or self._recurring.knows()):
             return
-        if again and len(self._known) > count:
+        if again and len(self._known) + len(self._assumed) > count:
             self._seen_by_registry.clear()
             again = False
         for group in collected.groups:
@@ -164,11 +172,14 @@ class Scanner:
     ) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text*, which rules ask for; it begins with a *tail* of bytes."""
         best = yield from self._places(text.encode(), spans, tail)
-        edits = []
+        edits, recurs = [], text != self._tail or self._is_tail_repeated
         for start, end, value in sorted(best, key=lambda place: (place[0], -place[1])):
             yield
             rule = best[start, end, value].rule
-            edits.append(Edit(start, end, self._named(value, rule, is_json=is_json)))
+            placeholder = self._named(value, rule, is_json=is_json)
+            edits.append(Edit(start, end, placeholder))
+            if recurs and value in self._assumed and self._judge.recurs(value):
+                self._recurring.add(value, placeholder)
         return edits
 
     def _places(
@@ -208,14 +219,18 @@ class Scanner:
     def _known_in(self, text: str, spans: Spans | None) -> Generator[None, None, list[Edit]]:
         """Return the edits of *text* for known secrets, in any form."""
         edits: dict[Edit, None] = {}  # What is found in two views is one.
-        known, blank = self._registry, self._registry.has_blank()
-        for place in known_places(known.find, text.encode(), spans, blank=blank):
+        blank = self._registry.has_blank() or self._recurring.has_blank()
+        for place in known_places(self._find_known, text.encode(), spans, blank=blank):
             yield
             if place is not None:
                 edits[Edit(place.start, place.end, place.hit.rule.name)] = None
                 if len(edits) > _MOST_PLACES:
                     raise UnexaminedError(_too_many_places())
         return [*edits]
+
+    def _find_known(self, data: bytes, spans: Spans | None) -> Iterator[Hit | None]:
+        yield from self._registry.find(data, spans)
+        yield from self._recurring.find(data, spans)
 
     def _named(self, value: str, rule: Rule, *, is_json: bool) -> str:
         if rule.loose and self._is_one_too_many(value):
@@ -225,10 +240,8 @@ class Scanner:
             if len(self._known) > MOST_SECRETS:
                 raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
         plain = _unescaped(value)
-        if plain == value:
-            return self._registry.placeholder(value, rule.name, assumed=rule.loose)
         # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
-        shown, also = (plain, None) if is_json else (value, plain)
+        shown, also = (plain, None) if is_json or plain == value else (value, plain)
         return self._registry.placeholder(shown, rule.name, also, assumed=rule.loose)
 
     def _is_one_too_many(self, value: str) -> bool:

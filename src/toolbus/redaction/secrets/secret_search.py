@@ -74,6 +74,8 @@ class SecretSearch:
 
     def add(self, form: str, placeholder: str) -> None:
         """Search for *form*, which *placeholder* stands for."""
+        if form in self._chunks:
+            return
         # The last piece is none by itself: it could be of one letter.
         cuts = range(0, max(len(form) - _CHUNK // 2, 1), _CHUNK)
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]

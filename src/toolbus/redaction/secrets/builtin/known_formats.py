@@ -16,6 +16,13 @@ _AUTHORIZATION = (
     r"[a-z][a-z0-9-]{2,15}[ \t]{1,4}([\w.~+/-]{8,}=*)"
 )
 
+_VENDORS = (
+    r"sbp_v0|nfp|fo1|lin_oauth|sntrys|re|rnd|jina|e2b|bb_live|testsk|alcht|pnb|sq[apu]|cal_live|cfk"
+    r"|ory_[a-z]{2,3}|bk[a-z]{2}|rp[as]|ek|dd(?:app|pat)|dtn|hc[a-z]ik|ggshield|tr_(?:prod|stg|dev)"
+    r"|fm2|vapi|ptr|bws|hcp|gto|lk|unkey|fe_oa|phx|r8|odt|pk_[0-9]{5,12}"
+)
+"""Prefixes of keys: Supabase, Netlify, Fly, Linear, Sentry, Resend, Render and others."""
+
 
 def _token(name: str, pattern: str, signs: str = "") -> BuiltinRule:
     """Return a rule for a token of letters, digits and *signs*, wherever it stands."""
@@ -59,10 +66,21 @@ KNOWN_FORMATS = (
         rf"(?i)(?:pagerduty|pager_duty|\bpd)[\w.-]{{0,16}}{_IS}(u\+[\w+-]{{18}})",
     ),
     BuiltinRule("authorization-header", _AUTHORIZATION, kind="password"),
-    # A word, "_", and random letters and digits: the shape that GitHub made known.
+    # GitHub's shape, where the prefix itself says key or token, or is one that a vendor gives keys.
+    # Other prefixes are of ids: `resp_…`, `batch_…`, `chunk_…`.
     BuiltinRule(
         "prefixed-token",
-        r"\b([a-z][a-z0-9]{1,9}_(?:[a-z0-9]{2,8}_)?[A-Za-z0-9]{30,128})\b",
+        r"\b((?:[a-z][a-z0-9]{1,9}_){0,2}"
+        r"(?:sk|rk|pat|tkn|token|secret|api|apikey|key_(?:live|prod|test))_(?:[a-z0-9]{2,8}_)?"
+        r"[A-Za-z0-9]{30,128})\b",
+        loose=True,
+    ),
+    BuiltinRule("prefixed-token", rf"\b((?:{_VENDORS})_[A-Za-z0-9]{{30,128}})\b", loose=True),
+    # WooCommerce, Lob, Mollie, GoCardless, Cursor.
+    BuiltinRule(
+        "prefixed-token",
+        r"\b((?:c[ks]_[0-9a-f]{40}|(?:live|test)_(?:[0-9a-f]{35}|[A-Za-z0-9]{30})"
+        r"|(?:live|sandbox)_\w{40}|(?:key|crsr)_[0-9a-f]{64}))\b",
         loose=True,
     ),
     # A number that names an account, and a key of it: that alone is judged.

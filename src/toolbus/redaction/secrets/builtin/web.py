@@ -7,11 +7,13 @@ from toolbus.redaction.secrets.builtin.grammar import BuiltinRule
 # What frameworks call the cookie of a session, and those that keep others out of one.
 _SESSION = (
     r"(?:[\w.-]*(?:sess(?:ion)?[_.-]?(?:id|key|token)?|sid|auth\w*|token|csrf\w*|xsrf\w*|jwt"
-    r"|remember\w*|login\w*|sso\w*|identity\w*|ticket|secret)(?:[.-][\w.-]*|_[0-9a-z]+)?)"
+    r"|remember\w*|login\w*|identity\w*|ticket|secret)(?:[.-][\w.-]*|_[0-9a-z]+)?"
+    r"|(?:[\w.-]*[_.-])?sso\w*)"
 )
+# A `…_token` is found by its name, which may be that of a page.
 _LINKED = (
-    r"(?:[\w.-]*(?:token|jwt|ticket|otp|nonce|invite|invitation|confirmation|verification|magic"
-    r"|reset|passcode|secret|password|passwd|pwd|api[_-]?key|access_key|auth_key)"
+    r"(?:[\w.-]*(?:jwt|ticket|otp|nonce|(?:invite|invitation|confirm|confirmation|verification|magic"
+    r"|reset)(?:[_-]?token)?|passcode|secret|password|passwd|pwd|api[_-]?key|access_key|auth_key)"
     r"|code|key|auth|oobcode|sid|session|session_?id|pass)"
 )
 _VALUE = r"(?P<value>[\w%+/=.~-]+)"
@@ -54,7 +56,7 @@ WEB = (
     _assumed(
         "session-cookie",
         r"(?i)(?:\bcookies?[\"']?[ \t]*[:=,][ \t]*[\"'{]?|;[ \t]*|--cookie[ \t]+[\"']?"
-        rf"|-b[ \t]+[\"']?){_SESSION}=(?P<value>[^\s;,\"'\x60]+)",
+        rf"|-b[ \t]+[\"']?){_SESSION}=(?P<value>[^\s;,\"'\x60(){{}}\[\]]+)(?:[\s;,\"'\x60\\]|$)",
     ),
     # RFC 7616, section 3.4: what answers a challenge.
     _assumed("digest-response", r"(?i)\bdigest\s[^\n]*?\bresponse=\"(?P<value>[0-9a-f]+)\""),
