@@ -17,13 +17,14 @@ from toolbus.terminal import person
 all_ancestors, tests, descriptor = person.ancestors, int(sys.argv.pop(1)), int(sys.argv.pop(1))
 person.ancestors = lambda: itertools.takewhile(lambda each: each.pid != tests, all_ancestors())
 fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
-runpy.run_module("toolbus", run_name="__main__", alter_sys=True)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 
 
-def program_words(arguments, python=(sys.executable,), descriptor=0):
-    """Return the command of `toolbus` with *arguments* below the terminal of *descriptor*."""
-    return [*python, "-c", PROGRAM, str(os.getpid()), str(descriptor), *map(str, arguments)]
+def program_words(arguments, python=(sys.executable,), descriptor=0, module="toolbus"):
+    """Return the command of *module* with *arguments* below the terminal of *descriptor*."""
+    own = str(os.getpid()), str(descriptor), module
+    return [*python, "-c", PROGRAM, *own, *map(str, arguments)]
 
 
 def without_agents(env):
@@ -49,16 +50,16 @@ def run_as_person(arguments, *, env, python=(sys.executable,), check=False, **op
 
 
 class Terminal:
-    """`toolbus` with *arguments* on a terminal of its own, which sends it Ctrl-C."""
+    """A *module* with *arguments* on a terminal of its own, which sends it Ctrl-C."""
 
-    def __init__(self, arguments, *, cwd, env, columns=80, rows=24):
+    def __init__(self, arguments, *, cwd, env, columns=80, rows=24, module="toolbus"):
         self._ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (rows, columns))
         self.shown = ""
         # A piece may end within a letter, or between the two of a line's end.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.process = subprocess.Popen(
-            program_words(arguments),
+            program_words(arguments, module=module),
             cwd=cwd,
             env=without_agents(env),
             stdin=theirs,

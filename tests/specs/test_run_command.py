@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -669,6 +670,40 @@ def test_yes_still_asks_about_outside(here, command, tape):
     assert "✗ write_file: approval is needed" in done.stderr
 
 
+def test_what_a_rule_allows_is_not_asked(here, command, tape, person):
+    rules = """
+        [[component]]
+        use = "policy"
+        settings.default = "allow"
+        [[component.settings.rule]]
+        name = "notes"
+        verdict = "allow"
+        effects = ["read", "write"]
+        writes = ["notes/**"]
+        [component.settings.tools.write_file]
+        effects = ["write"]
+        """
+    (here / "toolbus.toml").write_text(textwrap.dedent(rules))
+    paths = ("notes/a.txt", "b.txt")
+    writing = [calling("write_file", path, path=path, content="x") for path in paths]
+
+    def written(*options):
+        done = command("run", "go", tape(*writing, "Done."), "--tools=files", *options)
+        assert done.returncode == 0, done.stderr
+        files = [path for path in paths if (here / path).exists()]
+        for path in files:
+            (here / path).unlink()
+        return files
+
+    named = written("--config=toolbus.toml")
+    person("trust")
+    found = written()
+
+    assert named == ["notes/a.txt"]
+    assert found == []
+    assert written("--yes") == [*paths]
+
+
 @pytest.mark.full
 def test_hints_of_servers_are_not_believed(here, command, tape):
     peek = {"name": "peek", "inputSchema": {"type": "object"}}
@@ -687,6 +722,70 @@ def test_hints_of_servers_are_not_believed(here, command, tape):
     assert "✓ peek: 1 line" in allowed.stderr
     assert "trouble" in allowed.stderr
     assert "\x1b" not in denied.stderr + allowed.stderr
+
+
+PROGRAM = """
+import asyncio
+from toolbus import Agent, Ask, events
+from toolbus.console import TerminalApprover
+from toolbus.models import ScriptedModel
+
+def pay(note: str) -> str:
+    return "paid"
+
+agent = Agent(ScriptedModel([]), tools=[pay], approver=TerminalApprover())
+agent.guard(events.TOOL_CALL_BEFORE, lambda ctx: Ask("pay it?"))
+
+async def main():
+    ticks = []
+    async def tick():
+        while True:
+            ticks.append(await asyncio.sleep(0))
+    ticking = asyncio.create_task(tick())
+    for note in ("\\x1b[2J", "x" * 4_000):
+        before = len(ticks)
+        outcome = await agent.call_tool("pay", note=note)
+        print("ended:", outcome.response.text, len(ticks) > before + 10, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_asks_at_its_terminal(here, environment):
+    (here / "paying.py").write_text(PROGRAM)
+    plain = environment | {"NO_COLOR": "1"}
+
+    with Terminal([], cwd=here, env=plain, module="paying") as person:
+        shown = person.expect(QUESTION)
+        person.type("y\n")
+        person.expect("ended: paid True")
+        person.expect(NEXT)
+        person.type("y\n")
+        person.expect("a yes is taken once all of it was shown")
+        person.expect(NEXT)
+        person.type("n too much\n")
+        person.expect("ended: the person refused this call: too much True")
+        code, _ = person.end()
+
+    assert code == 0
+    assert "the model calls pay" in shown
+    assert r"│ \x1b[2J" in shown
+
+
+def test_without_a_terminal_it_refuses(here, environment):
+    (here / "paying.py").write_text(PROGRAM)
+
+    done = subprocess.run(
+        [sys.executable, "paying.py"],
+        cwd=here,
+        env=environment,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.count("ended: approval is needed, and only a person does this") == 2
 
 
 def test_an_untrusted_configuration_is_not_in_force(here, command, person, tape, config):

@@ -188,7 +188,9 @@ def _origin(question: Question, width: int) -> Iterator[Span]:
         else:
             names[label] = "\n".join(askers)
     yield from line_rows(", ".join(plain), width, "dim")
-    times = f"asked {moment(question.asked_ns)}, can wait until {moment(question.expires_ns)}"
+    times = f"asked {moment(question.asked_ns)}"
+    if question.expires_ns:
+        times += f", can wait until {moment(question.expires_ns)}"
     yield from line_rows(times, width, "dim")
     for label, name in names.items():
         if name and not _is_plain(name):

@@ -52,10 +52,12 @@ Without a terminal the run waits for that for --approval-wait seconds, then it
 ends as pending, and --resume without a prompt goes on, at any time; a prompt
 instead withdraws what waits. Without a terminal and a store a call is denied.
 Of the tools of MCP servers all are asked about: that one "only reads"
-is what its server says of itself; --trust-hints believes it. With --yes nobody
-asks: the model may run, overwrite and delete whatever you may, as often as it
-likes. What leads file tools outside of this folder, and what your
-configuration asks about, is asked even then. A shell's command may go anywhere.
+is what its server says of itself; --trust-hints believes it. A call that a rule
+of your own policy allows (not its default, and no policy of the project's) is
+not asked about. With --yes only your configuration asks, and file tools that
+leave this folder: the right setting with a policy that you rely on. Without
+one the model may then run, overwrite and delete whatever you may, as often as
+it likes; a shell's command may go anywhere.
 
 Your configuration is in force as for `toolbus wiring`, whatever the options
 say; a [[server]] of it is opened as --mcp is, its tools called NAME_TOOL.
@@ -151,7 +153,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument(
-        "--yes", action="store_true", help="do not ask about tools that may change something"
+        "--yes", action="store_true", help="ask only about what the configuration asks about"
     )
     parser.add_argument(
         "--trust-hints", action="store_true", help="believe what MCP servers say of their tools"

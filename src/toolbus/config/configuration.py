@@ -179,7 +179,11 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         importing = layer.judged.importing() if layer.judged else nullcontext()
         making = making_of(layer.document, layer.digests)
         with LOADING, redirect_stdout(sys.stderr), importing, making:
-            made = [Configured(entry, _made(layer, entry)) for entry in entries if entry.enabled]
+            made = [
+                Configured(entry, _made(layer, entry), is_personal=layer.judged is None)
+                for entry in entries
+                if entry.enabled
+            ]
         configured += _in_order(layer.document, made, configured)
         disabled += [entry for entry in entries if not entry.enabled]
     file = layers[-1].document.file

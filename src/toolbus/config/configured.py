@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 
 class Configured(NamedTuple):
-    """A *component*, and the *entry* of the file that it was made of."""
+    """A *component*, and the *entry* of the file that it was made of.
+
+    *is_personal* is False in a project's file that nobody has named.
+    """
 
     entry: Entry
     component: AgentComponent
+    is_personal: bool = True
 
 
 class Configuration(NamedTuple):
@@ -42,3 +46,8 @@ class Configuration(NamedTuple):
     def components(self) -> tuple[AgentComponent, ...]:
         """The components, for `Agent(components=…)`."""
         return tuple([configured.component for configured in self.configured])
+
+    @property
+    def personal(self) -> tuple[AgentComponent, ...]:
+        """The components of the user's own configuration, or of the named one."""
+        return tuple([each.component for each in self.configured if each.is_personal])

@@ -22,19 +22,30 @@ class AskFirst(AgentComponent):
     """Asks about each call of a tool that is not known to only read.
 
     That a tool only reads counts if it stands in our process, by the choice of the person; what
-    the servers behind *strangers* say of their tools does not.
+    the servers behind *strangers* say of their tools does not. Nor is a call asked about that one
+    of *judges*, components of the person's own, allows.
     """
 
-    def __init__(self, strangers: Sequence[Toolset] = ()) -> None:
+    def __init__(
+        self, strangers: Sequence[Toolset] = (), judges: Sequence[AgentComponent] = ()
+    ) -> None:
         super().__init__()
-        self._strangers = tuple(strangers)
+        self._strangers, self._judges = tuple(strangers), tuple(judges)
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
-    def ask(self, ctx: EventContext[ToolCall]) -> Ask | None:
-        """Ask, unless the tool only reads."""
+    async def ask(self, ctx: EventContext[ToolCall]) -> Ask | None:
+        """Ask, unless the tool only reads, or a rule allows the call."""
+        if self._only_reads(ctx):
+            return None
+        for judge in self._judges:
+            if await judge.allows(ctx):
+                return None
+        return Ask(NOT_READ_ONLY)
+
+    def _only_reads(self, ctx: EventContext[ToolCall]) -> bool:
         name, spec = ctx.value.name, ctx.tool
         is_strange = any(tools.get(name) is not None for tools in self._strangers)
         # A handler may have put another tool in place of the one whose spec this is.
         if spec is None or spec.name != name or is_strange:
-            return Ask(NOT_READ_ONLY)
-        return None if spec.annotations.get("readOnlyHint") is True else Ask(NOT_READ_ONLY)
+            return False
+        return spec.annotations.get("readOnlyHint") is True

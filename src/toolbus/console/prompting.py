@@ -16,7 +16,8 @@ from toolbus.approvals.display import line_rows
 from toolbus.approvals.records import read_question
 from toolbus.approvals.steps import LONGEST_WORDS, answer
 from toolbus.console.edits import FileEdit, find_edit
-from toolbus.console.shown_question import ASKS_NEXT, ASKS_WHOLE, ShownQuestion
+from toolbus.console.shown_question import ShownQuestion
+from toolbus.console.terminal_approver import REFUSED
 from toolbus.console.typed_answers import (
     YES,
     TypedAnswer,
@@ -27,7 +28,6 @@ from toolbus.console.typed_answers import (
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.terminal.screen import UsageError
 from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approvals import ApprovalRequest
 
-REFUSED = "the person refused this call"
-_NOT_SEEN = "a yes is taken once all of it was shown; Enter shows the next page"
-_UNCLEAR = "that is no answer; ? says which there are"
 _HELP = """\
 y              the call runs, once
 n              it does not; what you type behind n is read by the model
@@ -130,8 +127,8 @@ class QuestionPrompt:
         keyboard.write("\n")
         shown = ShownQuestion(keyboard, question, self._changers(question.call_id), edit)
         while True:
-            self._respond(shown, typed)
-            line = await keyboard.ask(ASKS_WHOLE if shown.is_seen else ASKS_NEXT)
+            shown.respond(typed, f"{_HELP}{_LEAVES[self._is_kept]}")
+            line = await keyboard.ask(shown.asks)
             if line is None:
                 return None
             typed = read_answer(line)
@@ -139,23 +136,6 @@ class QuestionPrompt:
                 return typed
             if typed.meaning == "yes" and shown.is_seen and await self._agrees(question, typed):
                 return typed
-
-    def _respond(self, shown: ShownQuestion, typed: TypedAnswer) -> None:
-        """Show what was *typed* for, or say why it is no answer."""
-        match typed.meaning:
-            case "next" | "again":
-                if typed.meaning == "again":
-                    shown.restart()
-                try:
-                    shown.show_next()
-                except UsageError as error:
-                    self._say(str(error))
-            case "yes" if not shown.is_seen:
-                self._say(_NOT_SEEN)
-            case "help":
-                self._keyboard.write(f"{_HELP}{_LEAVES[self._is_kept]}")
-            case "unclear":
-                self._say(typed.reason or _UNCLEAR)
 
     async def _agrees(self, question: Question, typed: TypedAnswer) -> bool:
         """Ask whether what more a grant allows is meant, if one is wanted."""

@@ -231,7 +231,9 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
             opened.push_async_callback(store.close)
         entries = () if config is None else config.servers
         servers = await open_servers(opened, options.servers, entries, side)
-        asking = [] if options.yes else [AskFirst(() if options.trust_hints else servers)]
+        strangers = () if options.trust_hints else servers
+        judges = () if config is None else config.personal
+        asking = [] if options.yes else [AskFirst(strangers, judges)]
         try:
             stored = _stored(options, store, config)
             deciders = person.deciders(side, report, stored)

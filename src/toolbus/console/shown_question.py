@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.approvals.display import label_rows, line_rows, page_height, question_pages
 from toolbus.console.typed_answers import check_room
-from toolbus.terminal.screen import painted
+from toolbus.terminal.screen import UsageError, painted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from toolbus.approvals.questions import Question
     from toolbus.console.edits import FileEdit
     from toolbus.console.keyboard import Keyboard
+    from toolbus.console.typed_answers import TypedAnswer
     from toolbus.terminal.spans import Span
 
 ASKS_WHOLE = "approve? [y, n, n and a reason, ? for more] "
 ASKS_NEXT = "Enter shows the next page [n, n and a reason, ? for more] "
 """What the person is asked below a page."""
+
+_NOT_SEEN = "a yes is taken once all of it was shown; Enter shows the next page"
+_UNCLEAR = "that is no answer; ? says which there are"
 
 
 class ShownQuestion:
@@ -55,6 +59,33 @@ class ShownQuestion:
         page = self._pages[self._shown]
         self._keyboard.write(painted(page))
         self._shown += 1
+
+    def respond(self, typed: TypedAnswer, help_text: str) -> None:
+        """Show what was *typed* for, or say why it is no answer."""
+        match typed.meaning:
+            case "next" | "again":
+                if typed.meaning == "again":
+                    self.restart()
+                try:
+                    self.show_next()
+                except UsageError as error:
+                    self.say(str(error))
+            case "yes" if not self.is_seen:
+                self.say(_NOT_SEEN)
+            case "help":
+                self._keyboard.write(help_text)
+            case "unclear":
+                self.say(typed.reason or _UNCLEAR)
+
+    def say(self, text: str) -> None:
+        """Write a sentence of ours."""
+        rows = line_rows(text, self._keyboard.columns)
+        self._keyboard.write("".join([f"{row.text}\n" for row in rows]))
+
+    @property
+    def asks(self) -> str:
+        """What the person is asked below the page that is shown."""
+        return ASKS_WHOLE if self.is_seen else ASKS_NEXT
 
     @property
     def is_seen(self) -> bool:

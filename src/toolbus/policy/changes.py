@@ -59,7 +59,8 @@ class PolicyVersions(Generic[T]):
     """The rules of *file* in all states that were in force.
 
     *read* makes rules of its bytes, or raises `LoadError`; *refuse* makes rules that deny every
-    call, for a reason. What is wrong with the first state is such rules.
+    call, for a reason. What is wrong with the first state is such rules where a configuration names
+    the file, and raises `LoadError` where code does.
     """
 
     def __init__(
@@ -117,6 +118,8 @@ class PolicyVersions(Generic[T]):
                 return digest, self._read(self.file, data)
             reason = f"{self.file}: {distrust}"
         except LoadError as error:
+            if self._origin is None:
+                raise
             reason = str(error)
         reason = f"the policy cannot be used, so every call is denied: {reason}"
         logger.error(reason)

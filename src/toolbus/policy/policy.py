@@ -42,8 +42,8 @@ of it still wins. Of a tool that is no shell, a rule with `tools` and without `e
 
 **An absent argument**, or null: the condition does not hold. A value of the wrong type, or an
 expression that fails: the call is denied, and the reason names the rule. A policy file that is
-missing, unreadable or invalid denies every call; how a changed one is taken up:
-`toolbus.policy.changes`.
+missing, unreadable or invalid is an error where code makes a policy of it, and denies every call
+where a configuration names it; how a changed one is taken up: `toolbus.policy.changes`.
 
 **No rule lifts** what `toolbus.policy.paths.protected` protects: the files of policies, trust, pins
 and state, the settings of agents' hosts, and the commands of `toolbus` that speak for a person.
@@ -98,9 +98,9 @@ class Policy(AgentComponent):
     """Judges the calls of tools by rules; see `toolbus.policy.policy`.
 
     Args:
-        file: a policy's file. What is wrong with it raises nothing: every call is denied, with the
-            file, the line and the reason. Without it the other settings are the policy, as they
-            would stand in a file; what is wrong with them raises.
+        file: a policy's file. One that cannot be used raises `LoadError`, with the line and the
+            reason; a configuration that names it denies every call with that. Without a file the
+            other settings are the policy, as they would stand in one.
         default: what no rule speaks of: "ask", "deny" or "allow".
         rule: the rules, as tables.
         call: the calls that limits name, as tables.
@@ -145,7 +145,7 @@ class Policy(AgentComponent):
 
     @classmethod
     def read(cls, file: Path | str, *, folder: Path | str | None = None) -> Self:
-        """Return the policy of *file*; what is wrong with that denies every call."""
+        """Return the policy of *file*; raises `LoadError` for one that cannot be used."""
         return cls(Path(file), folder=None if folder is None else Path(folder))
 
     @property
@@ -176,6 +176,23 @@ class Policy(AgentComponent):
                 rules = digest_in_force([judge.rules for judge, _ in judged])
                 return Ask(asked, asking_rules(judgement), rules)
         return None
+
+    async def allows(self, ctx: EventContext[ToolCall]) -> bool:
+        """Return whether rules, and not the default alone, allow the call of *ctx*."""
+        if not (self.enabled and self.is_for(ctx.value.name)):
+            return False
+        in_force = self._in_force(ctx.scope)
+        kept_in = await self._shell_folder(in_force, ctx)
+        for judge in in_force.versions:
+            if isinstance(judge, UnusablePolicy):
+                return False
+            judgement = await self._judge(judge, ctx, kept_in)
+            if not judgement.parts or any(
+                part.decided.status != "allowed" or part.decided.rule is None
+                for part in judgement.parts
+            ):
+                return False
+        return True
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
