@@ -276,7 +276,7 @@ def test_wrong_words_are_explained(path, approvals):
     assert "several questions begin (1a, 1b)" in refused("show", "1", "--store", path)
     assert "no question ''" in refused("show", "", "--store", path)
     assert "there is no such file" in refused("--store", "nowhere.db")
-    assert "no hook has asked yet" in refused()
+    assert "no hook of a coding agent has run" in refused()
     assert "such as 90s, 30m or 1h, not '1y'" in refused("approve", "1a", "--for", "1y")
     assert "--ran --never-ran is required" in refused("settle", "1a")
     assert "leave out the rest" in refused("--watch", "grants", "--store", path)

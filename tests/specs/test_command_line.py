@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -229,6 +230,46 @@ def test_what_may_not_be_written_is_named(public_folder, capfd):
         assert (code, line[: len(reason) + 9]) == (2, f"toolbus: {reason}")
         assert not re.search("Errno|read_only|[.]toolbus-", line)
     assert list(Path("folder").iterdir()) == []
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """Return a home folder, which is the current one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_store_of_hooks_is_found(house, capsys):
+    rules = """[[component]]
+use = "policy"
+settings = { default = "deny" }
+"""
+    (house / "rules.toml").write_text(rules)
+    facts = {"session_id": "s", "cwd": str(house), "tool_name": "Bash", "tool_use_id": "t1"}
+    event = json.dumps({**facts, "tool_input": {"command": "git push"}})
+    hook = [sys.executable, "-m", "toolbus", "hook", "claude-code", "PreToolUse"]
+    subprocess.run([*hook, "--config", "rules.toml"], input=event, text=True, check=True)
+
+    def shown(*words):
+        assert main(list(words)) == 0
+        return capsys.readouterr().out
+
+    assert "claude-code:s" in shown("sessions")
+    assert "git push" in shown("show", "hooks", "claude-code:s")
+    assert "denied" in shown("explain", "hooks", "--call", "claude-code:s/t1")
+    assert "1 session" in shown("replay", "--with", "rules.toml")
+    asyncio.run(make_store("hooks"))
+    assert "claude-code:s" not in shown("sessions", "hooks")
+
+
+def test_without_any_hook_it_says_so(house, capsys):
+    assert main(["sessions"]) == 2
+    refused = capsys.readouterr().err
+
+    assert "no hook of a coding agent has run" in refused
+    assert str(house / ".local/state/toolbus/hooks.db") in refused
 
 
 async def test_piped_text_has_no_colour(command, quiet):

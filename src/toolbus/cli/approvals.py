@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import Parser, add_action, make_parser
+from toolbus.cli.store_names import store_address
 from toolbus.terminal.durations import seconds_in
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command
@@ -85,7 +85,7 @@ def command() -> Command:
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.watch and (parsed.action not in {None, "list", "review"} or parsed.all):
             parser.error("--watch lists or reviews what is open and comes; leave out the rest")
-        address = _default_store() if parsed.store is None else parsed.store
+        address = store_address(parsed.store)
         match parsed.action:
             case "approve" | "deny" | "settle" | "revoke":
                 return _do(parsed, address, output)
@@ -190,18 +190,6 @@ def _do(parsed: argparse.Namespace, address: str, output: Output) -> int:
         case "settle":
             return approving.settle(output, asked, parsed.outcome)
     return approving.revoke(output, asked)
-
-
-def _default_store() -> str:
-    from toolbus.hosts.hook_settings import default_store  # noqa: PLC0415 - for few
-
-    try:
-        path = default_store()
-    except RuntimeError as error:
-        raise UsageError(f"{error}; give --store STORE") from error
-    if not path.exists():
-        raise UsageError(f"no hook has asked yet: there is no {str(path)!r}; give --store STORE")
-    return str(path)
 
 
 def _span(text: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser
+from toolbus.cli.store_names import store_address
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,7 @@ examples:
   toolbus explain agent.db 8c01                  the message whose id begins so
   toolbus explain agent.db --call call-1         a tool call
   toolbus explain agent.db --call call-1 --session 3f9a   of one of several
+  toolbus explain hooks --call claude-code:3f9a/t1    of a coding agent
   toolbus explain agent.db 8c01 --json | jq .call         one JSON document
 
 `toolbus show` prints the ids. Differences are shown field by field if the
@@ -29,7 +31,7 @@ def command() -> Command:
         "toolbus explain", "Tell the life of a message or call, and who changed it.", _EPILOG
     )
     parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+        "database", metavar="STORE", help="its file, postgresql://…, service=NAME or hooks"
     )
     parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="or how that begins")
     parser.add_argument("--call", metavar="CALL_ID", help="explain a tool call instead")
@@ -42,7 +44,7 @@ def command() -> Command:
 
         return explain(
             output,
-            parsed.database,
+            store_address(parsed.database),
             parsed.message,
             call=parsed.call,
             session=parsed.session,

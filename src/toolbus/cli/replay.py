@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser, megabytes
+from toolbus.cli.store_names import store_address
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +22,7 @@ examples:
   toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
   toolbus replay all.jsonl --with toolbus.toml         what that file names
   toolbus replay all.jsonl                             what is in force here
+  toolbus replay --with policy.py                      coding agents' sessions
   toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
   toolbus replay a.jsonl --with policy.py --check expected.json --update
   toolbus replay a.jsonl --with policy.py --check expected.json
@@ -53,14 +55,15 @@ def command() -> Command:
             update=parsed.update,
             folder="" if parsed.folder is None else os.path.realpath(parsed.folder),
         )
-        return run_replay(output, parsed.sources, parsed.target, options)
+        sources = [store_address(source) for source in parsed.sources or [None]]
+        return run_replay(output, sources, parsed.target, options)
 
     return parser, run
 
 
 def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "sources", metavar="SOURCE", nargs="+", help="files, folders, a store's address, or -"
+        "sources", metavar="SOURCE", nargs="*", help="files, folders, stores, hooks or -"
     )
     parser.add_argument(
         "--with",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser
+from toolbus.cli.store_names import store_address
 
 if TYPE_CHECKING:
     import argparse
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
+  toolbus sessions                          those of coding agents
   toolbus sessions agent.db                 the oldest first
   toolbus sessions agent.db | tail -3       the newest
   toolbus sessions agent.db --json | jq .id   for programs
+
+The store of the hooks in coding agents is called `hooks`: its sessions are read
+by `toolbus show hooks SESSION` and `toolbus explain hooks --call ID`.
 
 "originals" marks a session that keeps what handlers changed or refused; see
 `toolbus forget --help`. The file is only read."""
@@ -26,7 +31,10 @@ def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus sessions", "List the sessions of a store.", _EPILOG)
     parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+        "database",
+        metavar="STORE",
+        nargs="?",
+        help="its file, postgresql://…, service=NAME; if none, hooks",
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
@@ -35,7 +43,7 @@ def command() -> Command:
         from toolbus.inspect.sessions import list_sessions  # noqa: PLC0415 - loads half of the house
 
         return list_sessions(
-            output, parsed.database, as_json=parsed.json, pager=not parsed.no_pager
+            output, store_address(parsed.database), as_json=parsed.json, pager=not parsed.no_pager
         )
 
     return parser, run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser, positive
+from toolbus.cli.store_names import store_address
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,7 @@ examples:
   toolbus show agent.db 3f9a               the session whose id begins so
   toolbus show agent.db 3f9a --last 20     its last 20 messages
   toolbus show agent.db 3f9a --follow      and what comes, until Ctrl-C
+  toolbus show hooks claude-code:3f9a      of a coding agent with hooks
   toolbus show agent.db 3f9a --json | jq   messages and records, one a line
 
 Between the messages stands what handlers changed, refused or broke. Long output
@@ -27,7 +29,7 @@ def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus show", "Read a session: what was said and done.", _EPILOG)
     parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+        "database", metavar="STORE", help="its file, postgresql://…, service=NAME or hooks"
     )
     parser.add_argument("session", metavar="SESSION", help="its id, or how that begins")
     where = parser.add_mutually_exclusive_group()
@@ -43,7 +45,7 @@ def command() -> Command:
 
         return show_session(
             output,
-            parsed.database,
+            store_address(parsed.database),
             parsed.session,
             start=vars(parsed)["from"],
             last=parsed.last,
