@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import chdir
 from pathlib import Path
 
@@ -81,6 +82,14 @@ class Hook:
     @property
     def started(self) -> list[str]:
         return self.record.read_text().splitlines() if self.record.exists() else []
+
+    def await_started(self, number) -> list[str]:
+        """Return the processes that were started, once they are *number*: a worker says so late."""
+        for _ in range(6000):
+            if len(self.started) >= number:
+                return self.started
+            time.sleep(0.01)
+        raise AssertionError(f"not {number} processes, but {self.started}")
 
 
 @pytest.fixture
@@ -270,9 +279,10 @@ def test_children_have_the_environment_of_the_settings_alone(hook):
     hook.write()
     hostile = {**os.environ, "PYTHONPATH": "/x", "HOME": "/y", "LD_DEBUG_OUTPUT": "/z"}
     hook.run(env=hostile)
-    kinds = sorted(line.split("] [")[0].strip("['") for line in hook.started)
+    started = hook.await_started(2)
+    kinds = sorted(line.split("] [")[0].strip("['") for line in started)
     assert [kind.split("'")[0] for kind in kinds] == ["answer", "serve"]
-    for line in hook.started:
+    for line in started:
         names = line.partition("] [")[2].partition("]")[0]
         assert set(names.replace("'", "").split(", ")) <= {"HOME", "LC_CTYPE", "TOOLBUS_JUDGED"}
 
@@ -289,6 +299,7 @@ def test_one_worker_is_started_while_one_starts(hook):
     for client in clients:
         client.communicate()
         codes.append(client.returncode)
+    hook.await_started(9)
     (hook.folder / "end").write_text("")
     assert codes == [0] * 8
     assert sum("serve" in line for line in hook.started) == 1
