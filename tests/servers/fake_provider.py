@@ -153,7 +153,7 @@ class FakeProvider:
 
 def is_end(event):
     """Tell whether *event* is the last of its stream."""
-    kinds = {"message_stop", "response.completed"}
+    kinds = {"message_stop", "response.completed", "response.incomplete"}
     return event.get("type") in kinds or event.get("choices") == []
 
 

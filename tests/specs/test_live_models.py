@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import traceback
 from contextlib import aclosing
 from itertools import chain, pairwise, repeat
@@ -639,6 +640,41 @@ async def test_what_stays_refused_is_named(path):
     assert result.status == "ok"
 
 
+def withheld(path):
+    """Return an empty answer that a filter has stopped, whole and as a stream."""
+    whole, events = WIRES[path][0]([]), WIRES[path][1]([])
+    match path:
+        case "/v1/messages":
+            whole["stop_reason"] = "refusal"
+            next(e for e in events if e["type"] == "message_delta")["delta"] |= {
+                "stop_reason": "refusal"
+            }
+        case "/v1/responses":
+            ended = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+            whole |= ended
+            events[-1]["type"] = "response.incomplete"
+            events[-1]["response"] |= ended
+        case _:
+            whole["choices"][0]["finish_reason"] = "content_filter"
+            for event in events:
+                for choice in event["choices"]:
+                    if choice["finish_reason"]:
+                        choice["finish_reason"] = "content_filter"
+    return whole, events
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@EVERY_WIRE
+async def test_a_withheld_answer_is_an_error(path, streams):
+    whole, events = withheld(path)
+    async with provider(path, Reply(body=whole, events=events if streams else None)) as (_, model):
+        agent = Agent(model)
+        with pytest.raises(ModelError, match=r"withheld the answer \((content_filter|refusal)\)"):
+            await run_through(agent, streams)
+
+    assert [message.role for message in agent.messages] == ["user"]
+
+
 OVERFLOWS = [
     (CHAT, {"message": "too long", "code": "context_length_exceeded"}),
     (CHAT, {"message": "This model's maximum context length is 10 tokens", "code": 400}),
@@ -698,6 +734,44 @@ async def test_the_server_says_how_long(path, streams, monkeypatch):
         await run_through(Agent(model), streams)
 
     assert pauses == [7, 30]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@EVERY_WIRE
+async def test_a_pause_is_told_while_it_lasts(path, streams, monkeypatch, caplog):
+    told = []
+
+    async def sleep(seconds):
+        told.append((seconds, caplog.messages[-1]))
+
+    monkeypatch.setattr("anyio.sleep", sleep)
+    busy = Reply(429, {"error": {"message": "busy"}}, {"retry-after": "7"})
+    async with provider(path, busy, DONE, max_retries=2) as (_, model):
+        await run_through(Agent(model), streams)
+
+    assert told == [(7, "model 'm': HTTP 429; asked again in 7.0 s")]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retry-after", "3600"),
+        ("retry-after-ms", "3600000"),
+        ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ("retry-after", "inf"),
+    ],
+)
+@EVERY_WIRE
+async def test_too_long_a_pause_is_an_error(path, name, value, streams):
+    busy = Reply(529, {"error": {"message": "busy"}}, {name: value})
+    async with provider(path, busy, max_retries=2) as (server, model):
+        with pytest.raises(ModelError) as caught:
+            await run_through(Agent(model), streams)
+
+    told = r"HTTP 529: busy; the server asks for a pause of (3,600|[\d,]{15}|inf) seconds"
+    assert re.search(rf"{told}, expected at most 60$", str(caught.value))
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("streams", [False, True])

@@ -37,7 +37,7 @@ class AnthropicModel(RemoteModel):
         headers: sent with each request, `anthropic-beta` for one; taken for secrets.
         timeout: seconds without a byte from the server.
         max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
-            SDK, with the pause that the server asks for.
+            SDK, with the pause that the server asks for: a minute at most, else the call fails.
         structured_output: how the server is told what an `output_type` is: `native`, by the API's
             own parameter, or `text`, in words, for servers that refuse that parameter.
 
@@ -57,7 +57,7 @@ class AnthropicModel(RemoteModel):
         structured_output: Literal["native", "text"] = "native",
     ) -> None:
         self._server = servers.find_server(servers.ANTHROPIC, base_url, key_env, key_file)
-        self._timeout, self._max_retries = timeout, max_retries
+        self._timeout = timeout
         super().__init__(
             model,
             ANTHROPIC,
@@ -80,7 +80,9 @@ class AnthropicModel(RemoteModel):
             open_telemetry=False,
             # A server that redirects would get what was meant for another.
             http_client=anthropic.DefaultAsyncHttpxClient(
-                follow_redirects=False, verify=tls_for(self._server.base_url)
+                follow_redirects=False,
+                verify=tls_for(self._server.base_url),
+                event_hooks=self._hooks,
             ),
         )
 

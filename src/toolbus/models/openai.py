@@ -39,7 +39,7 @@ class OpenAIModel(RemoteModel):
         headers: sent with each request; their values are taken for secrets.
         timeout: seconds without a byte from the server.
         max_retries: how often a lost connection, a timeout, 429 and 5xx are tried again, by the
-            SDK, with the pause that the server asks for.
+            SDK, with the pause that the server asks for: a minute at most, else the call fails.
         structured_output: how the server is told what an `output_type` is: `native`, by the API's
             own parameter, or `text`, in words, for servers that refuse that parameter.
 
@@ -62,7 +62,7 @@ class OpenAIModel(RemoteModel):
         if api not in _WIRES:
             raise RegistrationError(f"api {api!r}", "there are 'chat' and 'responses'")
         self._server = find_server(OPENAI, base_url, key_env, key_file)
-        self._timeout, self._max_retries = timeout, max_retries
+        self._timeout = timeout
         super().__init__(
             model,
             _WIRES[api],
@@ -84,7 +84,9 @@ class OpenAIModel(RemoteModel):
             default_headers=self._headers,
             # A server that redirects would get what was meant for another.
             http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False, verify=tls_for(self._server.base_url)
+                follow_redirects=False,
+                verify=tls_for(self._server.base_url),
+                event_hooks=self._hooks,
             ),
         )
 

@@ -15,6 +15,7 @@ from toolbus.formats.output_schemas import with_words
 from toolbus.formats.parsing import parse
 from toolbus.messages.immutable import mend
 from toolbus.models.failures import RefusedAnswerError, failure_of, retries_of
+from toolbus.models.pauses import excess_of, pause_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from toolbus.models.keys import ApiKey
     from toolbus.models.wires import ModelWire
 
+_WITHHELD = frozenset({"content_filter", "refusal"})
+"""Why an answer ended that a provider's filter stopped; an empty one is no answer."""
 
 _REFUSED_PARAMETER = frozenset({400, 422})
 """The statuses with which servers refuse parameters that they do not know."""
@@ -49,7 +52,8 @@ class RemoteModel:
         _check(name, max_retries, structured_output)
         self._says_schema_in_words = structured_output == "text"
         self.name, self._wire, self._key = name, wire, key
-        self._headers = dict(headers)
+        self._headers, self._max_retries = dict(headers), max_retries
+        self._hooks = {"response": [pause_limit(name, max_retries)]}
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -116,12 +120,18 @@ class RemoteModel:
                 raise RefusedAnswerError(answer)
             case {"status": "failed"}:
                 raise RefusedAnswerError(answer)
-        return self._wire.message_of(answer, request, retries_of(raw))
+        message = self._wire.message_of(answer, request, retries_of(raw))
+        if message.stop_reason in _WITHHELD and not (message.text or message.tool_calls):
+            reason = f"its provider withheld the answer ({message.stop_reason}); word it otherwise"
+            raise ModelError(request.model, reason, 1 + retries_of(raw))
+        return message
 
     def _failure(self, request: ModelRequest, error: Exception) -> ModelError:
         """Return what *error* says, without a key; of a schema that was refused, the way out."""
         keys = [] if self._key is None else [self._key.reveal()]
         failure = failure_of(request.model, error, [*keys, *self._headers.values()])
+        if excess := excess_of(getattr(getattr(error, "response", None), "headers", {})):
+            failure = type(failure)(failure.model, failure.reason + excess, failure.attempts)
         is_native = request.output_schema is not None and not self._says_schema_in_words
         if is_native and getattr(error, "status_code", None) in _REFUSED_PARAMETER:
             hint = "if it takes no schema, give the model structured_output='text'"
