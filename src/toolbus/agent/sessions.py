@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.events.catalogue import Scope, ToolSpec
+    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
 
 logger = logging.getLogger("toolbus")
 
@@ -48,7 +48,7 @@ class AgentSession:
         self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._unsaved = WriteBehind()
         self._waiting: deque[Message] = deque()
-        self._reported: set[str] = set()
+        self._reported: dict[str, ToolCallOutcome | None] = {}
         self._beginning = LoopLock()
         self._opened = self._stale = self._closed = self._settled = False
         self._worker: asyncio.Task[Any] | None = None

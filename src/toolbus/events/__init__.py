@@ -16,7 +16,7 @@ Dispatched with `do` or `observe`, and only seen:
 `RUN_AFTER` - a `RunResult`; once per run
 `MODEL_CALL_DELTA` - a `ModelDelta`; a piece of a streamed answer
 `MODEL_CALL_AFTER` - a `ModelReply`; the model answered
-`TOOL_CALL_AFTER` - a `ToolCallOutcome`; once per call, on every path
+`TOOL_CALL_AFTER` - a `ToolCallOutcome`; once per call, after a kill once more, marked `again`
 `TOOL_CALL_PERSIST_BEFORE` - a `ToolCallPersist`; before a result is written
 `TOOL_CALL_PERSIST_AFTER` - a `ToolCallPersist`; after it was written
 `MESSAGE_APPEND_AFTER` - a `Message`; it is in the transcript and in the store

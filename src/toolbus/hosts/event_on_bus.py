@@ -208,7 +208,7 @@ class EventOnBus:
             approver=self._asking.approvals,
             append=self._enter,
             sheltered=True,
-            reported={call.id} if answers else None,
+            reported={call.id: None} if answers else None,
             ids=lambda: f"{call.id}-{next(numbers)}" if has_id else self._log.message_id,
         )
 

@@ -73,6 +73,13 @@ class CallInProgress(CallJudging):
         self._fail(text, "interrupted")
         self._state = "interrupted"
 
+    def restore(self, ended: ToolCallOutcome) -> None:
+        """End it as it has *ended* before, when its message could not be written."""
+        self.call, self.executed = ended.executed or self.requested, ended.executed
+        self._tool, self._attempts = self._look_up(self.call.name), ended.attempts
+        self._started -= ended.duration_ns
+        self._response, self._state = ended.response, ended.status
+
     def resume(self, executed: ToolCall, response: ToolResponse) -> None:
         """Go on behind the run of a tool out of reach: *executed* is what ran there."""
         self.call = self.executed = executed

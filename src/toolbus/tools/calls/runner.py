@@ -49,7 +49,8 @@ class ToolRunner(CallEnvironment):
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
-        reported: ids of calls whose `TOOL_CALL_AFTER` was fired, and no message appended yet.
+        reported: the outcomes of calls whose `TOOL_CALL_AFTER` was fired, and no message appended
+            yet, by their ids; None where the outcome is not at hand.
         leaves_pending: says that a call which waits for a person stays open, without a message,
             until it is called again; else the message says so, and a later call is another one.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
@@ -72,7 +73,7 @@ class ToolRunner(CallEnvironment):
         approver: Approver | Approvals | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         sheltered: bool = False,
-        reported: set[str] | None = None,
+        reported: dict[str, ToolCallOutcome | None] | None = None,
         deps: Any = NO_DEPS,
         leaves_pending: bool = False,
         max_attempts: int = 3,
@@ -94,7 +95,7 @@ class ToolRunner(CallEnvironment):
         self._append, self._sheltered = append or partial(admit, bus), sheltered
         self._ids, self._answered = ids, answered
         self._leaves_pending = leaves_pending
-        self._reported: set[str] = set() if reported is None else reported
+        self._reported = {} if reported is None else reported
         self._under_way: list[CallInProgress] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
@@ -169,13 +170,18 @@ class ToolRunner(CallEnvironment):
     async def close_interrupted(
         self, calls: Sequence[ToolCall], again: Collection[str] = ()
     ) -> None:
-        """Answer *calls*, which were left open, as interrupted; run none of them.
+        """Answer *calls*, which were left open, and run none of them.
 
-        Of those whose ids are in *again*, a former process may have told `TOOL_CALL_AFTER`.
+        A call whose message could not be written gets it now; another one is interrupted. Of
+        those whose ids are in *again*, a former process may have told `TOOL_CALL_AFTER`.
         """
         under_way = [CallInProgress(call, self, None) for call in calls]
         for call in under_way:
-            call.interrupt(again=call.requested.id in again)
+            ended = self._reported.get(call.requested.id)
+            if ended is not None:
+                call.restore(ended)
+            else:
+                call.interrupt(again=call.requested.id in again)
         await self._finish(under_way)
 
     async def close_refused(self, calls: Sequence[ToolCall], reason: str) -> None:
@@ -209,7 +215,7 @@ class ToolRunner(CallEnvironment):
         outcome, call_id = call.outcome, call.requested.id
         if call_id in self._reported or call.is_left_open:
             return outcome
-        self._reported.add(call_id)
+        self._reported[call_id] = outcome
         try:
             self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
@@ -264,7 +270,7 @@ class ToolRunner(CallEnvironment):
         if call.is_left_open:
             return outcome
         message = await self._append(self._message(outcome), self.scope, call.spec)
-        self._reported.discard(call.requested.id)
+        self._reported.pop(call.requested.id, None)
         await call.permit.end()
         if self._answered is not None:
             self._answered(outcome, message)
@@ -281,7 +287,7 @@ class ToolRunner(CallEnvironment):
         try:
             outcome = await shield_until_done(partial(self._complete, call), lambda _: call.stop())
         finally:
-            self._reported.discard(requested.id)
+            self._reported.pop(requested.id, None)
             await call.permit.end()
             if call.outcome.status == "pending":
                 # Its id is that of no other call, so nobody could come back for the answer.
