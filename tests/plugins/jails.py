@@ -124,7 +124,7 @@ class Jail:
         """Return the variables that the line finds."""
         path = "/usr/bin:/bin:/usr/sbin:/sbin"
         # npm asks for a newer npm, whatever it is told to do.
-        own = {"HOME": str(self.home), "PATH": path, "NO_UPDATE_NOTIFIER": "1"}
+        own = {"HOME": str(self.home), "PATH": path, "npm_config_update_notifier": "false"}
         return {**own, "LANG": "C.UTF-8", "TERM": "xterm"}
 
     def _renew(self) -> None:

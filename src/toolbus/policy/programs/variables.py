@@ -19,13 +19,15 @@ _FILE = Path(__file__).with_name("_variables.toml")
 class VariableData(Struct, frozen=True, forbid_unknown_fields=True):
     """Names of variables, which may be globs.
 
-    The *harmless* change what is printed; those of *values* do no more with one of these
-    values; with the others, *code*, somebody else's code is run.
+    The *harmless* change what is printed; those of *values* do no more with one of these values;
+    those of *project* add its own code, no more to a command that runs that anyway; with the
+    others, *code*, somebody else's code is run.
     """
 
     source: str
     harmless: tuple[str, ...]
     values: dict[str, tuple[str, ...]]
+    project: dict[str, tuple[str, ...]]
     code: tuple[str, ...]
 
 
@@ -38,7 +40,8 @@ def judge_variable(
     *program*'s name in it; unless it *runs code* of a project anyway, which such a name is for.
     """
     kind = _kind(name)
-    if kind == "harmless" or (value.known and value.text in _data().values.get(name, ())):
+    known = _data().values.get(name, ()) + (_data().project.get(name, ()) if runs_code else ())
+    if kind == "harmless" or (value.known and value.text in known):
         return ""
     if kind == "code":
         return f"{name} can make a program run something else"

@@ -23,7 +23,7 @@ _XARGS = Wrapper(
     flags="0oprtx",
     values="aEILnPsdJRS",
     long_flags="null open-tty interactive no-run-if-empty verbose exit show-limits",
-    long_values="arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
+    long_values="arg-file delimiter max-lines max-args max-procs max-chars",
 )
 _PARALLEL = Wrapper(
     flags="k0tvu",
