@@ -386,10 +386,12 @@ async def test_what_may_be_denied_is_asked_about():
 
 
 async def test_a_plain_command_allows_no_more():
-    judge = Judge(rule("fine", "allow", command=["git log", "sort", "curl", "echo", "git push"]))
+    commands = ["git log", "sort", "curl", "echo", "git push", "make test"]
+    judge = Judge(rule("fine", "allow", command=commands))
 
     plain = ["git log -3", "git --no-pager log", "sort -u x", "curl https://x.org", "echo a"]
-    assert await judge.lines(*plain) == ["allow"] * 5
+    plain += ["make test", "make test -j 4"]
+    assert await judge.lines(*plain) == ["allow"] * 7
     more = [
         "git log --output=x",
         "git -c core.pager=evil log",
@@ -400,6 +402,7 @@ async def test_a_plain_command_allows_no_more():
         "LD_PRELOAD=./x.so sort y",
         "./sort x",
         "git push --force",
+        "make test deploy",
     ]
     assert [line for line in more if await judge.line(line) != "ask"] == []
 
@@ -619,6 +622,41 @@ async def test_hosts_are_compared():
     assert await judge.lines("curl https://api.x.org/x", "curl $URL") == ["allow", "ask"]
     assert await judge.call("fetch", {"url": "http://bad.y.org"}) == "deny"
     assert await judge.line("curl -s https://BAD.y.org/x | cat") == "deny"
+
+
+async def test_pushed_branches_are_compared():
+    deny = Judge(rule("main", "deny", pushes=["main", "release/*"]), default="allow")
+    allow = Judge(rule("mine", "allow", pushes="bot/*", hosts="origin"))
+
+    for words in (
+        *("origin main", "origin HEAD:main", "origin +main", "origin refs/heads/main"),
+        *("origin +HEAD:refs/heads/main", "origin main:main", "origin x main", "-u origin main"),
+        *("--all", "--mirror", "--delete origin main", "origin --delete main", "origin :main"),
+        *(
+            "origin x:release/1",
+            "origin 'm*:m*'",
+            "origin :",
+            "--tags origin heads/main",
+            "origin 're*'",
+        ),
+    ):
+        assert await deny.line(f"git push {words}") == "deny", words
+    for words in ("", "origin", "origin HEAD", 'origin "$x"', "--repo=origin main"):
+        assert await deny.line(f"git push {words}") == "ask", words
+    for words in ("mainline", "feature/main-menu", "main:other", "v1", "refs/tags/main", "'f*'"):
+        assert await deny.line(f"git push origin {words}") == "allow", words
+    assert await deny.line("git push --tags") == await deny.line("git fetch origin main") == "allow"
+    assert await allow.lines("git push origin bot/a", "git push origin HEAD:bot/a") == ["allow"] * 2
+    for words in (
+        "origin main",
+        "origin bot/a main",
+        "",
+        "-f origin bot/a",
+        "x.org:y bot/a",
+        "--all",
+    ):
+        assert await allow.line(f"git push {words}") == "ask", words
+    assert await allow.line("git status") == "ask"
 
 
 async def test_without_a_folder_relative_paths_ask(tmp_path):
@@ -843,6 +881,11 @@ def test_a_misspelt_word_is_told(tmp_path):
             "[tools.a]\nread = ['x']",
             "policy.toml:2: tool 'a': unknown key 'read'; did you mean 'reads'?",
         ),
+        (
+            "[tools.a]\nhosts = ['x']",
+            "folder, folder_argument, ignore, keeps_folder, reads, trees, urls, writes",
+        ),
+        ("component = []", 'this is a toolbus.toml; its component "policy" names the policy'),
         ("default = 'alow'", "policy.toml:1: unknown default 'alow'; did you mean 'allow'?"),
     ):
         with pytest.raises(LoadError) as caught:

@@ -50,8 +50,9 @@ def _take_out(table: dict[str, Any], path: Sequence[str | int]) -> bool:
             # A call keeps its name, for rules ask for it.
             name = each.get("name") if kind == "call" and key != "name" else None
             name = name if isinstance(name, str) and name else f"{kind} {index + 1}"
-            table[kind][index] = {"name": name} | ({"verdict": "audit"} if kind == "rule" else {})
-            return each != table[kind][index]
+            stub = {"name": name} | ({"verdict": "audit"} if kind == "rule" else {})
+            table[kind][index] = stub
+            return bool(each != stub)
         case ["tools", str() as name, str() as key, *_] if key in table["tools"][name]:
             del table["tools"][name][key]
             return True
