@@ -70,6 +70,7 @@ class ClaudeCode:
     name = "claude-code"
     fails_commands = True
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUseFailure"
+    asks = False
 
     def prepare(self, folders, url):
         command, *arguments = folders.server
@@ -89,7 +90,8 @@ class ClaudeCode:
 
     def command(self, prompt):
         wrapper = installed(AGENTS) / "@anthropic-ai/claude-code/cli-wrapper.cjs"
-        options = ["--model", "claude-sonnet-4-5", "--permission-mode", "bypassPermissions"]
+        mode = "default" if self.asks else "bypassPermissions"
+        options = ["--model", "claude-sonnet-4-5", "--permission-mode", mode]
         servers = ["--mcp-config", str(self.servers), "--strict-mcp-config"]
         return [NODE, str(wrapper), *options, *servers, "-p", prompt]
 
@@ -171,6 +173,7 @@ class CopilotCli:
     name = "copilot"
     fails_commands = False
     before, after, failed = "preToolUse", "postToolUse", "postToolUseFailure"
+    asks = False
 
     def prepare(self, folders, url):
         command, *arguments = folders.server
@@ -185,8 +188,8 @@ class CopilotCli:
         }
 
     def command(self, prompt):
-        options = ["--allow-all-tools", "--allow-all-paths", "-p", prompt]
-        return [*program("copilot", AGENTS), *options]
+        options = [] if self.asks else ["--allow-all-tools", "--allow-all-paths"]
+        return [*program("copilot", AGENTS), *options, "-p", prompt]
 
     def shell(self, command):
         return ModelCall("bash", {"command": command, "description": "run it"})

@@ -26,6 +26,17 @@ DIES = 'use = "{files}/house_rules.py:Dies"\nsettings.file = "{home}/died"'
 SLEEPS = 'use = "{files}/house_rules.py:Sleeps"'
 POLICY = 'use = "policy"\nsettings.file = "{files}/policy.toml"'
 SECRETS = 'use = "redact-secrets"'
+READING = """use = "policy"
+[component.settings]
+default = "allow"
+project = "session"
+tools = {{ Bash = {{ command = "command" }}, bash = {{ command = "command" }} }}
+[[component.settings.rule]]
+name = "reading"
+verdict = "allow"
+effects = ["read"]
+"""
+SKIPPING = f'{READING}prompt = "skip"'
 
 
 def credential(seed):

@@ -534,6 +534,93 @@ def test_a_grant_spares_the_question_there(place):
     assert [each.state for each in rest] == ["hosted", "hosted"]
 
 
+SKIP = """
+[[component]]
+use = "policy"
+[component.settings]
+default = "allow"
+project = "session"
+tools = { Bash = { command = "command" }, bash = { command = "command" } }
+[[component.settings.rule]]
+name = "reading"
+verdict = "allow"
+effects = ["read"]
+prompt = "skip"
+[[component.settings.rule]]
+name = "keys"
+verdict = "ask"
+touches = ["*.key"]
+"""
+READS = ["ls", "cat src/a.py | head -3", "cd src && grep -rn x a.py", "git log --oneline -5"]
+NO_PROOF = [
+    *("ls ..", "cat /etc/passwd", "cat ~/.bashrc", "echo $HOME", "cat $(echo src/a.py)", "env"),
+    *("rm src/a.py", "sort -o b src/a.py", "GIT_DIR=/x git log", "git -C /tmp log", "cat out/x"),
+    *("cat src/a.py > b", "ls && python3 x.py", "curl localhost", "diff -r src --to-file=/etc"),
+]
+
+
+def claude_call(place, command, session="s1", number=1):
+    call = {"tool_use_id": f"c{number}", "tool_name": "Bash", "tool_input": {"command": command}}
+    payload = {"session_id": session, "cwd": str(place.project), **call}
+    told = place.tell("claude-code", "PreToolUse", payload)
+    return told.get("hookSpecificOutput", {}).get("permissionDecision")
+
+
+def copilot_call(place, command):
+    call = {"toolName": "bash", "toolArgs": {"command": command}}
+    payload = {"sessionId": "s2", "cwd": str(place.project), **call}
+    return place.tell("copilot", "preToolUse", payload).get("permissionDecision")
+
+
+def test_reading_inside_the_project_needs_no_prompt(place):
+    place.write(place.own, SKIP)
+    (place.project / "src").mkdir()
+    (place.project / "src/a.py").write_text("x = 1\n")
+    (place.project / "out").symlink_to("/etc")
+
+    inside = [(claude_call(place, line), copilot_call(place, line)) for line in READS]
+    outside = [(claude_call(place, line), copilot_call(place, line)) for line in NO_PROOF]
+    asked = claude_call(place, "cat my.key"), copilot_call(place, "cat my.key")
+
+    assert inside == [("allow", "allow")] * len(READS)
+    assert set(outside) <= {(None, None), ("ask", "ask")}
+    assert asked == ("ask", "ask")
+
+
+def test_a_project_s_rule_skips_no_prompt(place):
+    place.write(place.project, SKIP)
+    main(["trust"])
+
+    alone = claude_call(place, "ls")
+    place.write(place.own, REDACTION)
+    behind = claude_call(place, "ls", session="s2")
+    place.write(place.own, REDACTION + SKIP)
+    own = claude_call(place, "ls", session="s3")
+
+    assert (alone, behind, own) == (None, None, "allow")
+
+
+def test_after_a_failure_the_host_asks_again(place):
+    failing = """
+        class Failing(AgentComponent):
+            @on(events.TOOL_CALL_BEFORE)
+            def look(self, ctx):
+                if ctx.value.arguments["command"] == "ls src":
+                    raise ValueError("broken")
+    """
+    place.write(place.own, SKIP + LOCAL.format("Failing"), failing)
+    (place.project / "src").mkdir()
+
+    told = [
+        claude_call(place, line, session, number)
+        for number, (line, session) in enumerate(
+            [("ls", "s1"), ("ls src", "s1"), ("ls", "s1"), ("ls", "s2")]
+        )
+    ]
+
+    assert told == ["allow", None, None, "allow"]
+
+
 def test_a_secret_in_a_result_is_replaced(place):
     place.named(POLICY + REDACTION)
     place.call("cat .env")

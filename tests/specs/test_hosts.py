@@ -5,8 +5,10 @@ import json
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 import venv
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -23,15 +25,19 @@ from host_visits import (
     OBSERVES,
     PLACEHOLDER,
     POLICY,
+    READING,
     SECOND,
     SECRETS,
+    SKIPPING,
     SLEEPS,
     HostVisit,
 )
 from toolbus.approvals import answer
 from toolbus.approvals.questions import Question
 from toolbus.hosts.dialects import dialect
+from toolbus.hosts.hook_events import HookDecision, HookEvent
 from toolbus.messages.codec import decoder
+from toolbus.messages.records import ToolCall
 from toolbus.store import SqliteStore
 
 pytestmark = [pytest.mark.full, pytest.mark.parametrize("host", PROGRAMS)]
@@ -379,6 +385,36 @@ def test_a_missing_interpreter_stops_all(host, visit, tmp_path):
         shutil.rmtree(environment)
 
     check_nothing_runs(made, prepare)
+
+
+PROMPTED = {"claude-code": "cd src && git status --short", "copilot": "fold src/a.py"}
+"""Commands that only read, and before which the host asks its person all the same."""
+
+
+def test_a_rule_answers_the_host_s_prompt(host, visit):
+    if host not in PROMPTED:
+        call = ToolCall(id="c1", name="shell", arguments={"command": "ls"})
+        event = HookEvent(host=host, name="x", kind="call", session_id="s", call=call, payload={})
+        skipping = dialect(host).encode(event, HookDecision(skips_prompt=True))
+        assert skipping == dialect(host).encode(event, HookDecision())
+        return
+    results, made = [], []
+    for component in (READING, SKIPPING):
+        one = visit(host, component)
+        one.host = copy(one.host)
+        one.host.asks = True
+        (one.project / "src").mkdir(exist_ok=True)
+        (one.project / "src/a.py").write_text("read me\n")
+        subprocess.run(["git", "init", "-q", one.project], check=True)
+        reading, writing = one.host.shell(PROMPTED[host]), one.host.shell("touch made.txt")
+        one.run([[reading], [writing], "done"])
+        results += [message["tool_response"] for message in one.stored("message")
+                    if message["role"] == "tool"]  # fmt: skip
+        made.append((one.project / "made.txt").exists())
+
+    assert len(results) == 1
+    assert "?? ./" in str(results) or "read me" in str(results)
+    assert made == [False, False]
 
 
 def test_observing_hooks_change_nothing(host, visit):

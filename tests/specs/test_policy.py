@@ -26,6 +26,7 @@ from toolbus.errors import ConfigurationError, LoadError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
+from toolbus.policy.documents import read_policy
 from toolbus.settings.values import MisfitError
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing import check_guard
@@ -894,6 +895,21 @@ def test_a_misspelt_word_is_told(tmp_path):
         assert str(caught.value).endswith(told)
     with pytest.raises(MisfitError, match="unknown verdict 'allwo'; did you mean 'allow'"):
         Policy(rule=[rule("r", "allwo")])
+
+
+def test_a_prompt_that_no_rule_skips_is_told(tmp_path):
+    allow = RULE.replace("deny", "allow")
+    wrong = {
+        f"{allow}prompt = 'ask'": "unknown prompt 'ask'; known: \"skip\"",
+        f"{allow}prompt = 'skip'\nrepeats = 3": "a rule with 'repeats' skips no prompt",
+        f"{RULE}prompt = 'skip'": 'only a rule with verdict = "allow"',
+    }
+    for text, told in wrong.items():
+        with pytest.raises(ConfigurationError) as raised:
+            read_policy(written(tmp_path, text))
+
+        assert told in str(raised.value)
+        assert "policy.toml:4: rule 'r'" in str(raised.value)
 
 
 # --- nothing disappears, nothing loosens ----------------------------------------------------------

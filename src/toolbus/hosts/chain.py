@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from toolbus.components.components import AgentComponent
+    from toolbus.components.prompts import PromptSkipper
     from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
     from toolbus.hosts.hook_sessions import HookSession
     from toolbus.store.protocol import Store
@@ -40,7 +41,7 @@ class HookChain(Participant):
 
     Any number of events of any sessions may pass at the same time. What they leave is kept in
     *store*. What a host does not ask its person itself, all if it is not *host_asks*, *approvals*
-    decide.
+    decide. *skippers* are those of the components that may spare the host's own prompts.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class HookChain(Participant):
         approvals: Approvals | None = None,
         *,
         host_asks: bool = True,
+        skippers: Sequence[PromptSkipper] = (),
     ) -> None:
-        self._store = store
+        self._store, self._skippers = store, skippers
         self._approvals = approvals or StoredApprovals(store=store, host=name)
         self._host_asks = host_asks
         self._logs, self._sessions = EventLogs(store, self._conceal), HookSessions(store)
@@ -126,8 +128,17 @@ class HookChain(Participant):
                 known = {} if session is None else session.taken
                 taken = TakenCalls(self._store, self._sessions, root, known)
                 asking = HookAsking(self._approvals, taken, self._host_asks)
-                on_bus = EventOnBus(self.bus, self._store, event, dialect, log, asking=asking)
-                answer, remaining = await on_bus.answer(enqueued, waiting)
+                skippers = () if session is None or session.failed else self._skippers
+                on_bus = EventOnBus(
+                    self.bus, self._store, event, dialect, log, asking=asking, skippers=skippers
+                )
+                has_failed = True
+                try:
+                    answer, remaining = await on_bus.answer(enqueued, waiting)
+                    has_failed = log.has_failure
+                finally:
+                    if skippers and has_failed:
+                        await self._sessions.note_failure(root)
                 await self._logs.write(log)
         finally:
             _ENQUEUED.reset(token)

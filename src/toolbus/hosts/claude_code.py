@@ -18,6 +18,7 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.frames import parts_in, put_in_place, whole_text
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.hosts.host_json import (
+    SKIPPED,
     context_text,
     json_answer,
     object_at,
@@ -180,6 +181,9 @@ def _call_answer(event: HookEvent, decision: HookDecision) -> HookAnswer:
     if reason is not None:
         output["permissionDecision"] = "ask" if denied is None else "deny"
         output["permissionDecisionReason"] = reason or _NO_REASON
+    elif decision.skips_prompt:
+        output["permissionDecision"] = "allow"
+        output["permissionDecisionReason"] = SKIPPED
     return _answer(event, output, decision)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.hosts.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
 from toolbus.hosts.host_json import (
+    SKIPPED,
     context_text,
     json_answer,
     object_at,
@@ -132,6 +133,8 @@ def _verdict(event: HookEvent, decision: HookDecision) -> dict[str, Any]:
         output["modifiedArgs"] = thaw(decision.call.arguments)
     if decision.asked is not None:
         output |= _permission("ask", decision.asked)
+    elif decision.skips_prompt:
+        output |= _permission("allow", SKIPPED)
     return output
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Conceal: TypeAlias = Callable[[str, Scope], Awaitable[str]]
 
 
+_FAILURES = frozenset({"failed", "timeout", "contract"})
+
+
 class EventLog:
     """The messages of one event that were let in, and the records of its dispatches.
 
@@ -37,6 +40,12 @@ class EventLog:
         self.messages: list[EnteringMessage] = []
         self.records: list[DispatchRecord] = []
         self.is_written = False
+
+    @property
+    def has_failure(self) -> bool:
+        """Whether a handler of the event failed, as far as that is known yet."""
+        entries = [entry for record in self.records for entry in record.entries]
+        return any(entry.status in _FAILURES for entry in entries)
 
     async def concealed(self, text: str | None) -> str | None:
         """Return *text* as it may be told and written; None for None."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
+    from toolbus.components.prompts import PromptSkipper
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.hosts.asking import HookAsking
     from toolbus.hosts.event_log import EventLog
@@ -48,7 +49,7 @@ _UNDELIVERED: dict[Ability, str] = {
 class EventOnBus:
     """One *event* on *bus*; what is to be kept of it goes into *log*.
 
-    Where a guard asks, a person decides by *asking*.
+    Where a guard asks, a person decides by *asking*. *skippers* spare the host's own prompts.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class EventOnBus:
         log: EventLog,
         *,
         asking: HookAsking,
+        skippers: Sequence[PromptSkipper] = (),
     ) -> None:
+        self._skippers = skippers
         self._bus, self._store, self._event, self._dialect = bus, store, event, dialect
         self._asking = asking
         self._log, self._scope, self._root = log, log.scope, _root(log.scope)
@@ -142,6 +145,8 @@ class EventOnBus:
             decision = self._decision_of(judged)
             if judged.question is not None and isinstance(decision, HookDecision):
                 decision = await self._ask(judged, decision)
+            elif decision == HookDecision():
+                decision = HookDecision(skips_prompt=await self._skips_prompt(judged.call))
             if isinstance(decision, HookDecision):
                 return decision
             if not judged.has_ended:
@@ -162,6 +167,12 @@ class EventOnBus:
         if "rewrite_arguments" in self._dialect.encode(event, decision).undelivered:
             return f"a handler changed the arguments, and {title} runs the call as it was or not"
         return decision
+
+    async def _skips_prompt(self, call: ToolCall) -> bool:
+        """Return whether a component spares the host's prompt for *call*; never after a failure."""
+        if self._log.has_failure:
+            return False
+        return any([await each.skips_prompt(call, None, self._scope) for each in self._skippers])
 
     async def _ask(self, judged: CallInProgress, decision: HookDecision) -> HookDecision | str:
         """Return *decision* as it is after the question of *judged*, or why that does not run."""

@@ -78,6 +78,7 @@ class HookDecision(Struct, frozen=True, kw_only=True):
         asked: what a person is to be asked before.
         response: what the model is to read instead of the result.
         context: texts that the model is to read in addition.
+        skips_prompt: whether the host need not ask its person; a host that cannot be told asks.
     """
 
     call: ToolCall | None = None
@@ -85,6 +86,7 @@ class HookDecision(Struct, frozen=True, kw_only=True):
     asked: str | None = None
     response: ToolResponse | None = None
     context: tuple[str, ...] = ()
+    skips_prompt: bool = False
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):

@@ -46,12 +46,14 @@ class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
         configuration: the project's file that was in force there, if one was.
         context: texts for the model that no event could carry yet.
         taken: by their ids the calls that a person let run, of which no result was told yet.
+        failed: whether a component failed in it; then the host asks its person as ever.
     """
 
     folder: str
     configuration: str | None = None
     context: tuple[str, ...] = ()
     taken: dict[str, TakenCall] = {}  # msgspec makes a new one each time.
+    failed: bool = False
 
 
 class HookSessions:
@@ -97,6 +99,10 @@ class HookSessions:
         await self._update(
             session_id, lambda session: replace(session, taken=change(session.taken))
         )
+
+    async def note_failure(self, session_id: str) -> None:
+        """Note that a component failed in a session."""
+        await self._update(session_id, lambda session: replace(session, failed=True))
 
     async def _update(self, session_id: str, change: Callable[[HookSession], HookSession]) -> None:
         def changed(value: Any) -> Any:

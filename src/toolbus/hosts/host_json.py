@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from toolbus.hosts.hook_events import Ability, HookDecision, HookEvent
 
 
+SKIPPED = 'allowed by a rule with prompt = "skip"'
+"""The reason for a host whose own prompt is answered."""
+
+
 def text_at(payload: Mapping[str, Any], name: str) -> str:
     """Return the text *name* of *payload*; raises `DecodeError` if there is none, or it is ""."""
     text = payload.get(name)

@@ -74,13 +74,14 @@ from toolbus.policy.history.counting import CountedCall, call_key, decide, end_c
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import RANKS, CallJudge
 from toolbus.policy.project_judges import ProjectJudges
-from toolbus.policy.projects import FROM_FILE, process_folder
+from toolbus.policy.projects import FROM_FILE, process_folder, project_of
+from toolbus.policy.prompts import needs_no_prompt
 from toolbus.policy.wording import asking_rules, notes, question, refusal
 from toolbus.settings.provenance import provenance
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import Scope
+    from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message, ToolMessage
     from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.findings import CallVerdict
@@ -159,11 +160,12 @@ class Policy(AgentComponent):
         """Judge a call as it would run."""
         in_force = self._in_force(ctx.scope)
         judged: list[tuple[CallJudge, CallVerdict]] = []
-        kept_in = await self._shell_folder(in_force, ctx)
+        kept_in = await self._shell_folder(in_force, ctx.value.name, ctx.scope)
         for judge in in_force.versions:
             if isinstance(judge, UnusablePolicy):
                 return Deny(judge.reason)
-            judged.append((judge, await self._judge(judge, ctx, kept_in)))
+            verdict = await self._judge(judge, ctx.value, ctx.tool, ctx.scope, kept_in)
+            judged.append((judge, verdict))
         if any(judge.remembers for judge, _ in judged):
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
@@ -179,20 +181,44 @@ class Policy(AgentComponent):
 
     async def allows(self, ctx: EventContext[ToolCall]) -> bool:
         """Return whether rules, and not the default alone, allow the call of *ctx*."""
-        if not (self.enabled and self.is_for(ctx.value.name)):
+        verdicts = await self._verdicts(ctx.value, ctx.tool, ctx.scope)
+        parts = [part for verdict in verdicts for part in verdict.parts]
+        return (
+            all(verdict.parts for verdict in verdicts)
+            and any(parts)
+            and all(
+                part.decided.status == "allowed" and part.decided.rule is not None for part in parts
+            )
+        )
+
+    async def skips_prompt(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> bool:
+        """Return whether a rule with `prompt = "skip"` spares the host's prompt for *call*.
+
+        Then each part of it surely reads inside the folder in which the session began.
+        """
+        judges = [each for each in self._in_force(scope).versions if isinstance(each, CallJudge)]
+        if not any(rule.skips_prompt for judge in judges for rule in judge.rules.rules):
             return False
-        in_force = self._in_force(ctx.scope)
-        kept_in = await self._shell_folder(in_force, ctx)
-        for judge in in_force.versions:
-            if isinstance(judge, UnusablePolicy):
-                return False
-            judgement = await self._judge(judge, ctx, kept_in)
-            if not judgement.parts or any(
-                part.decided.status != "allowed" or part.decided.rule is None
-                for part in judgement.parts
-            ):
-                return False
-        return True
+        verdicts = await self._verdicts(call, tool, scope)
+        project = project_of(scope, process_folder())
+        return bool(verdicts) and await asyncio.to_thread(
+            lambda: all(needs_no_prompt(verdict, project) for verdict in verdicts)
+        )
+
+    async def _verdicts(
+        self, call: ToolCall, tool: ToolSpec | None, scope: Scope
+    ) -> list[CallVerdict]:
+        """Return what each version of the rules says of *call*, limits aside.
+
+        Nothing if it does not judge the call, or a version cannot be used.
+        """
+        in_force = self._in_force(scope)
+        judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
+        is_usable = len(judges) == len(in_force.versions)
+        if not (is_usable and self.enabled and self.is_for(call.name)):
+            return []
+        kept_in = await self._shell_folder(in_force, call.name, scope)
+        return [await self._judge(judge, call, tool, scope, kept_in) for judge in judges]
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
@@ -224,14 +250,14 @@ class Policy(AgentComponent):
         return None
 
     async def _shell_folder(
-        self, in_force: RulesInForce[CallJudge | UnusablePolicy], ctx: EventContext[ToolCall]
+        self, in_force: RulesInForce[CallJudge | UnusablePolicy], tool_name: str, scope: Scope
     ) -> tuple[str | None] | None:
         """Return where the call before left a shell that keeps its folder."""
         judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
-        if not any(_keeps_folder(judge, ctx.value.name) for judge in judges):
+        if not any(_keeps_folder(judge, tool_name) for judge in judges):
             return None
-        value = await self.state(ctx.scope, shared=True).read()
-        return SessionRecord(value).shell_folder(shell_key(ctx.scope, ctx.value.name))
+        value = await self.state(scope, shared=True).read()
+        return SessionRecord(value).shell_folder(shell_key(scope, tool_name))
 
     def _next_folder(
         self, rules: PolicyRules, message: ToolMessage, start: str | None
@@ -261,11 +287,16 @@ class Policy(AgentComponent):
         return list(zip(judges, verdicts, strict=True))
 
     async def _judge(
-        self, judge: CallJudge, ctx: EventContext[ToolCall], kept_in: tuple[str | None] | None
+        self,
+        judge: CallJudge,
+        call: ToolCall,
+        tool: ToolSpec | None,
+        scope: Scope,
+        kept_in: tuple[str | None] | None,
     ) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
-        unjudged = reader.read(ctx.value, ctx.tool, ctx.scope)
-        folder = self._folder_of(judge.rules, ctx.value.name, ctx.scope)
+        unjudged = reader.read(call, tool, scope)
+        folder = self._folder_of(judge.rules, call.name, scope)
         if reader.is_quick(unjudged):
             return judge.judge(reader.facts(unjudged, folder, kept_in))
         # A process or a walk through folders would hold up the loop.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from toolbus.policy.judging import CallJudge
-from toolbus.policy.projects import process_folder, project_at
+from toolbus.policy.projects import process_folder, project_at, project_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,8 +43,7 @@ class ProjectJudges:
         """Return the judge of a session, by where its *scope* says that it began."""
         if self._first.rules.project is None:
             return self._first
-        # Looked at anew for each call: a link may have taken the folder's place.
-        project = project_at(scope.project or os.path.realpath(scope.folder or self._start))
+        project = project_of(scope, self._start)
         judge = self._judges.get(project)
         if judge is None:
             judge = CallJudge(self._read(project), self._protected)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.events.catalogue import Scope
+
 FROM_FILE, FROM_SESSION = "file", "session"
 PROJECTS = (FROM_FILE, FROM_SESSION)
 """Where relative paths of a policy may begin: in its file's folder, in a session's project."""
@@ -48,6 +50,14 @@ def project_at(folder: str) -> Project:
         return Project(folder)
     way_out = "'./' allows nothing there; begin it in a project's folder"
     return Project(folder, f"the session began in {folder!r}, and {reason}: {way_out}")
+
+
+def project_of(scope: Scope, start: str) -> Project:
+    """Return the project of the session in which *scope* speaks; *start* is where that may begin.
+
+    Looked at anew each time: a link may have taken the folder's place.
+    """
+    return project_at(scope.project or os.path.realpath(scope.folder or start))
 
 
 def process_folder() -> str:

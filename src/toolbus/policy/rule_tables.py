@@ -13,6 +13,7 @@
 | `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
 | `pushes` | branches that `git push` changes, as globs, however its words name them |
 | `at_most`, `only_after`, `never_after`, `repeats` | see `toolbus.policy.history.limit_tables` |
+| `prompt` | of a rule that allows: "skip" answers a coding agent's own prompt for what only reads |
 | `reason`, `hint` | what the model is told: why, and what to do instead |
 """
 
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _VALUES = ("arguments", "annotations", "context")
-_TEXTS = ("name", "verdict", "reason", "hint")
+_TEXTS = ("name", "verdict", "reason", "hint", "prompt")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
 PART_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts", "pushes")
 KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
@@ -81,6 +82,7 @@ def read_rule(
     verdict: Any = texts["verdict"]
     if verdict not in VERDICTS:
         raise MisfitError(f"unknown verdict {verdict!r}{hint(verdict, VERDICTS)}", "verdict")
+    _check_prompt(table)
     conditions = _read_all(_call_condition, table, CALL_KEYS)
     parts = _PartReader(project, programs, verdict == "allow", "command" in table)
     of_parts = dict(_read_all(parts.read, table, PART_KEYS))
@@ -102,7 +104,22 @@ def read_rule(
         hint=texts.get("hint", ""),
         programs=None if commands is None else commands.programs,
         argument=_needed_argument(table.get("arguments")),
+        skips_prompt="prompt" in table,
     )
+
+
+def _check_prompt(table: Mapping[str, Any]) -> None:
+    """Raise `MisfitError` for a `prompt` that is unknown, or that its rule cannot answer."""
+    prompt = table.get("prompt")
+    if prompt is None:
+        return
+    if prompt != "skip":
+        raise MisfitError(f'unknown prompt {prompt!r}; known: "skip"', "prompt")
+    if table["verdict"] != "allow":
+        raise MisfitError("key 'prompt': only a rule with verdict = \"allow\" skips one", "prompt")
+    if limits := [key for key in LIMIT_KEYS if key in table]:
+        reason = f"key 'prompt': a rule with {limits[0]!r} skips no prompt; leave one out"
+        raise MisfitError(reason, "prompt")
 
 
 def _needed_argument(tests: Any) -> str | None:

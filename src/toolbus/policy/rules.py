@@ -109,6 +109,7 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     *reason* is for the model and for who is asked, *hint* says what to do instead. *programs* are
     those that its `command` names, None if it has none: other commands it never speaks of. Nor does
     it of calls without its *argument*, if there is one. Its *limits* are about the calls before.
+    One that *skips_prompt* answers the prompt of a coding agent: see `toolbus.policy.prompts`.
     """
 
     name: str
@@ -121,6 +122,7 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     hint: str = ""
     programs: frozenset[str] | None = None
     argument: str | None = None
+    skips_prompt: bool = False
 
     @cached_property
     def allows(self) -> bool:
