@@ -24,6 +24,11 @@ STORED_SECRETS = (
     BuiltinRule(
         "ansible-vault", r"\$ANSIBLE_VAULT;[\d.]+;AES\d*(?:;[\w-]+)?\s*((?:[0-9a-f]{16,}\s*)+)"
     ),
+    # What Terraform's state keeps of a password that it made.
+    BuiltinRule(
+        "terraform-random-password",
+        r'"random_password"[^\[\]]*?(?:\[[^\[\]]*?)?"result"\s*:\s*"((?:[^"\\]|\\.)+)"',
+    ),
     # An account of Twilio and its token.
     BuiltinRule(
         "twilio-auth-token", r"\bAC[0-9a-f]{32}[\"']?\s*[,:;]\s*[\"']?([0-9a-f]{32})(?:[^\w]|$)"

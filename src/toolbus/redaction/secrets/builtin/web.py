@@ -58,6 +58,16 @@ WEB = (
         r"(?i)(?:\bcookies?[\"']?[ \t]*[:=,][ \t]*[\"'{]?|;[ \t]*|--cookie[ \t]+[\"']?"
         rf"|-b[ \t]+[\"']?){_SESSION}=(?P<value>[^\s;,\"'\x60(){{}}\[\]]+)(?:[\s;,\"'\x60\\]|$)",
     ),
+    # Cookies as browsers record and export them: HAR 1.2.
+    _assumed(
+        "session-cookie",
+        rf"(?i)\"name\"\s*:\s*\"{_SESSION}\"\s*,\s*\"value\"\s*:\s*\"(?P<value>[^\"\s\\]+)\"",
+    ),
+    # A key below the name of what it signs, as in ASP.NET's `appsettings.json`.
+    _assumed(
+        "assigned-secret",
+        r"(?i)\"jwt\w*\"\s*:\s*\{[^{}]*?\"key\"\s*:\s*\"(?P<value>[^\"\s\\]+)\"",
+    ),
     # RFC 7616, section 3.4: what answers a challenge.
     _assumed("digest-response", r"(?i)\bdigest\s[^\n]*?\bresponse=\"(?P<value>[0-9a-f]+)\""),
     # Without a scheme, as some interfaces want it.

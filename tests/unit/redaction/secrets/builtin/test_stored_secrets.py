@@ -25,6 +25,10 @@ def basic(seed=1):
 
 PUBLIC = {"5" * 32, "saltsalt", "saltsaltsalt"}
 SECRETS = {
+    "terraform": (
+        '{{"type": "random_password", "instances": [{{"attributes": {{"result": "{}"}}}}]}}',
+        [drawn(CRYPT, 24)],
+    ),
     "putty": (
         "Comment: a\nPublic-Lines: 1\nAAAA\nPrivate-Lines: 2\n{}\n{}\nPrivate-MAC: {}\n",
         [drawn(BASE64, 64), drawn(BASE64, 44), hexadecimal(64)],

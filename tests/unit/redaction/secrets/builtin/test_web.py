@@ -38,6 +38,8 @@ SHAPES = {
     "cookie, csrf": ("px", "Cookie: sessionid=abcdef0123456789abcdef0123456789; csrftoken=«»"),
     "cookie, third": ("px", "cookie: a=b; c=d; auth_token=«»"),
     "cookie of curl": ("px", "curl -b 'sessionid=«»' https://x.example.com"),
+    "cookie of a browser": ("px", '{"cookies": [{"name": "connect.sid", "value": "«»"}]}'),
+    "jwt of a program": ("px", '{"Jwt": {"Issuer": "a", "Key": "«»«»"}}'),
     "cookie in json": ("px", '{"Cookie": "theme=dark; session=«»"}'),
     "x-api-key": ("pxu", "x-api-key: «»"),
     "x-auth-token": ("pxu", "X-Auth-Token: «»"),
