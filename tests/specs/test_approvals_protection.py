@@ -241,7 +241,7 @@ def test_a_model_s_shell_is_no_person(place, tmp_path):
     reasons = [by_variable, by_shell, by_shell, by_variable, by_shell, by_shell]
     assert len(refusals) == len(reasons)
     assert all(reason in line for reason, line in zip(reasons, refusals, strict=True))
-    assert not (tmp_path / ".config").exists()
+    assert not (tmp_path / ".config/toolbus/trusted.json").exists()
 
 
 # What starts it has ended before it goes on, and its environment says nothing of an agent.
@@ -267,7 +267,7 @@ def test_an_orphan_of_a_model_s_shell_is_found(place, tmp_path):
     shown = below_new_terminal([sys.executable, "-c", SHELL, LEAVES_ORPHAN.format(kept)], env)
 
     assert "'a shell that a model uses' (process " in shown
-    assert not (tmp_path / ".config").exists()
+    assert not (tmp_path / ".config/toolbus/trusted.json").exists()
 
 
 TYPES = """
