@@ -346,3 +346,14 @@ def test_a_named_configuration_that_others_may_write_blocks(tmp_path, name):
     environment = named(tmp_path, RULES.format(reason="no"))
     (tmp_path / "named" / name).chmod(0o666)
     assert "others may write" in asked(environment)["blocked"]
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_first_event_is_blocked_where_the_required_configuration_is_lost(tmp_path, is_named):
+    file = tmp_path / "home/config/toolbus/toolbus.toml"
+    file.parent.mkdir()
+    file.write_text("# none\n")
+    config = str(file) if is_named else None
+    environment = settings(tmp_path, config=config, required=str(file))
+    assert not environment.store.exists()
+    assert "names no component now" in asked(environment)["blocked"]
