@@ -274,6 +274,42 @@ def test_a_recorded_denial_may_be_permitted(policy, recording, replay):
     assert denied["outcome"] == "denied"
 
 
+def test_a_hidden_value_cannot_be_judged(policy, recording, replay):
+    log = recording(*called(command="rm [email-3]"), *called(call_id="c2", command="rm [a-z0-9]"))
+
+    result = replay(log, "--with", policy(DENYING))
+
+    hidden, plain = result["findings"]
+    assert (hidden["outcome"], plain["outcome"]) == ("unjudged", "denied")
+    assert hidden["reason"].startswith("cannot be judged: `command` was hidden in the recording; ")
+    assert result["totals"]["outcomes"] == {"unjudged": 1, "denied": 1}
+
+
+def test_a_person_s_no_is_told(policy, recording, replay):
+    answer, result = called(command="rm x")
+    words = "the person refused this call: not on Friday"
+    refusal = ToolResponse.from_text(words, is_error=True, error_type="denied")
+    log = recording(answer, result.with_tool_response(refusal))
+
+    (refused,) = replay(log, "--with", policy("", "empty.py"))["findings"]
+
+    assert (refused["outcome"], refused["reason"]) == (
+        "refused",
+        "a person said no in the recording",
+    )
+
+
+def test_a_policy_s_file_is_a_target(here, recording, replay):
+    rules = 'default = "allow"\n[[rule]]\nname = "no rm"\nverdict = "deny"\ncommand = "rm"\n'
+    (here / "policy2.toml").write_text(rules)
+
+    result = replay(recording(*called(command="rm x")), "--with", "policy2.toml")
+
+    (denied,) = result["findings"]
+    assert (result["target"], denied["outcome"]) == ("policy2.toml", "denied")
+    assert "rule 'no rm'" in denied["by"]
+
+
 def test_no_tool_and_no_model_runs(policy, recording, command, here):
     rules = policy("""
         def bash(command: str) -> str:

@@ -231,15 +231,16 @@ class StoredApprovals(Approvals):
     async def _decide(
         self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
-        attached = await self._attach(store, binding, self._asking(asked))
-        if isinstance(attached, Deny):
-            return attached
-        question = attached.question
-        waits = question.state == "pending"
-        if waits:
-            if attached.is_new:
-                self._notices.send(store, question)
-            question = await self._answers.until_answered(store, question, asked)
+        with self._answers.deciding() as stops:
+            attached = await self._attach(store, binding, self._asking(asked))
+            if isinstance(attached, Deny):
+                return attached
+            question = attached.question
+            waits = question.state == "pending"
+            if waits:
+                if attached.is_new:
+                    self._notices.send(store, question)
+                question = await self._answers.until_answered(store, question, asked, stops)
         match question.state:
             case "pending":
                 await self._notices.settle(question.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +21,7 @@ from toolbus.tasks.shielding import ContainedTask, forget, shield_until_done
 from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
@@ -39,7 +40,7 @@ logger = logging.getLogger("toolbus")
 
 
 class Waiters:
-    """How many calls of this process wait for each question, and in *total*.
+    """How many calls of this process wait for each question, and how many may wait in *total*.
 
     *stops* counts how often all of them were told to wait no longer.
     """
@@ -50,12 +51,10 @@ class Waiters:
 
     def enter(self, question_id: str) -> None:
         """Count one more."""
-        self.total += 1
         self._counts[question_id] = self._counts.get(question_id, 0) + 1
 
     def leave(self, question_id: str) -> bool:
         """Count one less; tell whether that was the only one."""
-        self.total -= 1
         count = self._counts.pop(question_id) - 1
         if count:
             self._counts[question_id] = count
@@ -108,12 +107,22 @@ class AnswerWait:
         made._waiters, made._gone = self._waiters, gone
         return made
 
+    @contextmanager
+    def deciding(self) -> Iterator[int]:
+        """Count a call that may wait, before others can see its question; give the `stops`."""
+        self._waiters.total += 1
+        try:
+            yield self._waiters.stops
+        finally:
+            self._waiters.total -= 1
+
     async def until_answered(
-        self, store: Store, question: Question, asked: ApprovalRequest
+        self, store: Store, question: Question, asked: ApprovalRequest, stops: int
     ) -> Question:
         """Return *question* as it is once it was answered, or when this has waited long enough.
 
-        Cancelled, it withdraws the question, if no other call of this process waits for it.
+        It waits no longer once there are more than *stops*. Cancelled, it withdraws the question,
+        if no other call of this process waits for it.
         """
         asking: ContainedTask[None] | None = None
         self._waiters.enter(question.id)
@@ -121,7 +130,7 @@ class AnswerWait:
         try:
             if (ask := self._way_to_ask(question, asked)) is not None:
                 asking = ContainedTask(partial(self._ask, ask, store, question, asked))
-            return await self._watch(store, question, asking)
+            return await self._watch(store, question, asking, stops)
         except asyncio.CancelledError as error:
             cancelled = error
             raise
@@ -158,11 +167,10 @@ class AnswerWait:
         return approved or await _current(store, question)
 
     async def _watch(
-        self, store: Store, question: Question, asking: ContainedTask[None] | None
+        self, store: Store, question: Question, asking: ContainedTask[None] | None, stops: int
     ) -> Question:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._seconds, _FIRST_PAUSE
-        stops = self._waiters.stops
         while question.state == "pending" and self._waiters.stops == stops:
             seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:

@@ -21,6 +21,7 @@ examples:
   toolbus replay agent.db --with policy.py             a store of ours
   toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
   toolbus replay all.jsonl --with toolbus.toml         what that file names
+  toolbus replay all.jsonl --with policy.toml          the rules of a policy
   toolbus replay all.jsonl                             what is in force here
   toolbus replay --with policy.py                      coding agents' sessions
   toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
@@ -31,7 +32,8 @@ No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
 messages MESSAGE_APPEND_BEFORE. Handlers are those of an agent, a bus, a
 component or of what a function makes; without --with those of your own
 toolbus.toml and of the nearest one, if you trust it (`toolbus trust`).
-What is asked is taken as approved.
+What is asked is taken as approved. A verdict on a call whose recorded arguments
+have names of hidden values is "unjudged", and a person's no is "refused".
 It ends with 1 if something cannot be read or the expectation does not hold."""
 
 
@@ -69,7 +71,7 @@ def _add_arguments(parser: Parser) -> None:
         "--with",
         dest="target",
         metavar="FILE",
-        help="the handlers: a toolbus.toml or FILE.py[:name]; if not given, what is in force here",
+        help="the handlers: a toolbus.toml, a policy or FILE.py[:name]; else what is in force here",
     )
     parser.add_argument(
         "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"

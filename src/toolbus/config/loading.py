@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from toolbus.config.configuration import Configuration
 
 _WANTED = "agent, bus or component"
+_POLICY_KEYS = frozenset({"default", "rule", "call", "tools", "trust_annotations"})
+_CONFIGURATION_KEYS = frozenset({"component", "server", "price", "approvals"})
+"""Keys at the top of a policy's file, and of a configuration."""
 
 
 class LoadedTarget(NamedTuple):
@@ -40,9 +43,12 @@ class LoadedTarget(NamedTuple):
 
 
 def load(target: str) -> LoadedTarget:
-    """Return what *target*, `FILE.py[:name]` or a configuration, means; raises `LoadError`."""
+    """Return what *target*, `FILE.py[:name]`, a configuration or a policy, means.
+
+    Raises `LoadError`.
+    """
     if target.endswith(".toml"):
-        return load_configuration(target)
+        return _load_policy(target) if _is_policy(target) else load_configuration(target)
     file, name = _split(target)
     with redirect_stdout(sys.stderr):
         module = import_file(file)
@@ -86,6 +92,24 @@ def load_for_session(file: Path | None) -> LoadedTarget | None:
 
     read = configuration.read_for_session(file)
     return None if read is None else _loaded(read)
+
+
+def _is_policy(file: str) -> bool:
+    """Return whether *file* has keys of a policy at its top, and none of a configuration."""
+    from toolbus.config.documents import read_document  # noqa: PLC0415 - as above
+
+    keys = read_document(Path(file).expanduser()).table.keys()
+    return bool(keys & _POLICY_KEYS) and not keys & _CONFIGURATION_KEYS
+
+
+def _load_policy(file: str) -> LoadedTarget:
+    from toolbus.config.making import make_component  # noqa: PLC0415 - as above
+    from toolbus.config.offers import find_maker  # noqa: PLC0415 - as above
+
+    folder = Path.cwd()
+    policy = make_component(find_maker("policy", folder), {"file": file}, folder)
+    host = _installed([policy], file)
+    return LoadedTarget(host.bus, file, "component", host, (policy,))
 
 
 def _loaded(read: Configuration) -> LoadedTarget:

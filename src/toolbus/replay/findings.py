@@ -14,13 +14,23 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
 
 Outcome = Literal[
-    "changed", "answered", "denied", "asked", "rejected", "raised", "failed", "permitted"
+    "changed",
+    "answered",
+    "denied",
+    "asked",
+    "rejected",
+    "raised",
+    "failed",
+    "permitted",
+    "unjudged",
+    "refused",
 ]
 """What became of a call or a message.
 
 "rejected": a handler broke the arguments or the result; "raised": a handler with the policy
 "raise" did, and a live run would have ended; "failed": one failed open; "permitted": a call that
-the recording denied, and these handlers do not.
+the recording denied, and these handlers do not; "unjudged": what they say of a call says nothing,
+for the recording has not all of its arguments; "refused": a person said no in the recording.
 """
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Sequence
 
-    from toolbus.replay.findings import ReplayFinding, ReplayTotals
+    from toolbus.replay.findings import Outcome, ReplayFinding, ReplayTotals
     from toolbus.terminal.differences import Difference
     from toolbus.terminal.screen import Screen
     from toolbus.terminal.spans import Style
@@ -89,7 +89,7 @@ def count_outcomes(outcomes: Counter[str]) -> str:
 
 
 def _print(screen: Screen, finding: ReplayFinding) -> None:
-    style = "good" if finding.outcome == "permitted" else sign_of(finding.outcome).style
+    style = _style_of(finding.outcome)
     what = finding.role if finding.role == "call" else f"{finding.role} message"
     screen.line(
         Span(f"{finding.outcome:<9}", style),
@@ -108,6 +108,17 @@ def _print(screen: Screen, finding: ReplayFinding) -> None:
         _print_change(screen, change)
     if (remaining := len(finding.changes) - _MAX_CHANGES) > 0:
         screen.line(Span(f"… and {remaining} more fields", "dim"), indent=3)
+
+
+def _style_of(outcome: Outcome) -> Style:
+    match outcome:
+        case "permitted":
+            return "good"
+        case "unjudged":
+            return "changed"
+        case "refused":
+            return "dim"
+    return sign_of(outcome).style
 
 
 def _print_change(screen: Screen, change: Difference) -> None:

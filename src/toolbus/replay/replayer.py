@@ -7,6 +7,7 @@ answered call has the response that the runner would give it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import to_builtins
@@ -15,7 +16,14 @@ from msgspec.structs import replace
 from toolbus.components.state import rehearsal
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
-from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from toolbus.messages.records import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    encode,
+)
 from toolbus.replay.findings import DispatchSummary, ReplayFinding, ReplayTotals, summarize
 from toolbus.replay.sessions import JudgedCall, ReplaySession, judge, stamp
 from toolbus.terminal.differences import differences
@@ -46,6 +54,14 @@ _UNSHOWN = "not shown: it could not be looked through for what must not be read"
 
 _REPLAYED_NAMES = frozenset({event.name for event in REPLAYED})
 _REFUSED = frozenset({"denied", "rejected"})
+_VERDICTS = frozenset({"denied", "asked", "rejected"})
+_REFUSALS = ("the person refused this call", "approval was refused")
+"""The words with which a person's no without a reason of its own is recorded."""
+
+_HIDDEN = re.compile(
+    r"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-[1-9]\d*(?:-[a-z2-7]{6,16})?\]|\[REDACTED"
+)
+"""A name for a hidden value, such as `[email-3]`; no range of letters, such as `[a-z0-9]`."""
 
 
 class Replayer:
@@ -121,6 +137,12 @@ class Replayer:
             blame = _blame(error)
             await self._report_raised(session, call, error, blame)
             return JudgedCall(call, response=failure(blame, type(error).__name__))
+        summary = self._summary
+        if summary is not None and summary.outcome in _VERDICTS and (names := hidden_in(call)):
+            verdict = f"as it stands there it is {summary.outcome}: {summary.reason}"
+            reason = f"cannot be judged: {names} was hidden in the recording; {verdict}"
+            await self._add(session, call, summary._replace(outcome="unjudged", reason=reason))
+            return JudgedCall(call)
         judged = judge(call, context)
         reads = None if judged.response is None else judged.response.text
         await self._report_summary(session, call, context.value, reads)
@@ -134,8 +156,7 @@ class Replayer:
             self.totals.results_dropped += 1
         else:
             if judged.response is None and _was_denied(message):
-                permitted = DispatchSummary("permitted", "the recording denied it")
-                await self._add(session, judged.call, permitted)
+                await self._add(session, judged.call, _permitted(judged.call, message))
             await self._admit(session, stamp(message, judged))
 
     async def _admit(self, session: ReplaySession, message: Message) -> Message | None:
@@ -257,6 +278,28 @@ def _blame(error: HandlerError | DispatchError) -> str:
     """Return what a runner tells the model of a handler that raised."""
     who = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
     return f"{who} failed, and the call with it"
+
+
+def hidden_in(call: ToolCall) -> str:
+    """Return the arguments that hold what stands for a hidden value, "" if none does."""
+    arguments = call.arguments.items()
+    hidden = [name for name, value in arguments if _HIDDEN.search(encode(value).decode())]
+    return ", ".join([f"`{name}`" for name in hidden])
+
+
+def _permitted(call: ToolCall, message: ToolMessage) -> DispatchSummary:
+    """Return what is said of a *call* that was denied in the recording, and is not here."""
+    if is_refusal(message):
+        return DispatchSummary("refused", "a person said no in the recording")
+    if names := hidden_in(call):
+        reason = f"the recording denied it, and it cannot be judged: {names} was hidden"
+        return DispatchSummary("unjudged", reason)
+    return DispatchSummary("permitted", "the recording denied it")
+
+
+def is_refusal(message: ToolMessage) -> bool:
+    """Return whether a denial in a recording was a person's no, as far as its words say so."""
+    return message.text.startswith(_REFUSALS)
 
 
 def _was_denied(message: ToolMessage) -> bool:
