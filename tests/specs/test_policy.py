@@ -511,6 +511,11 @@ async def test_effects_are_compared():
 
     assert await judge.lines("cat x | sort", "git log", "ls -la") == ["allow"] * 3
     assert await judge.lines("curl x.org", "git fetch", "touch x", "make") == ["ask"] * 4
+    assert await judge.lines("sqlite3 nothing .tables", "/usr/bin/time -o x ls") == ["ask"] * 2
+    assert (
+        await judge.lines("sqlite3 -readonly x .tables", "sqlite3 :memory: .help") == ["allow"] * 2
+    )
+    assert await judge.lines("brew tap --repair", "gh extension browse") == ["ask"] * 2
     assert await judge.lines("rm -rf x", "curl x.org; rm -r y") == ["deny"] * 2
 
 
@@ -570,6 +575,10 @@ async def test_writing_is_allowed_inside(tmp_path):
 
     inside = ["echo a > x", "touch src/x", f"cp x {project}/y", "mkdir -p a/b", "cd a && touch x"]
     assert await judge.lines(*inside) == ["allow"] * 5
+    files = ["/usr/bin/time -o x ls", "flock x ls", "sqlite3 x .tables", "sqlite3 x 'select 1'"]
+    assert await judge.lines(*files) == ["allow"] * 4
+    elsewhere = [line.replace(" x ", " ../x ") for line in files]
+    assert await judge.lines(*elsewhere, "nice env time -ao ../x ls") == ["ask"] * 5
     outside = ["echo a > /tmp/x", "touch ../x", "touch out/x", "touch ~/x", "cd .. && touch x"]
     assert await judge.lines(*outside, 'touch "$x"', "rm x") == ["ask"] * 7
 
@@ -658,6 +667,82 @@ async def test_pushed_branches_are_compared():
     ):
         assert await allow.line(f"git push {words}") == "ask", words
     assert await allow.line("git status") == "ask"
+
+
+def repository(folder, settings="", *, files=()):
+    """Make what git takes for a repository, and return its folder."""
+    for name in ("objects", "refs", "hooks"):
+        (folder / name).mkdir(parents=True)
+    written(folder, "ref: refs/heads/main\n", "HEAD")
+    origin = '[remote "origin"]\n\turl = https://example.com/x.git\n\tfetch = +refs/*:refs/*\n'
+    written(folder, f"[core]\n\tbare = false\n{origin}{settings}", "config")
+    for name, content in files:
+        (folder / name).write_bytes(content)
+    return folder
+
+
+async def test_a_foreign_repository_is_asked_about(tmp_path):
+    monitored = "[core]\n\tfsmonitor = ./x\n"
+    entry = bytes(24) + b"\0\0\xe0\0" + bytes(34) + b"inner\0" + bytes(8)
+    index = b"DIRC\0\0\0\2\0\0\0\1" + entry
+    repository(tmp_path / ".git", monitored)
+    repository(tmp_path / "plain/.git", files=[("hooks/x.sample", b"")])
+    repository(tmp_path / "monitored/.git", monitored)
+    repository(tmp_path / "converted/.git", '[Diff "x"]\n\ttextConv = ./x\n')
+    repository(tmp_path / "including/.git", "[include]\n\tpath = ../x\n")
+    repository(tmp_path / "joined/.git", "[core] fsmonitor = ./x\n")
+    repository(tmp_path / "continued/.git", "[user]\n\tname = \\\n[core]\n")
+    split = "[core]\n\tquotepath = a\u2028[color]\n\tfsmonitor = ./x\n"
+    repository(tmp_path / "split/.git", split)
+    repository(tmp_path / "hooked/.git", files=[("hooks/post-index-change", b"")])
+    repository(tmp_path / "bare.git", monitored)
+    repository(tmp_path / "outer/.git", files=[("index", index)])
+    repository(tmp_path / "outer/inner/.git", monitored)
+    repository(tmp_path / ".git/worktrees/tree", monitored, files=[("commondir", b"../..")])
+    (tmp_path / "filed").mkdir()
+    written(tmp_path / "filed", "gitdir: ../monitored/.git\n", ".git")
+    (tmp_path / "tree").mkdir()
+    written(tmp_path / "tree", "gitdir: ../.git/worktrees/tree\n", ".git")
+    (tmp_path / "monitored/sub/.git").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to("monitored")
+    judge = Judge(rule("reading", "allow", effects="read"), folder=tmp_path)
+    fine = [
+        "git status",
+        "git -C . log -p",
+        "cd plain && git status",
+        "git -C tree diff",
+        "git -C nothing log",
+        "cd monitored && git --version",
+    ]
+    folders = (
+        "monitored converted including joined continued split hooked bare.git outer filed linked"
+    )
+    folders += " monitored/sub"
+    led = [
+        "git -C {} status",
+        "cd {} && git log -p",
+        "(cd {}; git diff)",
+        "bash -c 'cd {} && git blame a'",
+    ]
+    others = [
+        "env -C monitored git status",
+        "git --git-dir=monitored/.git status",
+        "GIT_DIR=monitored/.git git status",
+        "cd monitored && git --work-tree=.. status",
+        "git --bare status",
+        "git -C $x status",
+        "for x in *; do git -C $x log; done",
+        "nice git -C monitored grep x",
+    ]
+
+    assert await judge.lines(*fine) == ["allow"] * 6
+    for folder in folders.split():
+        lines = [line.format(folder) for line in led]
+        assert await judge.lines(*lines) == ["ask"] * 4, folder
+    assert await judge.lines(*others) == ["ask"] * 8
+    assert await judge.line("git status", cwd="monitored") == "ask"
+    await judge.line("git -C converted diff")
+    assert "'diff.x.textconv', which may run a program" in judge.text
 
 
 async def test_without_a_folder_relative_paths_ask(tmp_path):

@@ -9,6 +9,7 @@ taken for an effect that rules may deny, `readOnlyHint` for nothing.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import threading
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,8 +23,9 @@ from toolbus.policy.find_results import effects_with_results
 from toolbus.policy.paths.call_folders import next_folder
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
+from toolbus.policy.paths.repositories import in_repositories
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
-from toolbus.policy.paths.targets import argument_word, may_match_option
+from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
 from toolbus.policy.shell.reading import read_command
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000
 _FILES = frozenset({"read", "write"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:", re.IGNORECASE)
+_CREATE = frozenset({("sqlite3",), ("duckdb",)})
+"""Programs that make an empty database of the name that they are to read."""
+_IN_MEMORY = frozenset({"", ":memory:"})
 _ONLY_READS = frozenset({"read", "network"})
 
 
@@ -124,6 +129,7 @@ class CallReader:
         """
         call, tool, scope, declared, shell = unjudged
         folder = declared.folder or folder or self._rules.folder
+        start = scope.project or self._project() or folder
         if kept_in is not None and declared.keeps_folder:
             (folder,) = kept_in
         if shell is None:
@@ -144,7 +150,8 @@ class CallReader:
             line=shell.line or "",
             parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
-        return _with_globs(facts) if any(part.globs for part in parts) else facts
+        facts = _with_globs(facts) if any(part.globs for part in parts) else facts
+        return in_repositories(_with_created(facts), start)
 
     def next_folder(self, call: ToolCall, start: str | None) -> str | None:
         """Return where a shell is after *call*, which began at *start*; None if nobody knows."""
@@ -153,6 +160,10 @@ class CallReader:
             return None
         reading = self._memory.read(shell.line, self._rules.programs).reading
         return next_folder(reading, PathResolver(CallPlace(start)))
+
+    def _project(self) -> str | None:
+        project = self._rules.project
+        return project.folder if project is not None and project.is_known else None
 
     def _tool_part(self, call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> CallPart:
         effects, claimed = self._effects(call.name, tool, declared)
@@ -279,6 +290,26 @@ def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  
         globs=known.globs,
         settled=settled,
     )
+
+
+def _with_created(facts: CallFacts) -> CallFacts:
+    """Return *facts* in which a database that is not there yet is a file that is written."""
+    if not any(part.action in _CREATE for part in facts.parts):
+        return facts
+    return replace(facts, parts=tuple([_created(part, facts.resolver) for part in facts.parts]))
+
+
+def _created(part: CallPart, resolver: PathResolver) -> CallPart:
+    if part.action not in _CREATE or "-readonly" in part.options:
+        return part
+    created = []
+    for use in part.paths:
+        targets = [resolved.path for resolved in find_targets(use, resolver).paths]
+        if use.kind == "read" and use.word.text not in _IN_MEMORY:
+            created += [] if targets and all(map(posixpath.exists, targets)) else [use]
+    writes = tuple([PathUse(use.word, "write", use.folder) for use in created])
+    effects = part.effects | ({"write"} if writes else set())
+    return replace(part, effects=effects, paths=(*part.paths, *writes))
 
 
 def _unknown_part(unreadable: Unreadable) -> CallPart:

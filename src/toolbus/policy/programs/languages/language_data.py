@@ -36,10 +36,14 @@ class SqlWords(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GitSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of git that change how it prints or works: globs, and keys with their values."""
+    """Settings of git that change how it prints or works: globs, and keys with their values.
+
+    Those that are *stored* are harmless in a repository's file, and may not come with a command.
+    """
 
     source: str
     harmless: tuple[str, ...]
+    stored: tuple[str, ...]
     values: dict[str, tuple[str, ...]]
 
 

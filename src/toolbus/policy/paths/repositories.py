@@ -1,0 +1,232 @@
+"""Which repository git works in, and whether its configuration may run a program.
+
+A reading `git status` runs what the configuration says: `core.fsmonitor`, a filter, a textconv, a
+hook. The repository that a session began in is its person's; of another one, such as an unpacked
+archive below it, the configuration has to be harmless, and no hook be there.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from toolbus.policy.commands import Unreadable
+from toolbus.policy.programs.languages.git_settings import harmful_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.paths.resolving import PathResolver
+
+MOST_REPOSITORIES = 500
+"""Repositories in each other that are looked at for one command."""
+LONGEST_SETTINGS, LONGEST_INDEX = 1_000_000, 500_000_000
+
+# gitformat-index(5): the mode of a submodule, and from there to its path, by version and digest.
+_SUBMODULE = b"\0\0\xe0\0"
+_TO_PATH = (38, 40, 50, 52)
+_PLAIN_VERSIONS = {b"DIRC\0\0\0\2", b"DIRC\0\0\0\3"}
+_LONGEST_PATH = 4_096
+
+
+class GitFolder(NamedTuple):
+    """A folder with what git knows of a repository, its real *path*, and the *common* one of it.
+
+    The files that belong to it are in *tree*.
+    """
+
+    path: str
+    common: str
+    tree: str
+
+
+def in_repositories(facts: CallFacts, start: str | None) -> CallFacts:
+    """Return *facts* in which the commands of git say where it is not known what git runs.
+
+    The session began in *start*.
+    """
+    if not any(part.action[:1] == ("git",) for part in facts.parts):
+        return facts
+    parts = [_in_repository(part, facts, start) for part in facts.parts]
+    return replace(facts, parts=tuple(parts))
+
+
+def _in_repository(part: CallPart, facts: CallFacts, start: str | None) -> CallPart:
+    if part.action[:1] != ("git",) or len(part.action) == 1:
+        return part
+    doubt = doubt_of_repository(part.folder, start, facts.resolver)
+    if not doubt and part.folder != "." and _may_be_made(part, facts):
+        doubt = "another part of the command may make the repository that git works in"
+    if not doubt:
+        return part
+    return replace(part, unknown=(*part.unknown, Unreadable(part.source, doubt)))
+
+
+def _may_be_made(part: CallPart, facts: CallFacts) -> bool:
+    """Tell whether another part may bring the repository, with its settings, before *part* runs."""
+    if not part.settled:
+        return True
+    paths = facts.resolver.folders(part.folder).paths
+    return not any(map(posixpath.isdir, paths[:1])) and any(
+        "write" in other.effects and other.action[:1] not in {("git",), ("mkdir",), ("touch",)}
+        for other in facts.parts
+    )
+
+
+def doubt_of_repository(folder: str | None, start: str | None, resolver: PathResolver) -> str:
+    """Return why it is not known what git runs in *folder*, that of a command; "" if it is known.
+
+    The session began in *start*.
+    """
+    home = _home_of(start, resolver)
+    choice = resolver.folders(folder)
+    if not choice.paths:
+        return "" if folder == "." else "the repository that git works in is unknown"
+    for path in choice.paths:
+        for repository in _around(os.path.realpath(path)):
+            if doubt := _doubt(repository, home):
+                return doubt
+            if repository.common == home:
+                break
+    return ""
+
+
+def _home_of(start: str | None, resolver: PathResolver) -> str:
+    """Return the common folder of the repository that *start* is in, "" if it is in none."""
+    if start is None:
+        return ""
+    repository = resolver.once(
+        ("repository", start), lambda: next(_around(os.path.realpath(start)), None)
+    )
+    return "" if repository is None else repository.common
+
+
+def _doubt(first: GitFolder, home: str) -> str:
+    """Return why *first*, or a repository in it that git looks into, may run a program."""
+    pending, seen = [first], set()
+    while pending:
+        repository = pending.pop()
+        if repository in seen:
+            continue
+        seen.add(repository)
+        if len(seen) > MOST_REPOSITORIES:
+            return "it has too many repositories in it"
+        is_home = bool(home) and f"{repository.common}/".startswith(f"{home}/")
+        if not is_home and (reason := _harm(repository)):
+            return f"the repository {repository.path} is not the session's, and {reason}"
+        inner = _submodules(repository)
+        if inner is None:
+            return f"which repositories are in {repository.tree} is not known"
+        pending += [each for path in inner for each in _in_folder(os.path.realpath(path))]
+    return ""
+
+
+def _around(folder: str) -> Iterator[GitFolder]:
+    """Yield what git may take for the repository of the real *folder*, the innermost first."""
+    while True:
+        yield from _in_folder(folder)
+        if folder in {"/", ""}:
+            return
+        folder = posixpath.dirname(folder)
+
+
+def _in_folder(folder: str) -> Iterator[GitFolder]:
+    entry = posixpath.join(folder, ".git")
+    if posixpath.isdir(entry):
+        yield _git_folder(entry, folder)
+    elif posixpath.lexists(entry):
+        text = _text(entry) or ""
+        path = text.removeprefix("gitdir: ") if text.startswith("gitdir: ") else entry
+        yield _git_folder(posixpath.join(folder, path.rstrip("\r\n")), folder)
+    # A bare repository is a folder of these names.
+    if posixpath.lexists(posixpath.join(folder, "HEAD")) and any(
+        posixpath.exists(posixpath.join(folder, name)) for name in ("objects", "commondir")
+    ):
+        yield _git_folder(folder, folder)
+
+
+def _git_folder(path: str, tree: str) -> GitFolder:
+    path = os.path.realpath(path)
+    file = posixpath.join(path, "commondir")
+    if not posixpath.lexists(file):
+        return GitFolder(path, path, tree)
+    common = (_text(file) or "").rstrip("\r\n")
+    return GitFolder(path, os.path.realpath(posixpath.join(path, common)) if common else "", tree)
+
+
+def _harm(repository: GitFolder) -> str:
+    """Return what git may run by the configuration of *repository*, or why that is not known."""
+    for folder in dict.fromkeys((repository.path, repository.common)):
+        if not posixpath.isdir(folder):
+            return "its files cannot be read"
+        for name in ("config", "config.worktree"):
+            file = posixpath.join(folder, name)
+            text = _text(file) if posixpath.lexists(file) else ""
+            if text is None:
+                return f"{name!r} cannot be read"
+            if setting := harmful_setting(text):
+                return f"its configuration has {setting!r}, which may run a program"
+        hooks = posixpath.join(folder, "hooks")
+        if any(not name.endswith(".sample") for name in _names(hooks)):
+            return "it has hooks"
+    return ""
+
+
+def _names(folder: str) -> Sequence[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone
+    except OSError:
+        return ()
+
+
+def _text(file: str) -> str | None:
+    """Return the text of *file*, None if it cannot be read."""
+    try:
+        if not posixpath.isfile(file) or posixpath.getsize(file) > LONGEST_SETTINGS:
+            return None
+        text = Path(file).read_bytes().decode()
+    except (OSError, ValueError):
+        return None
+    return None if "\0" in text else text
+
+
+def _submodules(repository: GitFolder) -> list[str] | None:
+    """Return where *repository* may have other repositories in it; None if that is not known."""
+    places: list[str] = []
+    for name in _names(repository.path):
+        if name == "index" or name.startswith("sharedindex."):
+            file = posixpath.join(repository.path, name)
+            try:
+                status = os.stat(file)  # noqa: PTH116 - texts all along
+            except OSError:
+                return None
+            named = _named_in(file, status.st_ino, status.st_mtime_ns, status.st_size)
+            if named is None:
+                return None
+            places += [posixpath.join(repository.tree, each) for each in named]
+    return places
+
+
+@lru_cache(maxsize=100)
+def _named_in(index: str, _: int, __: int, size: int) -> tuple[str, ...] | None:
+    """Return the paths of submodules in *index*; other bytes may look so, of which no file is."""
+    if size > LONGEST_INDEX:
+        return None
+    try:
+        data = Path(index).read_bytes()
+    except OSError:
+        return None
+    names, position = set(), data.find(_SUBMODULE)
+    if position >= 0 and data[:8] not in _PLAIN_VERSIONS:
+        return None  # Version 4 shortens a path by the one before.
+    while position >= 0:
+        starts = [position + distance for distance in _TO_PATH]
+        names |= {data[start : data.find(b"\0", start)][:_LONGEST_PATH] for start in starts}
+        position = data.find(_SUBMODULE, position + 1)
+    return tuple(map(os.fsdecode, names - {b""}))
