@@ -30,7 +30,7 @@ for round in {{1..{rounds}}}; do
     sleep 0.1
 done
 for each in "${{left[@]:2}}"; do
-    [[ $status = 124 ]] || read -r name 2>/dev/null <"$each/comm" && echo "left running: $name"
+    [[ $status != 124 ]] && read -r name 2>/dev/null <"$each/comm" && echo "left running: $name"
 done
 echo "status: $status"
 cat /proc/net/snmp /proc/net/snmp6

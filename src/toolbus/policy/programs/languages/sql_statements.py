@@ -25,6 +25,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _PSQL = re.compile(r"\\([A-Za-z?]+)\+?(?:\s[^`\\|]*)?")
+# With these what stands in parentheses is a table or a number; with others it is set.
+_ABOUT = re.compile(r"_(?:x?info|list|check)\Z")
 _BEFORE_FILES = frozenset({"from", "join", "describe", "summarize", "table"})
 
 
@@ -68,7 +70,9 @@ def _judge(statement: list[tuple[str, str]], result: SqlReading) -> None:
     if first not in known.first or statement[0][0] == "string":
         result.reason = f"SQL that begins with {statement[0][1]!r} may change something"
     elif first == "pragma":
-        if not known.pragmas.intersection(words[1:2]) or ("sign", "=") in statement:
+        [name] = known.pragmas.intersection(words[1:2]) or [""]
+        sets = ("sign", "(") in statement and not _ABOUT.search(name)
+        if not name or sets or ("sign", "=") in statement:
             result.reason = "this pragma may change something"
     elif changing:
         result.reason = f"SQL with {changing[0].upper()} may change something"
