@@ -658,7 +658,7 @@ async def test_what_is_no_store_is_explained(path, refusal, words):
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA user_version = 99")
 
-    files = (("none.db", 2), ("text.db", 1), ("agent.db", 2))
+    files = (("none.db", 2), ("text.db", 2), ("agent.db", 2))
     reasons = [refusal(name, file, *more, code=code) for file, code in files]
 
     assert reasons[0] == "store 'none.db': there is no such file; give the path of a store"

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from toolbus.terminal.screen import Screen
 
 
+_ROOMY = 70
+"""Cells of a line that has room for where a handler stands, beside what it did."""
+
+
 def explain(
     output: Output,
     path: str | os.PathLike[str],
@@ -132,9 +136,11 @@ class _HistoryWriter:
         did = handler.status.replace("_", " ")
         if handler.before and handler.after:
             did += f" {describe_change(handler.fields, handler.before.size, handler.after.size)}"
+        place = f"{handler.kind:<11} {handler.priority:>4}  "
         words: list[Span | str] = [
             Span(f"{handler.name:<{width}}", "strong"),
-            f"  {handler.kind:<11} {handler.priority:>4}  ",
+            "  ",
+            *([place] if self._screen.width >= _ROOMY else []),
             did,
         ]
         write_invocation(self._screen, handler, words, indent=2)

@@ -180,8 +180,12 @@ def _are_findings(value: Any) -> bool:
 
 def _line_of(text: str) -> str:
     finding = json.loads(text)
-    names = [str(finding.pop(name)) for name in ("on", "tool", "id", "outcome") if name in finding]
-    return " ".join([*names, _json(finding)] if finding else names)
+    words = [str(finding.pop(name)) for name in ("on", "tool", "id", "outcome") if name in finding]
+    if actors := finding.pop("by", None):
+        words.append(f"by {', '.join(map(str, actors))}")
+    if reason := finding.pop("reason", None):
+        words.append(f"({' '.join(str(reason).split())})")
+    return " ".join([*words, _json(finding)] if finding else words)
 
 
 def _json(value: Any) -> str:

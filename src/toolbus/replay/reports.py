@@ -136,7 +136,7 @@ class TextReport(ReplayReport):
         self._screen.line(Span(f"not as expected in {file}", "bad"))
         for line in differences[:_MAX_DIFFERENCES]:
             style: Style = "bad" if line.startswith("  -") else "good" if line[0] == " " else ""
-            self._screen.line(Span(line, style))
+            self._screen.whole(line, style=style)
         if (remaining := len(differences) - _MAX_DIFFERENCES) > 0:
             self._screen.line(Span(f"… and {remaining:,} more lines", "dim"))
         self._screen.line("if that is right, add --update")

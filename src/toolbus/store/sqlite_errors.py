@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from toolbus.errors import SessionBusyError, StoreError
+from toolbus.errors import SessionBusyError, StoreError, WrongPathError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
     code = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else code
     # A longer code falls back to its head, and what has no words speaks for itself.
     reason = _REASONS.get(code) or _REASONS.get("_".join(code.split("_")[:2])) or str(error)
-    failure = StoreError(where, reason)
+    failure = (WrongPathError if code == "SQLITE_NOTADB" else StoreError)(where, reason)
     failure.__cause__ = error
     return failure
 

@@ -58,7 +58,7 @@ def test_differences_stand_by_session_and_total():
 
     assert list(compare(old, new)) == [
         "session s",
-        '  - call a denied {"reason": "no"}',
+        "  - call a denied (no)",
         "  + call c changed",
         "totals",
         "  - calls 2",
