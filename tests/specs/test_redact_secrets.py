@@ -636,10 +636,14 @@ async def test_a_vault_gives_what_comes_again(place):
     placeholder = await read_in_a_process(place, pat())
     options = {"components": [RedactSecrets(vault=USE)], "store": place.open(), "session_id": "s"}
     async with Agent(ScriptedModel([]), tools=[use, giving(pat())], **options) as agent:
-        for name in ("use", "give", "use"):
+        outcomes = [
             await agent.call_tool(name, {"key": placeholder} if name == "use" else {})
+            for name in ("use", "give", "use")
+        ]
 
-    assert got == [placeholder, pat()]
+    assert [outcome.status for outcome in outcomes] == ["denied", "ok", "ok"]
+    assert "call the tool that returned it again" in outcomes[0].response.text
+    assert got == [pat()]
 
 
 async def test_a_direct_call_keeps_the_names(tmp_path):
@@ -1157,7 +1161,7 @@ async def test_no_canary_is_left_behind(tmp_path, caplog):
     }
     forms = [canary, b64encode(canary.encode()).decode(), canary.encode().hex()]
     assert evened(result.text) == "I used [github-pat-1]"
-    assert len(asked) == 5
+    assert len(asked) == 3
     assert [name for name, text in texts.items() if any(form in text for form in forms)] == []
 
 
@@ -1200,8 +1204,8 @@ async def test_only_named_tools_get_values():
     )
     await agent.run("go")
 
-    got["post"] = evened(got["post"])
-    assert got == {"deploy": pat(), "post": "[github-pat-1]"}
+    assert got == {"deploy": pat()}
+    assert agent.messages[-2].tool_response.error_type == "denied"
 
 
 async def test_only_named_arguments_get_values():
@@ -1213,22 +1217,28 @@ async def test_only_named_arguments_get_values():
         return "fine"
 
     name = "[github-pat-1]"
-    options = {"auth": {"key": name}, "env": [{"value": name, "cmd": name}], "other": name}
+    options = {"auth": {"key": name}, "env": [{"value": name}], "other": "x"}
+    others = [
+        {"token": "x", "note": name, "options": {}},
+        {"token": "x", "note": "x", "options": {"env": {"cmd": name}}},
+        {"token": "x", "note": "x", "options": {"other": name}},
+    ]
     entry = {"tool": "dep*", "arguments": ["token", "options.auth", "options.env"]}
     agent = Agent(
-        calling(("give", {}), ("deploy", {"token": name, "note": name, "options": options})),
+        calling(
+            ("give", {}),
+            *[("deploy", other) for other in others],
+            ("deploy", {"token": name, "note": "x", "options": options}),
+        ),
         tools=[giving(pat()), deploy],
         components=[RedactSecrets(vault=[entry])],
     )
     await agent.run("go")
 
-    ((token, note, left),) = got
-    assert (token, evened(note)) == (pat(), name)
-    assert json.loads(evened(json.dumps(left))) == {
-        "auth": {"key": pat()},
-        "env": [{"value": pat(), "cmd": name}],
-        "other": name,
-    }
+    filled = {"auth": {"key": pat()}, "env": [{"value": pat()}], "other": "x"}
+    results = [one.tool_response for one in agent.messages if isinstance(one, ToolMessage)]
+    assert got == [(pat(), "x", filled)]
+    assert [one.error_type for one in results] == [None, *["denied"] * 3, None]
 
 
 @pytest.mark.parametrize(
@@ -1569,7 +1579,7 @@ async def test_the_vault_is_bounded():
 
     used = [key for key in got if key != "none"]
     assert len(set(found)) == count
-    assert used == [found[0], pat(count - 1), found[-1]]
+    assert used == [pat(count - 1)]
     assert again == found[0]
 
 

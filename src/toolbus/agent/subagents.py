@@ -55,6 +55,8 @@ class SubAgent(Protocol):
 class AgentTool(Tool):
     """A tool that runs *agent* on a task."""
 
+    delegates = True
+
     def __init__(
         self, agent: SubAgent, name: str, description: str, timeout: float | None = None
     ) -> None:

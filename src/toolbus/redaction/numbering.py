@@ -107,7 +107,7 @@ class _Claim:
 
     def __call__(self, stored: Any) -> dict[str, Any]:
         """Return what is to be kept in place of *stored*."""
-        theirs = _numbers_in(stored)
+        theirs = numbers_in(stored)
         self._agreed = _agreed_suffix(stored, self._suffix)
         highest = _highest(self._before, theirs)
         values = stored.get("values") if isinstance(stored, Mapping) else None
@@ -140,7 +140,7 @@ def _highest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, in
     return {kind: max(some.get(kind, 0), others.get(kind, 0)) for kind in kinds}
 
 
-def _numbers_in(stored: Any) -> dict[str, int]:
+def numbers_in(stored: Any) -> dict[str, int]:
     """Return the numbers in what is kept, as far as they are some."""
     numbers = stored.get("numbers") if isinstance(stored, Mapping) else None
     items = numbers.items() if isinstance(numbers, Mapping) else ()

@@ -63,7 +63,9 @@ may be anything, and is left: of code and logs full of numbers, fewer than one l
 changed. In another process of the user a value has the same placeholder, if it is one of the latest
 2,048: numbers beside digests with a key are kept for the session (`toolbus.store.value_keys`).
 Pieces of a streamed answer are as the model says them. `toolbus replay` has marks where values
-stood. A placeholder in an argument reaches the tool as it is. A structured value whose schema wants
+stood. A call whose arguments hold a placeholder of its session is denied, for its tool would lose
+the value behind it; a task for a sub-agent is not. Sub-agents share the numbers of their session. A
+structured value whose schema wants
 a number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a
 call's live arguments are not changed. Of lines full of numbers it reads about a megabyte a second,
 of source code ten; other tasks of the event loop have their turns meanwhile.
@@ -80,7 +82,12 @@ from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, RUN_BEFORE, Deny
+from toolbus.events.catalogue import (
+    MESSAGE_PERSIST_BEFORE,
+    RUN_BEFORE,
+    TOOL_CALL_BEFORE,
+    Deny,
+)
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import (
     ToolMessage,
@@ -90,6 +97,7 @@ from toolbus.messages.records import (
 )
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
 from toolbus.redaction.limits import ScanLimits, UnexaminedError
+from toolbus.redaction.live_placeholders import live_placeholders
 from toolbus.redaction.numbering import agree
 from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
 from toolbus.redaction.personal.record_examination import redact_record
@@ -103,6 +111,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
+    from toolbus.components.host import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import RunStart, Scope
     from toolbus.messages.records import Message, ToolCall
@@ -111,6 +120,9 @@ if TYPE_CHECKING:
 Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 T = TypeVar("T")
+
+_NUMBERS = "redact-personal-data"
+"""The name of what is kept for a session."""
 
 
 class RedactPersonalData(AgentComponent):
@@ -189,13 +201,27 @@ class RedactPersonalData(AgentComponent):
 
     def _numbers(self, scope: Scope) -> State | None:
         """Return where numbers are kept; all components of its kind share them."""
-        return None if self.host is None else self.host.state("redact-personal-data", scope)
+        return None if self.host is None else self.host.state(_NUMBERS, scope, shared=True)
 
     @on(RUN_BEFORE)
     def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
         """Let numbers go on after the placeholders that a resumed session has."""
-        texts = (encode(message).decode() for message in ctx.value.messages)
-        self._placeholders.resume(ctx.scope.session_id, texts)
+        messages, scope = ctx.value.messages, ctx.scope
+        texts = (encode(message).decode() for message in messages)
+        self._placeholders.resume(_session_of(scope), texts)
+
+    async def keep_personal_data(self, ctx: EventContext[ToolCall]) -> Deny | None:
+        """Deny a call that holds a placeholder of the session: its tool would lose the value."""
+        live = await live_placeholders(ctx, self.host, self._numbers(ctx.scope), KINDS)
+        held = None if live is None else live.find(ctx.value.arguments)
+        return Deny(held.reason(ctx.value, "personal data")) if held else None
+
+    def _subscribe_adapters(self, agent: Host) -> None:
+        super()._subscribe_adapters(agent)
+        # Not marked: a component for some tools alone keeps the data from all others as well.
+        self._subscribe(
+            agent, TOOL_CALL_BEFORE, "guard", self.keep_personal_data, when=lambda _: self.enabled
+        )
 
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
     async def _on_message_persist_before_redact(
@@ -226,7 +252,7 @@ class RedactPersonalData(AgentComponent):
         keep_binary: bool,
         shown: Callable[[str], str] = str,
     ) -> T:
-        session = self._placeholders.session(scope.session_id)
+        session = self._placeholders.session(_session_of(scope))
         detector = self._detector(self._region(scope))
         visitor = partial(PersonalDataVisitor, covers=self._covers, keep_binary=keep_binary)
 
@@ -269,6 +295,11 @@ class _Redaction(ToolAdapter):
             return await self._component.redacted(response, ctx.scope)
         except UnexaminedError as error:
             return stand_in(response, withheld(error, "personal data"))
+
+
+def _session_of(scope: Scope) -> str:
+    """Return whose values are numbered: an agent's sub-agents share those of its session."""
+    return scope.root_session_id or scope.session_id
 
 
 def _marked(placeholder: str) -> str:

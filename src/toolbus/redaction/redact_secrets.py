@@ -27,6 +27,13 @@ copies see the placeholder, and what the tool returns of it is taken out again. 
 brings in is no reason to give a value out: where it quotes a placeholder of the session, that loses
 its suffix, `[github-pat-1-(quoted)]`. `toolbus replay` has marks where secrets stood.
 
+A placeholder never destroys its secret. A call that holds a placeholder of its session where no
+vault fills it is denied, whatever its tool does: a model that writes a file back as it has read it
+would put the placeholder in place of the secret. The reason says which argument holds it, and to
+edit the other lines instead. Where a host runs the tool (a coding agent's hooks) no vault fills.
+Placeholders of other sessions, and text that only looks like one, pass. A task for a sub-agent
+passes as well: the calls of that one are judged themselves.
+
 The vault cannot promise that a value stays inside: a tool that is named may send it away, print it
 in a way that is not found, or store it. A shell is a reader: `echo [github-pat-1-x7k2m5] | rev`
 shows the model all of it, and so does whatever runs what it is given. So arguments called like a
@@ -75,11 +82,15 @@ Its limits:
   processor's time, of what is made to be slow for `max_seconds` at most.
 - What is known lives in memory, ends with the process, and is shared by the components of a bus; a
   sub-agent needs none of its own. Of a session the latest 1,024 secrets are kept, and 1,024 that
-  are only assumed; what was forgotten stays a placeholder. Others know the names of 2,048 again.
+  are only assumed; a call with a placeholder of what was forgotten is denied. Others know the names
+  of 2,048 again.
 - A quotation is seen as a whole word, also cut over parts, URL-escaped or in a file's base64, in
   what tools return and servers say; not in other encodings, in what a model puts together, in what
   a user writes, nor where a component is restricted to other tools. So a file that holds a
   placeholder is read with the mark. A sub-agent may name placeholders.
+- A placeholder in a call is seen as it is, in escapes and in base64 of 24 letters and more; not in
+  pieces, encoded twice or in hexadecimal. A sub-agent may put none into a task for its own
+  sub-agents. A file that has a placeholder of before is mended by a person.
 - A `priority` in a configuration is one for all its handlers: what others add to a copy after them
   is stored as it is.
 - What a user writes is read by the model as it was written, unless `prompts` is set; the stored
@@ -99,12 +110,14 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_BEFORE,
     Deny,
 )
 from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.messages.text_walker import rewrite_message
 from toolbus.redaction.limits import UnexaminedError
+from toolbus.redaction.live_placeholders import live_placeholders
 from toolbus.redaction.secrets.boundaries import boundaries_of
 from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
@@ -128,7 +141,7 @@ if TYPE_CHECKING:
     from toolbus.components.host import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import Message
+    from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
 
 R = TypeVar("R")
@@ -190,7 +203,7 @@ class RedactSecrets(AgentComponent):
         self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.numbers)
         self.register_tool_adapter(self._results)
         if self._vault is not None:
-            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault))
+            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.numbers))
 
     @on(
         MESSAGE_APPEND_BEFORE, roles=("system", "user", "tool"), priority=_LATEST, on_error="closed"
@@ -204,6 +217,34 @@ class RedactSecrets(AgentComponent):
         elif not (self._prompts or (self._vault and ctx.scope.lineage)):
             return None
         return await self._cleaned(ctx)
+
+    async def keep_secrets(self, ctx: EventContext[ToolCall]) -> Deny | None:
+        """Deny a call that holds a placeholder of the session which no vault fills."""
+        live = await live_placeholders(ctx, self.host, self.numbers(ctx.scope))
+        if live is None:
+            return None
+        registry = self._redactor.registry(session_of(ctx.scope))
+        if held := live.find(self._unfilled(ctx, lambda _: "").arguments):
+            return Deny(held.reason(ctx.value, "secret"))
+        held = live.find(self._unfilled(ctx, registry.without_known).arguments)
+        return Deny(held.reason_unknown(ctx.value)) if held else None
+
+    def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
+        """Return *call* with *value* of each text that its vault fills in *scope*."""
+        host = self.host
+        if self._vault is None or host is None or not (self.enabled and self.is_for(call.name)):
+            return call
+        hears = host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
+        return self._vault.filled(call, value) if hears else call
+
+    def _unfilled(self, ctx: EventContext[ToolCall], left: Callable[[str], str]) -> ToolCall:
+        """Return the call of *ctx* with what is *left* of each text that a vault fills."""
+        call = ctx.value
+        # Where a host runs the tool, nobody knows it here, and no vault is asked.
+        for component in tuple(self._redactor.registries.vaults) if ctx.tool else ():
+            if isinstance(component, RedactSecrets):
+                call = component.filled(call, ctx.scope, left)
+        return call
 
     async def clean_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
         """Take what the vault gave out of what the model says, also while it says it."""
@@ -251,6 +292,10 @@ class RedactSecrets(AgentComponent):
         super()._subscribe_adapters(agent)
         # Whichever of them comes first finds a secret, and a vault has to know it.
         shared = self._redactor.registries = agent.bus.shared(SessionRegistries)
+        # Not marked: a component for some tools alone keeps the secrets from all others as well.
+        self._subscribe(
+            agent, TOOL_CALL_BEFORE, "guard", self.keep_secrets, when=lambda _: self.enabled
+        )
         if self._vault is not None:
             shared.vaults.add(self)
             self._undo += (partial(shared.vaults.discard, self),)

@@ -87,7 +87,7 @@ class Redactor:
         The event loop turns meanwhile; records of one session wait for each other. Cancelled, it
         has found nothing. Raises `UnexaminedError` and `StoreError`.
         """
-        registry = self._registry(session)
+        registry = self.registry(session)
         sight = self._looking if look else self._knowing
 
         async def work() -> T | UnexaminedError:
@@ -124,7 +124,7 @@ class Redactor:
 
     async def filled(self, session: str, call: ToolCall, vault: Vault) -> ToolCall:
         """Return *call* with values of *session* where *vault* allows it."""
-        registry = self._registry(session)
+        registry = self.registry(session)
         # Not while a record is examined: what was given out is known from here on.
         async with registry.lock.here():
             with self.registries.lock:
@@ -141,7 +141,7 @@ class Redactor:
         answer of, less the last part. What a component has cleaned stays, and so do placeholders
         that such a sub-agent said. Raises `StoreError`.
         """
-        registry, (message_id, caller) = self._registry(session), ids
+        registry, (message_id, caller) = self.registry(session), ids
         await join(registry, state)
         with self.registries.lock:
             if not registry.is_new(message_id):
@@ -151,7 +151,7 @@ class Redactor:
 
     def unquoted_spec(self, session: str, spec: ToolSpec) -> ToolSpec:
         """Return *spec*, as somebody tells it, with no placeholder of *session*."""
-        suffix = self._registry(session).suffix
+        suffix = self.registry(session).suffix
         if suffix.encode() not in encode(spec):
             return spec
         unquoter = Unquoter(suffix)
@@ -164,6 +164,7 @@ class Redactor:
             annotations=unquoter.json(spec.annotations),
         )
 
-    def _registry(self, session: str) -> SecretRegistry:
+    def registry(self, session: str) -> SecretRegistry:
+        """Return what is known of the secrets of *session*."""
         with self.registries.lock:
             return self.registries.of(session)

@@ -144,6 +144,10 @@ class SecretRegistry:
         """Return *text* with the values in place of their placeholders, which are known now."""
         return restored(text, self._value)
 
+    def without_known(self, text: str) -> str:
+        """Return *text* without the placeholders whose values are known now."""
+        return restored(text, lambda name: " " if self._secret(name) else None)
+
     def is_new(self, message_id: str) -> bool:
         """Tell whether what a tool returned comes for the first time in the message *message_id*.
 

@@ -8,6 +8,7 @@ from toolbus.components.adapters import ToolAdapter
 from toolbus.events.catalogue import Deny
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
+from toolbus.redaction.live_placeholders import LivePlaceholders, may_hold
 from toolbus.redaction.withholding import stand_in, withheld
 
 if TYPE_CHECKING:
@@ -63,14 +64,33 @@ class VaultAdapter(ToolAdapter):
 
     name = "RedactSecrets.vault"
 
-    def __init__(self, redactor: Redactor, vault: Vault) -> None:
-        self._redactor, self._vault, self.tools = redactor, vault, vault.tools
+    def __init__(
+        self, redactor: Redactor, vault: Vault, numbers: Callable[[Scope], State | None]
+    ) -> None:
+        self._redactor, self._vault, self._numbers = redactor, vault, numbers
+        self.tools = vault.tools
 
     async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
         """Return *call* with the values, or why its tool gets none."""
         filled = await self._redactor.filled(session_of(ctx.scope), call, self._vault)
         objection = None if filled is call else self._vault.objection(call, ctx.tool)
+        objection = objection or await self._unfilled(filled, ctx.scope)
         return filled if objection is None else Deny(objection)
+
+    async def _unfilled(self, call: ToolCall, scope: Scope) -> str | None:
+        """Return why the filled *call* does not run: a value was forgotten since it was judged."""
+        named: list[str] = []
+
+        def note(text: str) -> str:
+            named.append(text)
+            return text
+
+        self._vault.filled(call, note)
+        state = self._numbers(scope)
+        if state is None or not may_hold(named):
+            return None
+        held = LivePlaceholders(await state.read()).find(named)
+        return held.reason_unknown(call) if held else None
 
 
 def session_of(scope: Scope) -> str:

@@ -1,0 +1,402 @@
+"""The scenarios of `specs/live_placeholders.md`. Every credential here is made while they run."""
+
+import json
+import random
+import re
+import string
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from toolbus import Agent, Ask, AssistantMessage, EventBus, ToolCall
+from toolbus.errors import StoreError
+from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.hosts.answering import answer
+from toolbus.hosts.hook_settings import HookSettings
+from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_personal_data import RedactPersonalData
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.redaction.secrets.secret_registry import MAX_SESSIONS, SessionRegistries
+from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
+from toolbus.workspace.file_tools import FileTools
+from toolbus.workspace.shell_tool import ShellTool
+
+TOKEN = "ghp_" + "".join(random.choices(string.ascii_letters + string.digits, k=36))
+OTHER = "ghp_" + "".join(random.choices(string.ascii_letters + string.digits, k=36))
+JANE = "jane.doe@example.com"
+SERVER = Path(__file__).parents[1] / "servers/files.py"
+
+
+def read(what: str = TOKEN) -> str:
+    """Read something."""
+    return f"it is {what}"
+
+
+class Writing:
+    """A tool `write` that keeps what it is given."""
+
+    def __init__(self):
+        self.written = []
+
+        def write(value: Any = None) -> str:
+            """Write something."""
+            self.written.append(value)
+            return "written"
+
+        self.tool = write
+
+
+def agent_with(*components, tools=(), **options):
+    return Agent(ScriptedModel([]), components=components, tools=[read, *tools], **options)
+
+
+def short(placeholder):
+    """Return *placeholder* as a reason names it."""
+    return f"{placeholder[:-7]}…]"
+
+
+async def shown_by(agent, what=TOKEN):
+    """Return the placeholder that the model reads for *what*."""
+    # With a vault the model's own words are cleaned, too.
+    arguments = {} if what == TOKEN else {"what": what}
+    return (await agent.call_tool("read", arguments)).response.text.removeprefix("it is ")
+
+
+async def test_a_file_keeps_its_secret(tmp_path):
+    file, before = tmp_path / ".env", f"DEBUG=false\nTOKEN={TOKEN}\n"
+    file.write_text(before)
+    components = FileTools(root=tmp_path), ShellTool(root=tmp_path), RedactSecrets()
+
+    async with agent_with(*components) as agent:
+        shown = (await agent.call_tool("read_file", {"path": ".env"})).response.text
+        whole = shown.replace("false", "true")
+        line = shown.splitlines()[1]
+        patch = f"--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n-DEBUG=false\n+DEBUG=true\n {line}\n"
+        outcomes = [
+            await agent.call_tool("write_file", {"path": ".env", "content": whole}),
+            await agent.call_tool("shell", {"command": f"cat > .env <<'E'\n{whole}\nE"}),
+            await agent.call_tool("shell", {"command": f"patch -p1 <<'E'\n{patch}E"}),
+        ]
+        kept = file.read_text()
+        old, new = "DEBUG=false", "DEBUG=true"
+        edited = await agent.call_tool(
+            "edit_file", {"path": ".env", "old_text": old, "new_text": new}
+        )
+
+    placeholder = line.removeprefix("TOKEN=")
+    reason = f"argument 'content' of tool 'write_file' holds {short(placeholder)}, and the tool"
+    assert [outcome.status for outcome in outcomes] == ["denied"] * 3
+    assert outcomes[0].response.text.startswith(reason)
+    assert "edit the other lines instead of writing the whole anew" in outcomes[0].response.text
+    assert (kept, edited.status, file.read_text()) == (before, "ok", before.replace(old, new))
+
+
+async def test_a_placeholder_is_found_everywhere():
+    writing = Writing()
+    async with agent_with(RedactSecrets(), tools=[writing.tool]) as agent:
+        name = await shown_by(agent)
+        encoded = b64encode(f"token: {name}".encode()).decode()
+        values = [
+            [{"a": {"b": ["x", name]}}],
+            {f"x {name}": 1},
+            json.dumps({"content": f"TOKEN={name}\n"}),
+            name[1:-1],
+            rf"s/\{name[:-1]}\]/x/",
+            {"data": encoded},
+            f"https://example.com/?q={quote(name)}",
+            json.dumps(name).replace("[", r"\u005b"),
+        ]
+        outcomes = [await agent.call_tool("write", {"value": value}) for value in values]
+
+    assert [outcome.status for outcome in outcomes] == ["denied"] * len(values)
+    assert all(f" holds {short(name)}, " in outcome.response.text for outcome in outcomes)
+    assert "argument 'value[0].a.b[1]' of tool 'write'" in outcomes[0].response.text
+    assert writing.written == []
+
+
+async def test_placeholders_of_strangers_pass():
+    writing = Writing()
+    async with (
+        agent_with(RedactSecrets()) as other,
+        agent_with(RedactSecrets(), tools=[writing.tool]) as agent,
+    ):
+        foreign, own = await shown_by(other), await shown_by(agent)
+        values = [
+            foreign,
+            own.replace("-1-", "-2-"),
+            own.replace("github-pat", "gitlab-pat"),
+            "[github-pat-1-aaaaaa]",
+            "[github-pat-1]",
+            "[github-pat-1-(quoted)]",
+        ]
+        for value in values:
+            await agent.call_tool("write", {"value": value})
+
+    assert writing.written == values
+
+
+async def test_the_final_arguments_count():
+    writing, names = Writing(), []
+    async with agent_with(RedactSecrets(), tools=[writing.tool]) as agent:
+        names.append(await shown_by(agent))
+
+        @agent.on(TOOL_CALL_BEFORE, tools="write", priority=-2_000)
+        def put(ctx):
+            return ctx.value.merge_arguments({"value": names[0]})
+
+        first = await agent.call_tool("write", {"value": "x"})
+        agent.on(
+            TOOL_CALL_BEFORE,
+            lambda ctx: ctx.value.merge_arguments({"value": "y"}),
+            tools="write",
+            priority=-3_000,
+        )
+        second = await agent.call_tool("write", {"value": names[0]})
+
+    assert (first.status, second.status, writing.written) == ("denied", "ok", ["y"])
+
+
+async def test_the_denial_is_in_the_ledger():
+    written, entries = [], []
+    for dry_run in (False, True):
+        writing, records = Writing(), []
+        bus = EventBus(dry_run=dry_run)
+        async with agent_with(RedactSecrets(), tools=[writing.tool], bus=bus) as agent:
+            bus.tap(records.append)
+            await agent.call_tool("write", {"value": await shown_by(agent)})
+        entries += [
+            (entry.name.rpartition(".")[2], entry.kind, entry.reason.split(" of tool ")[0])
+            for record in records
+            for entry in record.entries
+            if entry.status == "denied"
+        ]
+        written.append(len(writing.written))
+
+    assert entries == [("keep_secrets", "guard", "argument 'value'")] * 2
+    assert written == [0, 1]
+
+
+async def test_other_processes_know_it(tmp_path):
+    writing, outcomes = Writing(), []
+    for kind, what in ((RedactSecrets, TOKEN), (RedactPersonalData, JANE)):
+        name = ""
+        for step in ("read", "write"):
+            options = {"store": SqliteStore(tmp_path / "s.db"), "session_id": "s"}
+            async with (
+                options["store"],
+                agent_with(kind(), tools=[writing.tool], **options) as agent,
+            ):
+                if step == "read":
+                    name = await shown_by(agent, what)
+                else:
+                    outcomes.append(await agent.call_tool("write", {"value": name}))
+
+    assert [outcome.status for outcome in outcomes] == ["denied", "denied"]
+
+
+def answering(*calls, last):
+    """Return a model that makes *calls*, which quote the last placeholder that it has read."""
+
+    def quote_last(text, request):
+        names = re.findall(r"\[(?:github-pat|email)-\d[^]]*\]", json.dumps(texts(request)))
+        return text.replace("[…]", names[-1]) if names else text
+
+    def texts(request):
+        return [message.text for message in request.messages]
+
+    def call(number, name, value):
+        def answer(request):
+            key = "prompt" if name == "work" else "what" if name == "read" else "value"
+            arguments = {key: quote_last(value, request)}
+            call = ToolCall(id=f"{name}-{number}", name=name, arguments=arguments)
+            return AssistantMessage(tool_calls=(call,))
+
+        return answer
+
+    answers = [call(number, *each) for number, each in enumerate(calls)]
+    return ScriptedModel([*answers, lambda request: quote_last(last, request)])
+
+
+@pytest.mark.parametrize(
+    ("component", "first", "second"),
+    [(RedactSecrets, TOKEN, OTHER), (RedactPersonalData, JANE, "joe@example.org")],
+    ids=["secrets", "personal"],
+)
+async def test_sub_agents_know_each_other_s_placeholders(component, first, second):
+    writing, bus, given = Writing(), EventBus(), []
+    below = answering(("write", "[…]"), ("read", second), last="it is […]")
+    worker = Agent(below, bus=bus, tools=[read, writing.tool])
+    chief = Agent(
+        answering(("read", first), ("work", "take […]"), ("write", "[…]"), last="done"),
+        bus=bus,
+        tools=[read, writing.tool, worker.as_tool("work")],
+        components=[component()],
+    )
+    bus.on(TOOL_CALL_BEFORE, lambda ctx: given.append((ctx.value.name, dict(ctx.value.arguments))))
+    await chief.run("go")
+
+    statuses = [
+        message.tool_response.error_type
+        for message in chief.messages
+        if hasattr(message, "tool_name")
+    ]
+    assert [name for name, _ in given] == ["read", "work", "write", "read", "write"]
+    assert given[1][1]["prompt"].removeprefix("take ") == given[2][1]["value"]
+    assert given[2][1]["value"] != given[4][1]["value"]
+    assert statuses == [None, None, "denied"]
+    assert below.requests[1].messages[-1].tool_response.error_type == "denied"
+    assert writing.written == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [(RedactSecrets, TOKEN), (RedactPersonalData, JANE)],
+    ids=["secrets", "personal"],
+)
+async def test_restricted_components_guard_all_tools(kind, what):
+    writing = Writing()
+    component = kind().restrict(tools="read")
+    async with agent_with(component, tools=[writing.tool]) as agent:
+        name = await shown_by(agent, what)
+        denied = await agent.call_tool("write", {"value": name})
+        component.enabled = False
+        passed = await agent.call_tool("write", {"value": name})
+
+    assert (denied.status, passed.status, writing.written) == ("denied", "ok", [name])
+
+
+class Broken(MemoryStore):
+    """A store whose states cannot be read once it is broken."""
+
+    broken = False
+
+    async def read_state(self, session_id, name):
+        if self.broken:
+            raise StoreError("s", "the disk is gone")
+        return await super().read_state(session_id, name)
+
+
+async def test_an_unreadable_store_denies():
+    writing, store = Writing(), Broken()
+    async with agent_with(RedactSecrets(), tools=[writing.tool], store=store) as agent:
+        name = await shown_by(agent)
+        store.broken = True
+        outcomes = [await agent.call_tool("write", {"value": value}) for value in (name, "plain")]
+
+    assert [outcome.status for outcome in outcomes] == ["denied", "ok"]
+    assert writing.written == ["plain"]
+
+
+async def test_personal_data_is_kept_as_well():
+    writing = Writing()
+    async with agent_with(RedactPersonalData(), tools=[writing.tool]) as agent:
+        name = await shown_by(agent, JANE)
+        values = [f"to: {name}", r"s/\[email-1\]/x/", "[email-2] [section-1]"]
+        outcomes = [await agent.call_tool("write", {"value": value}) for value in values]
+
+    assert name == "[email-1]"
+    assert [outcome.status for outcome in outcomes] == ["denied", "denied", "ok"]
+    assert "in place of the personal data behind it" in outcomes[0].response.text
+    assert writing.written == values[2:]
+
+
+async def test_a_forgotten_value_is_not_replaced():
+    writing = Writing()
+
+    def approve(ask, call, scope):
+        for number in range(MAX_SESSIONS):
+            agent.bus.shared(SessionRegistries).of(f"another {number}")
+        return True
+
+    component = RedactSecrets(vault=[{"tool": "write", "arguments": ["value"]}])
+    async with agent_with(component, tools=[writing.tool], approver=approve) as agent:
+        agent.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may it?"), tools="write")
+        name = await shown_by(agent)
+        outcome = await agent.call_tool("write", {"value": f"it is {name}"})
+
+    assert outcome.status == "denied"
+    assert outcome.response.text.endswith(
+        f"holds {short(name)}, whose value is not known here any more: "
+        "call the tool that returned it again, and then this one"
+    )
+    assert writing.written == []
+
+
+VAULT = """
+[[component]]
+use = "redact-secrets"
+settings = { vault = [{ tool = "[Ww]rite", arguments = ["content"] }] }
+"""
+
+
+def test_the_proxy_denies_as_well(tmp_path, environment):
+    here = tmp_path / "here"
+    (here / "toolbus.toml").write_text(VAULT)
+    (here / "key").write_text(TOKEN)
+    (here / "notes").write_text("notes")
+    proxy = [sys.executable, "-m", "toolbus", "proxy", "--config", "toolbus.toml", "--"]
+    process = subprocess.Popen(
+        [*proxy, sys.executable, str(SERVER), "."],
+        cwd=here, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    def call(own, name, **arguments):
+        params = {"name": name, "arguments": arguments}
+        asked = {"jsonrpc": "2.0", "id": own, "method": "tools/call", "params": params}
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
+        while (told := json.loads(process.stdout.readline())).get("id") != own:
+            pass
+        result = told["result"]
+        return result["content"][0]["text"], bool(result.get("isError"))
+
+    with process:
+        shown, _ = call(1, "read", path="key")
+        appended = call(2, "append", path="notes", content=f"the key is {shown}")
+        written = call(3, "write", path="copy", content=f"the key is {shown}")
+
+    assert shown.startswith("[github-pat-1-")
+    assert appended[1]
+    assert f"argument 'content' of tool 'append' holds {short(shown)}" in appended[0]
+    assert written == ("done", False)
+    assert (here / "notes").read_text() == "notes"
+    assert (here / "copy").read_text() == f"the key is {TOKEN}"
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_a_hook_denies_as_well(tmp_path, monkeypatch, host):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config, text = tmp_path / "toolbus.toml", f"DEBUG=false\nTOKEN={TOKEN}\n"
+    config.write_text(VAULT)
+
+    def tell(event, name, given, agent="", **more):
+        facts = {"session_id": "s", "cwd": str(tmp_path), "hook_event_name": event}
+        facts |= {"tool_name": name, "tool_input": given, "tool_use_id": f"{name}{agent}", **more}
+        facts |= {"agent_id": agent} if agent else {}
+        settings = HookSettings(config=str(config), store=tmp_path / "hooks.db", limit=60.0)
+        made = answer(host, event, json.dumps(facts).encode(), settings)
+        assert (made.stderr, made.exit_code) == (b"", 0)
+        return made.stdout.decode()
+
+    given = {"command": "cat .env"}
+    result = {"stdout": text, "stderr": ""} if host == "claude-code" else text
+    told = tell("PostToolUse", "Bash", given, tool_response=result)
+    (name,) = set(re.findall(r"\[github-pat-1-[a-z2-7]{6}\]", told))
+    whole = {"file_path": ".env", "content": f"DEBUG=true\nTOKEN={name}\n"}
+    here = {"command": f"cat > .env <<'E'\nDEBUG=true\nTOKEN={name}\nE"}
+    line = {"file_path": ".env", "old_string": "DEBUG=false", "new_string": "DEBUG=true"}
+    denied = [
+        json.loads(tell("PreToolUse", *call))["hookSpecificOutput"]
+        for call in (("Write", whole), ("Write", whole, "a1"), ("Bash", here))
+    ]
+
+    assert [each["permissionDecision"] for each in denied] == ["deny"] * 3
+    assert f"'content' of tool 'Write' holds {short(name)}" in denied[0]["permissionDecisionReason"]
+    assert tell("PreToolUse", "Edit", line) == ""
+    assert tell("PreToolUse", "Bash", {"command": "sed -i s/false/true/ .env"}) == ""
