@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[\w-]{1,32}")
 _WAY_OUT = "edit the other lines instead of writing the whole anew, or leave the placeholder out"
 
 
-class Held(NamedTuple):
+class HeldPlaceholder(NamedTuple):
     """A *placeholder* in the arguments of a call, at a dotted *path*, empty for a name."""
 
     path: str
@@ -60,8 +60,8 @@ class LivePlaceholders:
     """
 
     def __init__(self, stored: Any, kinds: Collection[str] = ()) -> None:
-        given = numbers_in(stored)
-        self._highest = {kind: given[kind] for kind in given if not kinds or kind in kinds}
+        numbers = numbers_in(stored)
+        self._highest = {kind: numbers[kind] for kind in numbers if not kinds or kind in kinds}
         suffix = stored.get("suffix") if isinstance(stored, Mapping) else ""
         # The longest first: one kind may end as another one is called.
         names = sorted(map(re.escape, self._highest), key=len, reverse=True)
@@ -71,12 +71,12 @@ class LivePlaceholders:
         whole = f"{named}-{re.escape(str(suffix))}" if suffix else f"{_OPEN}{named}{_CLOSE}"
         self._pattern = re.compile(whole)
 
-    def find(self, arguments: Any) -> Held | None:
+    def find(self, arguments: Any) -> HeldPlaceholder | None:
         """Return the first of them in *arguments*, or None."""
         for path, text in _texts(arguments):
             for match in self._pattern.finditer(text):
                 if int(match[2]) <= self._highest[match[1]]:
-                    return Held(path, f"[{match[1]}-{match[2]}{self._end}")
+                    return HeldPlaceholder(path, f"[{match[1]}-{match[2]}{self._end}")
         return None
 
 

@@ -237,13 +237,13 @@ class RedactSecrets(AgentComponent):
         hears = host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
         return self._vault.filled(call, value) if hears else call
 
-    def _unfilled(self, ctx: EventContext[ToolCall], left: Callable[[str], str]) -> ToolCall:
-        """Return the call of *ctx* with what is *left* of each text that a vault fills."""
+    def _unfilled(self, ctx: EventContext[ToolCall], value: Callable[[str], str]) -> ToolCall:
+        """Return the call of *ctx* with *value* of each text that a vault fills."""
         call = ctx.value
         # Where a host runs the tool, nobody knows it here, and no vault is asked.
         for component in tuple(self._redactor.registries.vaults) if ctx.tool else ():
             if isinstance(component, RedactSecrets):
-                call = component.filled(call, ctx.scope, left)
+                call = component.filled(call, ctx.scope, value)
         return call
 
     async def clean_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
