@@ -322,7 +322,7 @@ async def test_a_forgotten_value_is_not_replaced():
 
     assert outcome.status == "denied"
     assert outcome.response.text.endswith(
-        f"holds {short(name)}, whose value is not known here any more: "
+        f"holds {short(name)}, whose value is gone: "
         "call the tool that returned it again, and then this one"
     )
     assert writing.written == []

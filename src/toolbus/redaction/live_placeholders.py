@@ -44,7 +44,7 @@ class HeldPlaceholder(NamedTuple):
     def reason_unknown(self, call: ToolCall) -> str:
         """Return why *call*, which a vault is to fill, does not run."""
         return (
-            f"{self._place(call)}, whose value is not known here any more: "
+            f"{self._place(call)}, whose value is gone: "
             "call the tool that returned it again, and then this one"
         )
 
