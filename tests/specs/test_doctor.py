@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from toolbus.cli import main
+from toolbus.hosts.answering import answer
+from toolbus.hosts.hook_settings import HookSettings, default_store
 from toolbus.hosts.host_files import hooks_file
 
 FULL = pytest.mark.full  # They start many programs.
@@ -116,6 +118,25 @@ def test_a_secret_that_is_let_through_is_open(patient):
         "a made-up secret in a result was not taken out, though redact-secrets is installed"
     ]
     assert not TOKEN.search(text + json.dumps(data))
+
+
+def test_a_folder_that_switches_hooks_off(patient):
+    patient.configure()
+    patient.install("claude-code")
+    other = patient.path / "other"
+    other.mkdir()
+    start = {"session_id": "s1", "cwd": str(other), "hook_event_name": "SessionStart"}
+    settings = HookSettings(store=default_store())
+    told = answer("claude-code", "SessionStart", json.dumps(start).encode(), settings)
+    before, _ = patient.examine("claude-code")
+    file = patient.write("other/.claude/settings.json", {"disableAllHooks": True})
+
+    _, data = patient.examine("claude-code", code=1)
+
+    assert b"--managed" in told.stdout
+    assert "switched off" not in before
+    (finding,) = findings(data, "open")
+    assert str(file) in finding
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,11 @@ import sys
 import pytest
 from tests.servers.terminal import Terminal
 
-from toolbus.cli import main
+from toolbus.cli import main, setup
+from toolbus.hosts import host_settings, managed_settings
+from toolbus.hosts.dialects import dialect
 from toolbus.hosts.host_files import hooks_file
+from toolbus.hosts.managed_settings import switch_warning
 from toolbus.hosts.trial_events import made_up_secret
 
 QUESTION = "write this? [y/N, v shows every line] "
@@ -119,7 +122,7 @@ def test_agents_on_this_machine_are_offered(home, monkeypatch):
     [
         (["claud-code"], "no host named 'claud-code'; did you mean 'claude-code'?"),
         ([], "no coding agent is found on the PATH; name one of claude-code, codex"),
-        (["pi", "--filter-shell"], "--filter-shell is of claude-code alone"),
+        (["pi", "--filter-shell"], "--filter-shell is for claude-code alone"),
     ],
 )
 def test_wrong_words_leave_no_file(home, words, hint):
@@ -130,6 +133,50 @@ def test_wrong_words_leave_no_file(home, words, hint):
     assert refused.count("\n") == 1
     assert hint in refused
     assert home.files() == before
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Return the folder that stands for the machine's root."""
+    place = str(tmp_path / "machine")
+    for module in (host_settings, managed_settings, setup):
+        monkeypatch.setattr(module, "on_this_system", place.__add__)
+    return tmp_path / "machine"
+
+
+def test_a_machine_keeps_hooks_on(home, machine):
+    project = home.write(home.project / ".claude/settings.json", '{"disableAllHooks": true}')
+    start = {"session_id": "s", "hook_event_name": "SessionStart", "source": "startup"}
+
+    home.run("claude-code", "--yes", code=1)
+    told = dialect("claude-code").decode("SessionStart", start)
+    before = switch_warning("claude-code"), main(["doctor", "claude-code"])
+    page = home.run("claude-code", "--yes", "--managed")
+    again = home.run("claude-code", "--yes", "--managed")
+    after = switch_warning("claude-code"), main(["doctor", "claude-code"])
+
+    file = machine / "etc/claude-code/managed-settings.d/toolbus.json"
+    assert told.kind == "session_start"
+    assert "`toolbus setup claude-code --managed`" in before[0]
+    assert (before[1], after) == (1, (None, 0))
+    assert f'{file}: {{"disableAllHooks": false}}' in page
+    assert json.loads(file.read_text()) == {"disableAllHooks": False}
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert "nothing is to be written" in again
+    assert json.loads(project.read_text()) == {"disableAllHooks": True}
+
+
+def test_settings_of_the_machine_stay(home, machine):
+    file = home.write(machine / "etc/gemini-cli/settings.json", '{"theme": "dark"}')
+
+    wrong = home.run("gemini-cli", "--yes", "--managed", code=2)
+    other = home.run("pi", "--yes", "--managed", code=2)
+
+    assert f"{file}: it is there already" in wrong
+    assert '{"hooksConfig": {"enabled": true}}' in wrong
+    assert "the hooks of Gemini CLI, and no more" in wrong
+    assert file.read_text() == '{"theme": "dark"}'
+    assert "--managed is for claude-code, codex, gemini-cli alone" in other
 
 
 def test_a_second_setup_writes_nothing(home):

@@ -23,10 +23,17 @@ from toolbus.hosts.doctor import DoctorReport, examine
 from toolbus.hosts.doctor_report import show_findings
 from toolbus.hosts.filtered_shell import FILTERED_HOSTS
 from toolbus.hosts.host_files import HOSTS, host_files, project_folder
+from toolbus.hosts.host_settings import on_this_system
 from toolbus.hosts.install_plans import InstallPlan, SettingsEdit, plan_install
 from toolbus.hosts.install_reports import PlanReport, plan_report
 from toolbus.hosts.installed_state import installed_state
 from toolbus.hosts.installing import apply_plan
+from toolbus.hosts.managed_settings import (
+    MACHINE_SWITCHES,
+    MachineSwitch,
+    files_to_write,
+    write_managed,
+)
 from toolbus.hosts.plan_pages import (
     FileReport,
     agrees,
@@ -49,7 +56,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from toolbus.cli.parsing import Command
     from toolbus.hosts.installed_state import InstalledState
@@ -61,12 +68,17 @@ examples:
   toolbus setup claude-code          one of them
   toolbus setup claude-code --dry-run    every line that would be written
   toolbus setup codex --no-policy    hooks and redaction, without a policy
+  toolbus setup claude-code --managed    and no project can switch the hooks off
 
 It writes ~/.config/toolbus/policy.toml, the starting policy, names it and
 redact-secrets in the toolbus.toml beside it, installs hooks, and lets doctor
 send made-up events through them. A file that is there is used as it is: of a
 toolbus.toml only missing components are added, after a question. One page
 shows what is written; v shows every line. Run twice, it writes nothing.
+
+A project's setting switches the hooks of claude-code, codex and gemini-cli off.
+With --managed a file of the whole machine keeps them on; it belongs to root, so
+sudo asks for your rights.
 
 Only a person sets up, at a terminal, and at none in which an agent runs; --yes
 takes the answer before the brackets in capitals. `toolbus hosts uninstall`
@@ -114,11 +126,14 @@ class SetupPlan(NamedTuple):
 
     edits: tuple[SettingsEdit, ...]
     hosts: tuple[InstallPlan, ...]
+    managed: tuple[tuple[str, MachineSwitch], ...] = ()
+    """The hosts whose hooks the whole machine is to keep on."""
 
     @property
     def is_needed(self) -> bool:
         """Whether anything is to be written."""
-        return any(edit.is_change for edit in self.edits) or any(map(is_needed, self.hosts))
+        is_changed = any(edit.is_change for edit in self.edits) or any(map(is_needed, self.hosts))
+        return is_changed or bool(self.managed)
 
 
 class SetupReport(Struct, frozen=True, kw_only=True):
@@ -139,6 +154,7 @@ def command() -> Command:
     for name, text in _CHOICES.items():
         action = argparse.BooleanOptionalAction
         parser.add_argument(f"--{name}", action=action, default=None, help=text)
+    parser.add_argument("--managed", action="store_true", help="keep hooks on machine-wide")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--yes", action="store_true", help="ask nobody")
     how.add_argument("--dry-run", action="store_true", help="show it, and write nothing")
@@ -149,8 +165,7 @@ def command() -> Command:
 def _run(parsed: argparse.Namespace, output: Output) -> int:
     errors = Output(sys.stderr)
     hosts = _hosts(parsed.hosts)
-    if parsed.filter_shell and not FILTERED_HOSTS.intersection(hosts):
-        raise UsageError(f"--filter-shell is of {', '.join(FILTERED_HOSTS)} alone")
+    _check_options(parsed, hosts)
     if not parsed.dry_run:
         require_person()
     present, states = _own_files(), [installed_state(host) for host in hosts]
@@ -158,7 +173,7 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
     states = [state for state in states if answers.get(state.host, True)]
     if not states:
         raise UsageError("nothing was written: no coding agent was chosen")
-    plan = _plan(present, states, answers)
+    plan = _plan(present, states, answers, managed=parsed.managed)
     is_written = plan.is_needed and not parsed.dry_run
     page = partial(_show, plan)
     if is_written and not parsed.yes:
@@ -175,6 +190,13 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
     elif report is not None:
         _show_end(open_screen(output), plan, report, written=is_written)
     return 0 if report is None or report.is_well else 1
+
+
+def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:
+    if parsed.filter_shell and not FILTERED_HOSTS.intersection(hosts):
+        raise UsageError(f"--filter-shell is for {', '.join(FILTERED_HOSTS)} alone")
+    if parsed.managed and MACHINE_SWITCHES.keys().isdisjoint(hosts):
+        raise UsageError(f"--managed is for {', '.join(MACHINE_SWITCHES)} alone")
 
 
 def _answers(
@@ -273,7 +295,11 @@ def _ask(questions: Sequence[SetupQuestion]) -> dict[str, bool]:
 
 
 def _plan(
-    present: PresentFiles, states: Sequence[InstalledState], answers: Mapping[str, bool]
+    present: PresentFiles,
+    states: Sequence[InstalledState],
+    answers: Mapping[str, bool],
+    *,
+    managed: bool,
 ) -> SetupPlan:
     added = [name for name in _TABLES if answers[name] and not present.has[name]]
     policy = present.policy.data
@@ -302,6 +328,7 @@ def _plan(
                 for state in states
             ]
         ),
+        managed=files_to_write([state.host for state in states]) if managed else (),
     )
 
 
@@ -345,6 +372,7 @@ def _write(plan: SetupPlan) -> None:
             if is_needed(each):
                 apply_plan(each)
                 written.append(f"the hooks of {dialect(each.host).title}")
+        written += [str(write_managed(switch)) for _, switch in plan.managed]
     except (ToolbusError, OSError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else error
         done = (
@@ -362,6 +390,10 @@ def _show(plan: SetupPlan, screen: Screen, whole: bool) -> None:  # noqa: FBT001
     screen.line()
     for each in plan.hosts:
         show_plan(screen, each, None, whole=whole)
+    for host, switch in plan.managed:
+        title = f"the whole machine, for {dialect(host).title}"
+        screen.line(Span(title, "strong"))
+        screen.whole(f"{on_this_system(switch.file)}: {switch.text.strip()}", indent=2)
 
 
 def _show_end(screen: Screen, plan: SetupPlan, report: DoctorReport, *, written: bool) -> None:

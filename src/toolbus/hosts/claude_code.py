@@ -235,7 +235,9 @@ def _answer(event: HookEvent, output: dict[str, Any], decision: HookDecision) ->
             output["additionalContext"] = context
         else:
             undelivered.append("add_context")
-    if not output:
-        return HookAnswer(undelivered=tuple(undelivered))
-    specific = {"hookEventName": event.name, **output}
-    return json_answer({"hookSpecificOutput": specific}, *undelivered)
+    notice = {"systemMessage": decision.notice} if decision.notice else {}
+    if output:
+        notice["hookSpecificOutput"] = {"hookEventName": event.name, **output}
+    return (
+        json_answer(notice, *undelivered) if notice else HookAnswer(undelivered=tuple(undelivered))
+    )

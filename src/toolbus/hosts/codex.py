@@ -190,4 +190,6 @@ def _answer(
         undelivered = (*undelivered, "add_context")
     if specific:
         answer = {**answer, "hookSpecificOutput": {"hookEventName": event.name, **specific}}
+    if decision.notice:
+        answer = {**answer, "systemMessage": decision.notice}
     return json_answer(answer, *undelivered) if answer else HookAnswer(undelivered=undelivered)

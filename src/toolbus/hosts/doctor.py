@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.errors import ConfigurationError
+from toolbus.errors import ConfigurationError, StoreError
 from toolbus.hosts.codex_inspection import inspect_codex_trust
 from toolbus.hosts.deliveries import ComponentDelivery, component_deliveries
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.filtered_shell import filtered
+from toolbus.hosts.hook_sessions import read_session_folders
+from toolbus.hosts.hook_settings import default_store
 from toolbus.hosts.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.host_programs import program_version
 from toolbus.hosts.host_settings import read_host_settings
@@ -30,12 +32,17 @@ from toolbus.hosts.trust_inspection import inspect_folder_trust
 from toolbus.hosts.unseen_texts import UNSEEN_TEXTS
 from toolbus.hosts.worker_inspection import inspect_workers
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.store.opening import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.config.loading import LoadedTarget
     from toolbus.hosts.inspections import Severity
+
+
+_MOST_FOLDERS = 200
+"""Folders of earlier sessions whose settings are looked into."""
 
 
 class HostReport(Struct, frozen=True, kw_only=True):
@@ -103,7 +110,7 @@ def _examine(
     if len(installed) > 1:
         text = f"installed for you and in {root}: every event is judged twice; take out one"
         findings.append(Finding(severity="warning", text=text))
-    folders = tuple(dict.fromkeys([here, root]))
+    folders = tuple(dict.fromkeys([here, root, *_session_folders(host, findings)]))
     whole = [Path(state.file) for state in installed if state.presence == "installed"]
     findings += inspect_settings(host, read_host_settings(host, folders), folders, whole)
     unseen = UNSEEN_TEXTS.get(host, ())
@@ -126,6 +133,19 @@ def _examine(
             findings += inspect_folder_trust(host, state.project)
         findings += _examine_client(state, here, named, sends=sends)
     return _report(host, program, states, findings, deliveries)
+
+
+def _session_folders(host: str, findings: list[Finding]) -> list[Path]:
+    """Return where the latest sessions of *host* began that its hooks were told of."""
+    try:
+        if not (store := default_store()).exists():
+            return []
+        with open_reader(store, live=True) as reader:
+            return read_session_folders(reader, host)[-_MOST_FOLDERS:]
+    except (StoreError, RuntimeError) as error:
+        text = f"the folders of earlier sessions are not looked into: {error}"
+        findings.append(Finding(severity="warning", text=text))
+        return []
 
 
 def _examine_protection(

@@ -16,6 +16,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.hosts.call_matching import RECENT, match_call
 from toolbus.hosts.hook_events import HookDecision
+from toolbus.hosts.managed_settings import switch_warning
 from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 from toolbus.tools.calls.approvals import copy_of
@@ -112,6 +113,8 @@ class EventOnBus:
                     await self._enter(AssistantMessage(id=self._log.message_id, content=event.text))
                 case "session_start" | "session_end":
                     self._log.note(f"hook:{event.kind.replace('_', ':')}", event.name)
+                    if event.kind == "session_start":
+                        return HookDecision(notice=switch_warning(event.host) or "")
         except MessageDenied as error:
             if event.kind == "result":
                 raise  # There is no call that it could answer.

@@ -163,10 +163,11 @@ def _result_answer(event: HookEvent, decision: HookDecision) -> HookAnswer:
 
 
 def _context_answer(event: HookEvent, decision: HookDecision) -> HookAnswer:
-    if not (context := context_text(decision)):
-        return HookAnswer()
-    output = {"hookEventName": event.name, "additionalContext": context}
-    return json_answer({"hookSpecificOutput": output})
+    answer: dict[str, Any] = {"systemMessage": decision.notice} if decision.notice else {}
+    if context := context_text(decision):
+        specific = {"hookEventName": event.name, "additionalContext": context}
+        answer["hookSpecificOutput"] = specific
+    return json_answer(answer) if answer else HookAnswer()
 
 
 def _denial(reason: str) -> HookAnswer:

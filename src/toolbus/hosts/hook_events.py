@@ -78,6 +78,7 @@ class HookDecision(Struct, frozen=True, kw_only=True):
         asked: what a person is to be asked before.
         response: what the model is to read instead of the result.
         context: texts that the model is to read in addition.
+        notice: a sentence for the person; a host that shows none leaves it out.
         skips_prompt: whether the host need not ask its person; a host that cannot be told asks.
     """
 
@@ -86,6 +87,7 @@ class HookDecision(Struct, frozen=True, kw_only=True):
     asked: str | None = None
     response: ToolResponse | None = None
     context: tuple[str, ...] = ()
+    notice: str = ""
     skips_prompt: bool = False
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from toolbus.store.protocol import Store
+    from toolbus.store.reading import StoreReader
 
 STATE = "toolbus-hooks"
 """The name under which it is kept; that of a component is a class."""
@@ -54,6 +57,19 @@ class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     context: tuple[str, ...] = ()
     taken: dict[str, TakenCall] = {}  # msgspec makes a new one each time.
     failed: bool = False
+
+
+def read_session_folders(reader: StoreReader, host: str) -> list[Path]:
+    """Return the folders in which the sessions of *host* began that are still there, oldest first.
+
+    The state of a session that cannot be read is passed over: `toolbus check` names it.
+    """
+    folders: dict[Path, None] = {}
+    for session_id, row in reader.states_like(STATE):
+        if session_id.startswith(f"{host}:") and row.body is not None:
+            with suppress(msgspec.MsgspecError):
+                folders[Path(msgspec.json.decode(row.body, type=HookSession).folder)] = None
+    return [folder for folder in folders if folder.is_dir()]
 
 
 class HookSessions:

@@ -36,6 +36,13 @@ VERSIONS = {
 """What was run; of Cursor only the documentation was read (https://cursor.com/docs/hooks)."""
 
 
+_CLOSED_BY_HOST = ("PreToolUse", "UserPromptSubmit")
+"""Events that Claude Code stops where a hook ends with an error, hangs or does not start.
+
+`onFailure` is of 2.1.295; run with 2.1.329: after a call it changes nothing.
+"""
+
+
 class HostFiles(Struct, frozen=True, kw_only=True):
     """What an installation has to know of a host.
 
@@ -223,7 +230,10 @@ def hook_entry(host: str, event: str, command: str) -> dict[str, Any]:
             # A line would be run behind the CLAUDE_CODE_SHELL_PREFIX of a project's settings,
             # whose words may end it with success before it says anything.
             shell: dict[str, Any] = {"command": "/bin/sh", "args": ["-c", command]}
-            return {**matcher, "hooks": [{"type": "command", **shell, "timeout": PATIENCE}]}
+            hook = {"type": "command", **shell, "timeout": PATIENCE}
+            if event in _CLOSED_BY_HOST:
+                hook["onFailure"] = "block"
+            return {**matcher, "hooks": [hook]}
         case "vibe":
             match = {"match": files.matcher} if matcher else {}
             # A project's hook of the same name would replace it: nobody else knows these paths.

@@ -108,6 +108,12 @@ def read_host_settings(host: str, projects: Sequence[Path]) -> tuple[HostSetting
     )
 
 
+def read_machine_settings(host: str) -> tuple[HostSettings, ...]:
+    """Return what stands in the machine's own files of settings of *host*."""
+    files = [file for origin, file in _files(host, ()) if origin == "machine"]
+    return tuple([_read(file, "machine") for file in files if file.exists()])
+
+
 def programs_beside(host: str, projects: Sequence[Path]) -> Iterator[ForeignHook]:
     """Yield other programs that run in the process of *host*, beside our bridge."""
     folders = [("user", host_folder(host)), *[("project", each) for each in projects]]
@@ -129,7 +135,7 @@ def _files(host: str, projects: Sequence[Path]) -> Iterator[tuple[Origin, Path]]
         for file in sorted({file for project in projects for file in project.glob(pattern)}):
             yield "project", file
     for pattern in patterns.get("machine", ()):
-        folder, _, name = _on_this_system(pattern).partition("*")
+        folder, _, name = on_this_system(pattern).partition("*")
         place = Path(folder)
         if name:
             yield from [("machine", file) for file in sorted(place.glob(f"*{name}"))]
@@ -137,7 +143,8 @@ def _files(host: str, projects: Sequence[Path]) -> Iterator[tuple[Origin, Path]]
             yield "machine", place
 
 
-def _on_this_system(path: str) -> str:
+def on_this_system(path: str) -> str:
+    """Return where this system has the machine's file *path*, which is named as on Linux."""
     if sys.platform == "darwin":
         for folder, other in _MACHINE_FOLDERS.items():
             path = path.replace(folder, other)

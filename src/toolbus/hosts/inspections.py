@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolbus.hosts.edit_targets import is_ours
 from toolbus.hosts.host_files import HOSTS
 from toolbus.hosts.host_settings import ForeignHook, programs_beside
+from toolbus.hosts.managed_settings import is_kept_on, switch_warning, value_at
 from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def inspect_settings(
             yield Finding(severity="warning", text=text)
         yield from _switches(host, each)
         yield from _environment(host, each)
+    if (warning := switch_warning(host)) is not None:
+        yield Finding(severity="warning", text=warning)
     if host == "claude-code":
         yield from _counted_results(settings)
     if host == "codex":
@@ -104,14 +107,19 @@ def inspect_settings(
 
 def _switches(host: str, settings: HostSettings) -> Iterator[Finding]:
     """Yield what switches hooks off; *settings* of a project may do so, too."""
+    kept_on = settings.origin != "machine" and is_kept_on(host)
     for path, value in _SWITCHES.get(host, ()):
-        if _value_at(settings.value, path) is value:
+        if value_at(settings.value, path) is value:
             name = ".".join(path)
-            text = f"hooks are switched off: {name} in {settings.file}; take that out"
-            yield Finding(severity="open", text=text)
+            if kept_on:
+                text = f"{name} in {settings.file} has no effect: the machine keeps hooks on"
+                yield Finding(severity="fact", text=text)
+            else:
+                text = f"hooks are switched off: {name} in {settings.file}; take that out"
+                yield Finding(severity="open", text=text)
     if host not in _NAMES_SWITCHED_OFF:
         return
-    names = _value_at(settings.value, _NAMES_SWITCHED_OFF[host])
+    names = value_at(settings.value, _NAMES_SWITCHED_OFF[host])
     for name in names if isinstance(names, list) else ():
         if isinstance(name, str) and _names_us(host, name):
             place = ".".join(_NAMES_SWITCHED_OFF[host])
@@ -128,7 +136,7 @@ def _names_us(host: str, name: str) -> bool:
 def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
     """Yield the variables that *settings* give to hooks; Claude Code and Codex have such."""
     for path in (("env",), ("shell_environment_policy", "set")):
-        variables = _value_at(settings.value, path)
+        variables = value_at(settings.value, path)
         for name in variables if isinstance(variables, dict) else ():
             place = f"{'.'.join(path)} in {settings.file} sets {_short(name)}"
             if _LOADED_INTO_US.fullmatch(name):
@@ -141,7 +149,7 @@ def _environment(host: str, settings: HostSettings) -> Iterator[Finding]:
 
 def _counted_results(settings: Sequence[HostSettings]) -> Iterator[Finding]:
     """Yield which large results Claude Code sends away, to have them counted, before any hook."""
-    known = [_value_at(each.value, ("env",)) for each in settings if each.origin != "project"]
+    known = [value_at(each.value, ("env",)) for each in settings if each.origin != "project"]
     for variable, uncounted in HOSTS["claude-code"].variables.items():
         what = _COUNTING[variable]
         values = [str(env.get(variable)) for env in known if isinstance(env, dict)]
@@ -186,12 +194,6 @@ def _worded(host: str, hook: ForeignHook) -> str:
         f"{which}; both see the original, and if both replace it, chance decides which the model "
         "reads: let one command run both"
     )
-
-
-def _value_at(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

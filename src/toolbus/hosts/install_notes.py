@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from toolbus.hosts.managed_settings import switch_warning
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -46,6 +48,8 @@ def install_notes(
     host: str, project: Path | None, script: Path, settings: ClientSettings
 ) -> Iterator[str]:
     """Yield, a sentence each, what goes with an installation for *host*."""
+    if (warning := switch_warning(host)) is not None:
+        yield warning
     if settings.filter_shell:
         yield _FILTERED
     elif host in _ALWAYS:
