@@ -401,11 +401,11 @@ def test_deliveries_differ_by_host(patient):
     claude, cursor, gemini = [
         {each["component"]: each for each in host["deliveries"]} for host in data["hosts"]
     ]
-    assert claude["redact-secrets"]["delivered"] == ["replace_result"]
+    assert claude["redact-secrets"]["delivered"] == ["deny", "ask", "replace_result"]
     assert claude["redact-secrets"]["undelivered"] == ["replace_failure"]
     assert claude["policy"]["delivered"][:2] == ["deny", "ask"]
     assert cursor["redact-secrets"]["mcp_only"] == ["replace_result"]
-    assert gemini["redact-secrets"]["delivered"] == ["replace_result", "replace_failure"]
+    assert gemini["redact-secrets"]["delivered"] == ["deny", "replace_result", "replace_failure"]
     assert gemini["policy"]["undelivered"] == ["ask"]
     assert "put the proxy in front of MCP servers" in text
     assert "the question waits for `toolbus approvals`" in text

@@ -565,7 +565,7 @@ async def test_check_tells_what_is_kept(path, command):
     assert "2 states" in whole.stdout
     assert [one["states"] for one in facts["sessions"]] == [2]
     assert damaged.returncode == 1
-    assert "state 'one' of session 1 cannot be read: it is damaged" in damaged.stdout
+    assert "state 'one' of session 's' cannot be read: it is damaged" in damaged.stdout
     assert "ary-4242" not in whole.stdout + damaged.stdout
 
 

@@ -799,7 +799,7 @@ async def test_a_lost_result_is_answered_later():
 
     assert first == ["2"]
     late = result.messages[0]
-    assert (late.tool_call_id, late.tool_response.error_type) == ("1", "interrupted")
+    assert (late.tool_call_id, late.text, late.tool_response.error_type) == ("1", "1", None)
     assert late.tool_response.parameters == {"text": "1"}
     assert [one.text for one in result.messages[1:]] == ["go on", "done"]
     assert await store.read("s") == tuple(agent.messages)

@@ -135,13 +135,6 @@ class AgentComponent:
         self._selector, self._priority = selector, priority
         return self
 
-    async def allows(self, ctx: EventContext[ToolCall]) -> bool:  # noqa: ARG002 - for components that judge
-        """Return whether the person has said yes to the call of *ctx* beforehand, by a rule.
-
-        A host that asks about every call need not ask about that one.
-        """
-        return False
-
     @property
     def tool_patterns(self) -> tuple[str, ...]:
         """The glob patterns of the tools that it is for."""

@@ -1,12 +1,22 @@
-"""The interface by which a component spares its person a permission prompt of a coding agent."""
+"""Interfaces by which a component spares its person a question about a call."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
+
+
+@runtime_checkable
+class CallAllower(Protocol):
+    """A component that knows which calls its person has allowed beforehand, by a rule."""
+
+    async def allows(self, ctx: EventContext[ToolCall]) -> bool:
+        """Return whether a host that asks about every call need not ask about that of *ctx*."""
+        ...
 
 
 @runtime_checkable

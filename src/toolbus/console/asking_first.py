@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.prompts import CallAllower
     from toolbus.messages.records import ToolCall
     from toolbus.tools.toolset import Toolset
 
@@ -27,7 +28,7 @@ class AskFirst(AgentComponent):
     """
 
     def __init__(
-        self, strangers: Sequence[Toolset] = (), judges: Sequence[AgentComponent] = ()
+        self, strangers: Sequence[Toolset] = (), judges: Sequence[CallAllower] = ()
     ) -> None:
         super().__init__()
         self._strangers, self._judges = tuple(strangers), tuple(judges)

@@ -16,6 +16,7 @@ from contextlib import (
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
+from toolbus.components.prompts import CallAllower
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.console.asking_first import AskFirst
 from toolbus.console.assembly import (
@@ -232,7 +233,8 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         entries = () if config is None else config.servers
         servers = await open_servers(opened, options.servers, entries, side)
         strangers = () if options.trust_hints else servers
-        judges = () if config is None else config.personal
+        personal = () if config is None else config.personal
+        judges = [each for each in personal if isinstance(each, CallAllower)]
         asking = [] if options.yes else [AskFirst(strangers, judges)]
         try:
             stored = _stored(options, store, config)

@@ -235,7 +235,7 @@ def _answer(event: HookEvent, output: dict[str, Any], decision: HookDecision) ->
             output["additionalContext"] = context
         else:
             undelivered.append("add_context")
-    notice = {"systemMessage": decision.notice} if decision.notice else {}
+    notice: dict[str, Any] = {"systemMessage": decision.notice} if decision.notice else {}
     if output:
         notice["hookSpecificOutput"] = {"hookEventName": event.name, **output}
     return (

@@ -224,13 +224,13 @@ def hook_entry(host: str, event: str, command: str) -> dict[str, Any]:
             return {"command": command, "timeout": PATIENCE, "failClosed": True}
         case "gemini-cli":
             # In milliseconds; other hooks of the group run before or after, not beside it.
-            hook = {"type": "command", "name": "toolbus", "command": command}
-            return {**matcher, "sequential": True, "hooks": [{**hook, "timeout": PATIENCE * 1000}]}
+            named = {"type": "command", "name": "toolbus", "command": command}
+            return {**matcher, "sequential": True, "hooks": [{**named, "timeout": PATIENCE * 1000}]}
         case "claude-code":
             # A line would be run behind the CLAUDE_CODE_SHELL_PREFIX of a project's settings,
             # whose words may end it with success before it says anything.
             shell: dict[str, Any] = {"command": "/bin/sh", "args": ["-c", command]}
-            hook = {"type": "command", **shell, "timeout": PATIENCE}
+            hook: dict[str, Any] = {"type": "command", **shell, "timeout": PATIENCE}
             if event in _CLOSED_BY_HOST:
                 hook["onFailure"] = "block"
             return {**matcher, "hooks": [hook]}

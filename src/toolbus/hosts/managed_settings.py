@@ -83,8 +83,8 @@ def is_kept_on(host: str) -> bool:
     if switch is None:
         return False
     read = read_machine_settings(host)
-    said = [value for each in read if (value := value_at(each.value, switch.path)) is not None]
-    return bool(said) and all(value is switch.on for value in said)
+    values = [value_at(each.value, switch.path) for each in read]
+    return switch.on in values and (not switch.on) not in values
 
 
 def switch_warning(host: str) -> str | None:

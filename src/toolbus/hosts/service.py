@@ -176,24 +176,12 @@ class HookService:
         wait = min(settings.wait or 0.0, self._settings.limit / 2)
         approvals = settings.make(store, host, wait)
         host_asks = settings.host_asks is not False
-        skippers = _personal_skippers(read, project)
+        skippers = [each for each in read.personal if isinstance(each, PromptSkipper)]
         chain = HookChain(
             host, read.components, store, approvals, host_asks=host_asks, skippers=skippers
         )
         await self._opened.enter_async_context(chain)
         return _ChainInForce(chain, project, {**before, **_stats(_files_of(read, project))})
-
-
-def _personal_skippers(read: Configuration, project: str | None) -> list[PromptSkipper]:
-    """Return the components that may spare a prompt: none that the *project*'s file names."""
-    return [
-        configured.component
-        for configured in read.configured
-        if isinstance(configured.component, PromptSkipper)
-        and (
-            project is None or not Path(configured.entry.where.rpartition(":")[0]).samefile(project)
-        )
-    ]
 
 
 def _files_of(read: Configuration, project: str | None) -> list[str]:

@@ -20,6 +20,9 @@ MAX_PAUSE = 60.0
 
 _ERROR = 400
 
+_TOLD = 1.0
+"""Seconds of a pause that is told while it lasts; a shorter one nobody notices."""
+
 
 def asked_pause(headers: Mapping[str, str]) -> float:
     """Return the seconds for which a server wants to be left alone, 0 if it does not say.
@@ -52,7 +55,7 @@ def excess_of(headers: Mapping[str, str]) -> str:
 def pause_limit(model: str, max_retries: int) -> Callable[[Any], Awaitable[None]]:
     """Return what an SDK's HTTP client calls with each response, before the SDK looks at it.
 
-    Of a pause that is too long it makes an error; one that will be kept is logged.
+    A pause that is too long becomes an error; one that is kept is logged, from `_TOLD` on.
     """
 
     async def limit(response: Any) -> None:
@@ -62,7 +65,7 @@ def pause_limit(model: str, max_retries: int) -> Callable[[Any], Awaitable[None]
         if pause > MAX_PAUSE:
             # A header of the providers' own, which both SDKs obey in `_should_retry`.
             response.headers["x-should-retry"] = "false"
-        elif retries_of(response) < max_retries:
+        elif pause >= _TOLD and retries_of(response) < max_retries:
             status = f"HTTP {response.status_code}"
             logger.warning("model %r: %s; asked again in %.1f s", model, status, pause)
 

@@ -40,6 +40,8 @@ def assert_denied(result: object, reason: str = "") -> str:
 def assert_allowed(result: object) -> None:
     """See that *result*, as `assert_denied` takes it, is neither a refusal nor a question.
 
+    Raises `AssertionError`.
+
     >>> assert_allowed(asyncio.run(EventBus().apply(events.TOOL_CALL_BEFORE, ToolCall(name="t"))))
     """
     reason = _reason_of(result)

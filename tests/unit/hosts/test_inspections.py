@@ -34,4 +34,5 @@ def test_results_that_are_counted_before_any_hook_are_named(origin, env, names):
 def test_what_codex_tells_no_hook_is_named():
     texts = [finding.text for finding in inspect_settings("codex", [], [])]
 
-    assert ["while it still runs" in text for text in texts] == [True]
+    assert ["features.hooks" in text for text in texts] == [True, False]
+    assert ["while it still runs" in text for text in texts] == [False, True]

@@ -64,7 +64,9 @@ def test_a_file_is_in_force_as_it_is(file):
 def test_what_cannot_be_used_at_first_denies_everything(file, damage, monkeypatch, caplog):
     spoil(file, damage, monkeypatch)
 
-    policy = versions(file)
+    with pytest.raises(LoadError):
+        versions(file)
+    policy = versions(file, changed=trusting)
 
     (rules,) = policy.for_session("s").versions
     assert rules.startswith("deny: the policy cannot be used")

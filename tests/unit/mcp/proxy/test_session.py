@@ -71,6 +71,13 @@ async def turns():
         await asyncio.sleep(0)
 
 
+async def until(condition):
+    """Let everything run until *condition* holds; questions are read from a store by a thread."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 @asynccontextmanager
 async def wired(*components, **options):
     async with Proxy(components, **options) as proxy:
@@ -297,6 +304,7 @@ async def asked(wires, own=1, **arguments):
     wires.ask(id="i", method="initialize", params=elicitation)
     wires.call(own, arguments=arguments)
     await wires.listed("echo")
+    await until(lambda: wires.client)
     (question,) = [one for one in wires.client if one["method"] == "elicitation/create"]
     return question
 
@@ -626,12 +634,12 @@ async def test_what_comes_of_a_message_goes_where_that_message_says():
         (listing,) = streams["call"][1]
         page = {"id": listing["id"], "result": {"tools": [{"name": "echo"}]}}
         await session.from_server(json.dumps(page).encode(), places["answers"])
-        await turns()
+        await until(lambda: streams["call"][0])
         (question,) = streams["call"][0]
         yes = {"action": "accept", "content": {"approve": True}}
         approval = json.dumps({"id": question["id"], "result": yes}).encode()
         session.from_client(approval, places["answers"])
-        await turns()
+        await until(lambda: len(streams["call"][1]) == 2)
         told = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
         await session.from_server(json.dumps(told).encode(), places["answers"])
         done = json.dumps({"id": 1, "result": {"content": []}}).encode()
