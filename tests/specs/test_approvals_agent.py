@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import contextmanager
 
 import pytest
 from msgspec.structs import replace
@@ -24,8 +25,8 @@ from toolbus.approvals.records import (
     questions_of,
     swap_question,
 )
-from toolbus.errors import AppendError, SessionBusyError
-from toolbus.events import TOOL_CALL_BEFORE, ModelDelta, RunResult, TurnEnd
+from toolbus.errors import AppendError, SessionBusyError, StoreError
+from toolbus.events import TOOL_CALL_AFTER, TOOL_CALL_BEFORE, ModelDelta, RunResult, TurnEnd
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.store.memory import MemoryStore
@@ -636,6 +637,72 @@ class Approver:
 
 
 @pytest.mark.full
+@contextmanager
+def unwritten(store, call_id):
+    """Let no message that answers the call be written, as if the process were killed before."""
+    append = store.append
+
+    async def fails(session_id, stored):
+        if isinstance(stored.message, ToolMessage) and stored.message.tool_call_id == call_id:
+            raise StoreError(session_id, "it is full")
+        await append(session_id, stored)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "append", fails)
+        with pytest.raises(StoreError):
+            yield
+
+
+def tells(agent):
+    told = []
+    agent.on(TOOL_CALL_AFTER, lambda ctx: told.append((ctx.value.requested.id, ctx.value.again)))
+    return told
+
+
+@pytest.mark.parametrize("prompt", [None, "and now?"])
+async def test_a_second_telling_is_marked_here_too(house, prompt):
+    async def goes_on(agent):
+        await (agent.run(prompt) if prompt else agent.resume())
+
+    waiting = await house.agent(TWICE).run("go")
+    await house.answer(waiting.pending[0], approve=False)
+    first = house.agent()
+    told = [tells(first)]
+    with unwritten(house.store, "c1"):
+        await first.resume()
+    second = house.agent("Done.")
+    told.append(tells(second))
+    await goes_on(second)
+    third = family(house, [DELEGATE], ["Seen."], session="t")
+    told.append(tells(third))
+    with unwritten(house.store, "down"):
+        await third.run("go")
+    fourth = family(house, ["All done."], [], session="t")
+    told.append(tells(fourth))
+    await goes_on(fourth)
+
+    assert told[0] == [("c1", False)]
+    assert sorted(told[1]) == [("c1", True), *([("c2", False)] if prompt else [])]
+    assert told[2:] == [[("down", False)], [("down", True)]]
+
+
+@pytest.mark.parametrize("prompt", [None, "and now?"])
+async def test_a_kept_result_ends_its_question(house, prompt):
+    waiting = await house.agent(PAY).run("go")
+    await house.answer(*waiting.pending)
+    agent = house.agent("Done.")
+    told = tells(agent)
+
+    with unwritten(house.store, "c1"):
+        await agent.resume()
+    result = await (agent.run(prompt) if prompt else agent.resume())
+
+    assert (result.text, house.read()["c1"]) == ("Done.", "paid 1")
+    assert house.effects == ["look", "pay 1"]
+    assert told == [("c1", False)]
+    assert await house.states() == ["done"]
+
+
 async def test_a_thousand_questions_and_two_agents(house):
     @tool
     async def pay(amount: str) -> str:

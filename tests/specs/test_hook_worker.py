@@ -182,6 +182,41 @@ def test_a_killed_worker_renames_nothing(install):
     assert [each.state for each in hooks.questions()] == ["taken", "pending"]
 
 
+TELLING = """
+import os, signal
+from toolbus import AgentComponent, Deny, events, guard, on
+
+class Rules(AgentComponent):
+    @guard(events.TOOL_CALL_BEFORE)
+    def judge(self, ctx):
+        return Deny("no")
+
+    @on(events.TOOL_CALL_AFTER)
+    def note(self, ctx):
+        with open({told!r}, "a") as file:
+            print(ctx.value.status, ctx.value.again, file=file)
+        if os.path.exists({kill!r}):
+            os.remove({kill!r})
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("event", ["call", "result"])
+def test_a_second_telling_of_events_is_marked(install, tmp_path, event):
+    hooks, told, kill = install(COMPONENT), tmp_path / "told", tmp_path / "kill"
+    (tmp_path / "rules.py").write_text(TELLING.format(told=str(told), kill=str(kill)))
+    tell = getattr(hooks, event)
+    tell()
+    hooks.await_worker()
+    kill.touch()
+    tell()
+    tell()
+
+    status = {"call": "denied", "result": "ok"}[event]
+    marks = ["False", "False", "True", "False"]
+    assert told.read_text().splitlines() == [f"{status} {mark}" for mark in marks]
+
+
 @pytest.mark.full
 def test_a_killed_child_is_answered_by_the_block(install):
     hooks = install(COMPONENT, "os.kill(os.getpid(), signal.SIGKILL)")

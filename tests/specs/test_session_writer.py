@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import toolbus
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.errors import SessionBusyError
+from toolbus.events import TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
@@ -154,11 +156,15 @@ async def test_the_newer_agent_takes_an_idle_session(tmp_path):
             assert await store.read("s") == tuple(first.messages)
 
 
-async def test_who_was_overtaken_writes_nothing(tmp_path):
+async def test_who_was_overtaken_writes_nothing(tmp_path, monkeypatch):
     async with stores(tmp_path) as (found, clock):
+        monkeypatch.setattr(time, "time", lambda: clock.now / 1e9)
         for store in found:
+            told = []
             first, slow, run = await run_until_slow(store, "after all")
             second, _ = agent_of(store, "taken over", tools=[slow.tool])
+            for agent in (first, second):
+                agent.on(TOOL_CALL_AFTER, lambda ctx, told=told: told.append(ctx.value))
 
             clock.now += 60_000_000_000
             await second.run("and now?")
@@ -170,6 +176,10 @@ async def test_who_was_overtaken_writes_nothing(tmp_path):
             assert "another agent took it over, and nothing was written" in str(caught.value)
             assert await store.read("s") == stood
             assert check_pairs(stood) == []
+            assert [(one.status, one.again) for one in told] == [
+                *[("interrupted", True)] * 2,
+                *[("ok", True)] * 2,
+            ]
             assert texts(stood)[4:] == ["and now?", "taken over"]
             await first.run("on")
             assert texts(first.messages)[4:] == ["and now?", "taken over", "on", "after all"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.approvals import sub_sessions
+from toolbus.approvals.records import questions_of
 from toolbus.messages.records import ToolMessage
 
 if TYPE_CHECKING:
@@ -46,7 +47,23 @@ async def find_open(session: AgentSession) -> OpenCalls:
         return transcript.has_call(call_id) and call_id not in open_ids
 
     waiting = await approvals.repair(session_id, ids, is_answered, continued)
-    return OpenCalls(waiting, continued)
+    open_calls = OpenCalls(waiting, continued)
+    if transcript.left_open:
+        await _note_untold(session, open_calls)
+    return open_calls
+
+
+async def _note_untold(session: AgentSession, open_calls: OpenCalls) -> None:
+    """Note that no process has told of calls whose question waits, here or below them."""
+    store, transcript = session.config.approvals.store, session.transcript
+    assert store is not None  # noqa: S101 - what can go on is kept there
+    questions = await questions_of(store, session.scope.session_id)
+    heard = {each.id for each in questions if not sub_sessions.waits_for_call(each)}
+    waiting = {key for key, question_id in open_calls.waiting.items() if question_id not in heard}
+    below = [
+        each for each in transcript.unanswered if await _waits_below(session, open_calls, each)
+    ]
+    transcript.left_open -= waiting.union([call.id for call in below])
 
 
 async def find_pending(session: AgentSession) -> tuple[str, ...]:
@@ -60,8 +77,9 @@ async def find_pending(session: AgentSession) -> tuple[str, ...]:
 async def take_up(session: AgentSession, scope: Scope) -> tuple[list[ToolCall], Mapping[str, str]]:
     """Return the calls of *session* that can go on, and those of them that have begun.
 
-    All others that are open are answered as interrupted.
+    All others that are open are answered, as they ended or as interrupted.
     """
+    await _answer_ended(session, scope)
     calls, open_calls = session.transcript.unanswered, await find_open(session)
     await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])
     return [call for call in calls if open_calls.has(call)], open_calls.continued
@@ -72,6 +90,7 @@ async def settle(session: AgentSession, scope: Scope) -> None:
 
     What waits for a person is withdrawn.
     """
+    await _answer_ended(session, scope)
     calls = session.transcript.unanswered
     open_calls = await find_open(session)
     waiting = [
@@ -115,9 +134,11 @@ async def withdraw(session: AgentSession, call_ids: Sequence[str]) -> None:
 
 
 async def interrupt(session: AgentSession, scope: Scope, calls: list[ToolCall]) -> None:
-    """Answer *calls* as interrupted."""
+    """Answer *calls* as they have ended here, or else as interrupted."""
     if calls:
-        transcript = session.transcript
-        await session.runner(scope).close_interrupted(calls, transcript.left_open)
-        # From here on the id of one of them is that of a new call.
-        transcript.left_open = frozenset()
+        await session.runner(scope).close_interrupted(calls)
+
+
+async def _answer_ended(session: AgentSession, scope: Scope) -> None:
+    """Answer the calls that have ended here already: what is known of questions follows that."""
+    await interrupt(session, scope, list(filter(session.has_ended, session.transcript.unanswered)))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
+    from toolbus.messages.records import ToolCall
 
 logger = logging.getLogger("toolbus")
 
@@ -218,12 +219,26 @@ class AgentSession:
             approver=config.approvals,
             append=self._answer,
             reported=self._reported,
+            may_be_told=self._may_be_told,
             answered=answered,
             leaves_pending=True,
             ids=self.new_id,
             clock=config.clock,
             deps=config.deps if deps is NO_DEPS else deps,
         )
+
+    def has_ended(self, call: ToolCall) -> bool:
+        """Tell whether *call* has ended here, and its message could not be written."""
+        return self._reported.get(call.id) is not None
+
+    def _may_be_told(self, call_id: str) -> bool:
+        """Tell whether another process may have told `TOOL_CALL_AFTER` of a call.
+
+        One before this, or one that took the session over while nothing was heard of this one.
+        """
+        transcript = self.transcript
+        is_overdue = self._writer.is_overdue and transcript.has_call(call_id)
+        return is_overdue or call_id in transcript.left_open
 
     async def _answer(
         self, message: ToolMessage, scope: Scope, tool: ToolSpec | None = None

@@ -81,8 +81,8 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
 
     *status* tells what happened to the tool, also when a fallback answered; "pending": a person
-    has not answered the questions of the ids *pending* yet. *again* says that a former process,
-    which was killed, may have told of the call already.
+    has not answered the questions of the ids *pending* yet. *again* says that another process,
+    which was killed or took the session over, may have told of the call already.
 
     >>> outcome = asyncio.run(ToolRunner(EventBus(), Toolset([])).call("add"))
     >>> outcome.status, outcome.executed

@@ -112,9 +112,10 @@ class HookChain(Participant):
     ) -> HookAnswer:
         """Let *event* pass the chain; return what the host is told of it.
 
-        *event_id* is the same for an event that is handled once more, *session* what is kept of the
-        event's, if somebody has read it already. Raises `StoreError` if what it leaves cannot be
-        kept, and whatever a handler with the policy "raise" raises.
+        *event_id* is the same for an event that is handled once more, with `hook_client.AGAIN`
+        behind it; *session* is the state of the event's session, if it was read already. Raises
+        `StoreError` if what the event leaves cannot be kept, and what a handler with the policy
+        "raise" raises.
         """
         await self.bus.catch_up()
         root = session_id_of(event, dialect.name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.hosts import hook_client
 from toolbus.messages.ids import new_id
 from toolbus.store.protocol import Stored
 from toolbus.store.write_behind import MAX_WAITING
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
     Conceal: TypeAlias = Callable[[str, Scope], Awaitable[str]]
 
 
+_AGAIN = hook_client.AGAIN.decode()
 _FAILURES = frozenset({"failed", "timeout", "contract"})
 
 
 class EventLog:
     """The messages of one event that were let in, and the records of its dispatches.
 
-    *message_id* is that of what the event itself says. *conceal* returns a text without secrets.
+    *message_id* is that of what the event itself says; *is_again*: a worker that was killed may
+    have judged it already. *conceal* returns a text without secrets.
     """
 
     def __init__(self, scope: Scope, event_id: str, conceal: Conceal) -> None:
         self.scope, self._conceal = scope, conceal
-        self.message_id = f"{scope.session_id}/{event_id or new_id()}"
+        own_id = event_id.removesuffix(_AGAIN)
+        self.is_again = own_id != event_id
+        self.message_id = f"{scope.session_id}/{own_id or new_id()}"
         self.messages: list[EnteringMessage] = []
         self.records: list[DispatchRecord] = []
         self.is_written = False

@@ -27,6 +27,8 @@ STOPPED = 2
 UNANSWERED = 1
 """The exit code, where an offset was asked for, of what is no answer."""
 
+AGAIN = b"+"
+"""The end of the id of an event that a worker may have judged already."""
 ANSWER, TAKEN, MOVED = b"=", b"+", b">"
 """The kinds of a worker's words; anything else is a refusal."""
 
@@ -134,19 +136,25 @@ def check_peer(link: _socket.socket) -> None:
 def _answer(settings: Settings, host: str, event: str, data: bytes) -> Answer:
     digest, folder = settings[b"digest"][0], _working_folder()
     names = [PROTOCOL, digest, host.encode(), event.encode(), posix.urandom(16).hex().encode()]
-    request = b""
     for _ in range(2):  # A worker knows where a session belongs; that one does not send it on.
-        header = b"\0".join([*names, folder, b"%d" % len(data)])
-        request = len(header).to_bytes(4, "big") + header + data
+        request = _request(names, folder, data)
         try:
             answer = _ask_worker(settings[b"sockets"][0], socket_name(digest, folder), request)
+        except (ConnectionAbortedError, TimeoutError):
+            names[-1] += AGAIN  # The worker was killed in the middle, or still judges the event.
+            break
         except OSError:
             break
         if isinstance(answer, tuple):
             return answer
         folder = answer
     _start_worker(settings, digest, folder, names[2])
-    return _ask_child(settings, request)
+    return _ask_child(settings, _request(names, folder, data))
+
+
+def _request(names: list[bytes], folder: bytes, data: bytes) -> bytes:
+    header = b"\0".join([*names, folder, b"%d" % len(data)])
+    return len(header).to_bytes(4, "big") + header + data
 
 
 def _ask_worker(sockets: bytes, name: bytes, request: bytes) -> Answer | bytes:

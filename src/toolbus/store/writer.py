@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ class Writer:
     ) -> None:
         self._store, self._session_id = store, session_id
         self._holder, self._lease = holder, lease
-        self._epoch = 0
+        self._epoch, self._until = 0, 0.0
         self._users: list[asyncio.Task[Any] | None] = []
         self._opening = LoopLock()
         self._timer: asyncio.TimerHandle | None = None
@@ -61,6 +62,12 @@ class Writer:
             if in_loop and not self._users:
                 await self._give_back()
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its lease ended after it was opened, so that there may be another writer."""
+        # Not the monotonic clock: that may stand still while the machine sleeps.
+        return time.time() >= self._until
+
     async def append(self, stored: Stored, length: int) -> None:
         """Append *stored* behind *length* messages; cancelled, this ends when it is known to be in.
 
@@ -86,6 +93,7 @@ class Writer:
             raise cancelled
 
     async def _open(self, catch_up: Callable[[int], Awaitable[None]]) -> None:
+        until = time.time() + self._lease
         try:
             stands = await self._store.open_session(self._session_id, self._holder, self._lease)
             await catch_up(stands.length)
@@ -94,7 +102,7 @@ class Writer:
         except BaseException:
             await self._give_back()
             raise
-        self._epoch = stands.epoch
+        self._epoch, self._until = stands.epoch, until
         self._extend_later()
 
     def _extend_later(self) -> None:
@@ -111,8 +119,11 @@ class Writer:
         await shield_until_done(partial(self._let_last, 0))
 
     async def _let_last(self, seconds: float) -> None:
+        until = time.time() + seconds
         try:
             await self._store.extend_lease(self._session_id, self._holder, seconds)
+            if not self.is_overdue:  # Else the lease may be another's, which this leaves as it is.
+                self._until = until
         except ToolbusError as error:
             logger.debug("the lease of session %r ends by itself: %s", self._session_id, error)
 

@@ -60,8 +60,8 @@ class Transcript:
     """The messages of one session, append-only; *write* puts a message into the store, if any.
 
     *write*, cancelled, ends when that has happened, and then raises `CancelledError`. *messages*
-    are those that are stored already; the calls that have no answer among them, by their ids, are
-    *left_open*.
+    are those that are stored already; of the calls without an answer among them, *left_open* has
+    the ids of those of which a former process may have told.
     """
 
     def __init__(

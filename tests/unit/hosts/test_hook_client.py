@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import chdir
 from pathlib import Path
@@ -311,6 +312,33 @@ def test_each_event_has_an_id_of_its_own(hook):
     ids = {hook.run().stdout for _ in range(3)}
     assert len(ids) == 3
     assert {len(each) for each in ids} == {32}
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "end"), [(b"+", 9, b"+"), (b"-", 9, b""), (b"-", 2**22, b"")]
+)
+def test_an_event_that_a_worker_took_is_marked_for_the_child(hook, words, size, end):
+    hook.write("answer(0, fields[4], b'')")
+    (hook.folder / "sockets").mkdir(mode=0o700)
+    digest = read_settings(str(hook.script.parent / "settings"))[b"digest"][0]
+    with socket.socket(socket.AF_UNIX) as listener:
+        with chdir(hook.folder / "sockets"):
+            listener.bind(socket_name(digest, os.fsencode(hook.folder)).decode())
+        listener.listen()
+        seen = []
+
+        def work():
+            link, _ = listener.accept()
+            with link:
+                while b"-end" not in b"".join(seen)[-4:] and len(b"".join(seen)) < 2**16:
+                    seen.append(link.recv(2**16))
+                link.sendall(words)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        event_id = hook.run(bytes(size) + b"-end", cwd=hook.folder).stdout
+        worker.join()
+    assert (event_id[:32] in b"".join(seen), event_id[32:]) == (True, end)
 
 
 def squat(hook, how):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -47,6 +48,33 @@ async def test_of_appends_that_share_a_commit_only_the_wrong_one_is_refused(stor
 
     assert [type(one) for one in results] == [type(None), SessionBusyError, type(None), type(None)]
     assert [one.id for one in await store.read("s")] == ["1", "2", "3"]
+
+
+async def test_a_lease_that_ended_stays_overdue_until_it_is_opened(monkeypatch):
+    now, extended = [100.0], asyncio.Semaphore(0)
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
+    class Noting(MemoryStore):
+        async def extend_lease(self, session_id, holder, seconds):
+            await super().extend_lease(session_id, holder, seconds)
+            extended.release()
+
+    writer = Writer(Noting(), "s", "a", lease=0.03)
+
+    async def overdue_after_extensions():
+        for _ in range(3):
+            await extended.acquire()
+        return writer.is_overdue
+
+    seen = [writer.is_overdue]
+    async with writer.hold(nothing):
+        for pause in (0.0, 0.02, 0.02, 60.0):
+            now[0] += pause
+            seen.append(await overdue_after_extensions())
+    async with writer.hold(nothing):
+        seen.append(writer.is_overdue)
+
+    assert seen == [True, False, False, False, True, False]
 
 
 async def test_a_lease_is_extended_as_long_as_somebody_works():

@@ -64,11 +64,9 @@ class CallInProgress(CallJudging):
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
         self._attempts, self._started = 0, environment.clock()
-        self._again = False
 
-    def interrupt(self, *, again: bool = False) -> None:
-        """End it as one that was left open; *again*: a former process may have told of it."""
-        self._again = again
+    def interrupt(self) -> None:
+        """End it as one that was left open."""
         text = "the call was interrupted, and may have had effects; it was not run again"
         self._fail(text, "interrupted")
         self._state = "interrupted"
@@ -123,7 +121,6 @@ class CallInProgress(CallJudging):
             status=cast("ToolStatus", self._state),
             attempts=self._attempts,
             duration_ns=duration,
-            again=self._again,
             pending=self._pending,
         )
 

@@ -51,6 +51,7 @@ class ToolRunner(CallEnvironment):
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
         reported: the outcomes of calls whose `TOOL_CALL_AFTER` was fired, and no message appended
             yet, by their ids; None where the outcome is not at hand.
+        may_be_told: says of the id of a call whether another process may have told of it.
         leaves_pending: says that a call which waits for a person stays open, without a message,
             until it is called again; else the message says so, and a later call is another one.
         max_attempts: how often an idempotent tool runs at most, for handlers that say `Retry`.
@@ -74,6 +75,7 @@ class ToolRunner(CallEnvironment):
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         sheltered: bool = False,
         reported: dict[str, ToolCallOutcome | None] | None = None,
+        may_be_told: Callable[[str], bool] = lambda _: False,
         deps: Any = NO_DEPS,
         leaves_pending: bool = False,
         max_attempts: int = 3,
@@ -96,6 +98,7 @@ class ToolRunner(CallEnvironment):
         self._ids, self._answered = ids, answered
         self._leaves_pending = leaves_pending
         self._reported = {} if reported is None else reported
+        self._may_be_told = may_be_told
         self._under_way: list[CallInProgress] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
@@ -167,13 +170,10 @@ class ToolRunner(CallEnvironment):
         for call in self._under_way:
             call.stop()
 
-    async def close_interrupted(
-        self, calls: Sequence[ToolCall], again: Collection[str] = ()
-    ) -> None:
+    async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
         """Answer *calls*, which were left open, and run none of them.
 
-        A call whose message could not be written gets it now; another one is interrupted. Of
-        those whose ids are in *again*, a former process may have told `TOOL_CALL_AFTER`.
+        A call whose message could not be written gets it now; another one is interrupted.
         """
         under_way = [CallInProgress(call, self, None) for call in calls]
         for call in under_way:
@@ -181,7 +181,7 @@ class ToolRunner(CallEnvironment):
             if ended is not None:
                 call.restore(ended)
             else:
-                call.interrupt(again=call.requested.id in again)
+                call.interrupt()
         await self._finish(under_way)
 
     async def close_refused(self, calls: Sequence[ToolCall], reason: str) -> None:
@@ -215,6 +215,8 @@ class ToolRunner(CallEnvironment):
         outcome, call_id = call.outcome, call.requested.id
         if call_id in self._reported or call.is_left_open:
             return outcome
+        if self._may_be_told(call_id):
+            outcome = with_sound(outcome, again=True)
         self._reported[call_id] = outcome
         try:
             self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
