@@ -583,6 +583,38 @@ async def test_writing_is_allowed_inside(tmp_path):
     assert await judge.lines(*outside, 'touch "$x"', "rm x") == ["ask"] * 7
 
 
+async def test_changes_elsewhere_are_denied(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "out").symlink_to(tmp_path)
+    rules = [
+        rule("elsewhere", "deny", effects=["destroy"], outside=[f"{project}/**"]),
+        rule("destroying", "ask", effects=["destroy"]),
+    ]
+    judge = Judge(*rules, folder=project, default="allow")
+
+    inside = [
+        "rm x",
+        "rm -rf src",
+        f"rm {project}/x",
+        "cd src && rm x",
+        "git reset --hard",
+        "kill 1",
+    ]
+    assert await judge.lines(*inside, 'rm "$x"', "rm $x") == ["ask"] * 8
+    elsewhere = ["rm ../x", "rm /tmp/x", "rm x ~/x", "rm out/x", "cd .. && rm x", "rm -rf x/../.."]
+    remote = [
+        "git -C .. reset --hard",
+        "git push -f",
+        "git push origin :old",
+        "kubectl delete pod x",
+    ]
+    assert await judge.lines(*elsewhere, *remote) == ["deny"] * 10
+    assert await judge.lines("touch ../x", "rm --help") == ["allow"] * 2
+    with pytest.raises(MisfitError, match="names in `writes` which files it allows"):
+        Judge(rule("inside", "allow", outside=["./**"]), folder=project)
+
+
 async def test_a_rule_allows_only_what_it_names(tmp_path):
     tools = {
         "fetch": {"effects": ["network"], "urls": ["url"]},

@@ -673,7 +673,7 @@ def test_it_can_be_read_in_two_minutes(run, tmp_path):
 
     words = (tmp_path / "policy.toml").read_text("utf-8").split()
 
-    assert len(words) <= 480
+    assert len(words) <= 620
 
 
 def test_everyday_commands_are_rarely_asked_about(project):
@@ -714,15 +714,75 @@ def test_secrets_and_destruction_are_denied(project, tmp_path):
         ("shell", {"command": "echo x >> ~/.ssh/authorized_keys"}),
         ("read_file", {"path": ".env"}),
         ("write_file", {"path": "~/.aws/credentials", "content": "x"}),
-        ("shell", {"command": "rm -rf src"}),
+        ("shell", {"command": "git add -f .env"}),
+        ("shell", {"command": "printenv"}),
+        ("shell", {"command": "env -u X | sort"}),
+        ("shell", {"command": "declare -p"}),
+        ("shell", {"command": "ps auxe"}),
+        ("shell", {"command": "strings /proc/1/environ"}),
+        ("shell", {"command": "jq -n '$ENV.TOKEN'"}),
+        ("shell", {"command": "awk 'BEGIN { print ENVIRON[\"TOKEN\"] }'"}),
+        ("shell", {"command": "rm -rf ~/other"}),
+        ("shell", {"command": "rm ../x"}),
+        ("shell", {"command": "cd .. && rm -rf x"}),
+        ("shell", {"command": "git -C ../other reset --hard"}),
+        ("shell", {"command": "rm -rf .git"}),
         ("shell", {"command": "git push --force"}),
-        ("shell", {"command": "git reset --hard HEAD~3"}),
+        ("shell", {"command": "kubectl delete pod x"}),
+        ("shell", {"command": "redis-cli flushall"}),
     ]
     for name, arguments in calls:
         verdict, text = judged(project, name, arguments)
 
         assert verdict == "deny", arguments
         assert "\ninstead: " in text
+
+
+def test_destroying_inside_is_asked_about(project):
+    for line in (
+        "rm src/main.py",
+        "rm -rf node_modules dist",
+        "cd src && rm main.py",
+        "git restore src/main.py",
+        "git checkout -- src/main.py",
+        "git reset --hard HEAD~3",
+        "git clean -fdx",
+        "kill 1234",
+        "docker compose down",
+        'rm "$file"',
+    ):
+        assert judged(project, "shell", {"command": line})[0] == "ask", line
+
+
+def test_reading_beyond_is_asked_about(project):
+    for line in (
+        "cat src/main.py",
+        "cat node_modules/react/package.json",
+        "grep -rn x .venv/lib/python3.13/site-packages/attr",
+        "cat /usr/include/stdio.h",
+        "ls -la src",
+        "find . -name x",
+        "env PORT=1 ls",
+        "set -e",
+        "ps aux",
+        "jq .env package.json",
+    ):
+        assert judged(project, "shell", {"command": line})[0] == "allow", line
+    for line in (
+        "cat ~/.bashrc",
+        "cat ../x",
+        "ls ..",
+        "tree /etc",
+        "find / -name x",
+        "fd x /var",
+        "cd /etc && cat passwd",
+        "git -C .. log",
+    ):
+        assert judged(project, "shell", {"command": line})[0] == "ask", line
+    assert judged(project, "read_file", {"path": "src/main.py"})[0] == "allow"
+    assert judged(project, "read_file", {"path": "/etc/passwd"})[0] == "ask"
+    assert judged(project, "list_files", {"path": "/opt"})[0] == "ask"
+    assert judged(project, "list_files", {"path": "src"})[0] == "allow"
 
 
 def test_writing_outside_is_asked_about(project):

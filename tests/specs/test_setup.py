@@ -16,6 +16,7 @@ from toolbus.hosts.host_files import hooks_file
 from toolbus.hosts.managed_settings import switch_warning
 from toolbus.hosts.trial_events import made_up_secret
 
+PROMPTS = "without that prompt? [y/N] "
 QUESTION = "write this? [y/N, v shows every line] "
 POLICY = 'default = "allow"\n'
 NAMED = '# mine\n[[component]]\nuse = "policy"\nsettings = { default = "allow" }  # mine\n'
@@ -49,7 +50,7 @@ class Home:
     def answer(self, *words, **answers):
         """Run `toolbus setup` at a terminal; return its exit code and what is shown."""
         environment = {**os.environ, "NO_COLOR": "1"}
-        typed = {"next page": "", QUESTION: "y"} | answers
+        typed = {"next page": "", PROMPTS: "", QUESTION: "y"} | answers
         with Terminal(["setup", *words], cwd=self.project, env=environment, rows=60) as person:
             return person.answer(typed)
 
@@ -133,6 +134,22 @@ def test_wrong_words_leave_no_file(home, words, hint):
     assert refused.count("\n") == 1
     assert hint in refused
     assert home.files() == before
+
+
+def test_prompts_are_skipped_on_request(home):
+    written = []
+    for answers in ({PROMPTS: "y"}, {PROMPTS: ""}):
+        code, shown = home.answer("claude-code", "--no-filter-shell", **answers)
+        assert code == 0, shown
+        written.append(home.policy.read_text())
+        assert main(["policy", "check", str(home.policy)]) == 0
+        for path in (home.policy, home.config):
+            path.unlink()
+    home.run("claude-code", "--yes")
+
+    assert 'prompt = "skip"\nname = "reading"' in written[0]
+    assert written[1] == home.policy.read_text()
+    assert 'prompt = "skip"' not in written[1]
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ takes the hooks out. It ends with 1 if doctor finds something open or broken."""
 _CHOICES = {
     "policy": "name a policy that judges calls (asked where a toolbus.toml has none)",
     "redaction": "name redact-secrets (asked where a toolbus.toml has none)",
+    "skip-prompts": "the starting policy answers prompts about reading (asked at first)",
     "filter-shell": "shell commands of claude-code write into a filter (asked at first)",
 }
 """Options of yes and no, by name; a question of the same name is not asked where one is given."""
@@ -94,6 +95,12 @@ _CHOICES = {
 _USES = {"redaction": "redact-secrets", "policy": "policy"}
 _TABLES = {name: f'[[component]]\nuse = "{use}"\n' for name, use in _USES.items()}
 _TABLES["policy"] += 'settings = { file = "policy.toml" }\n'
+_SKIPPING = frozenset({"claude-code", "copilot"})
+"""Hosts that can be told that a call needs no prompt of theirs."""
+_SKIP = (
+    "Claude Code and Copilot CLI ask before many commands that only read. Where the policy "
+    "proves that a command only reads inside the project, shall it run without that prompt?"
+)
 _FILTER = (
     "The output of a failed command reaches Claude Code's model with its secrets: no hook can "
     "replace it there. A filter can, but then output is shown when a command has ended, a `cd` "
@@ -212,9 +219,15 @@ def _answers(
         question
         for question in _questions(present, states, is_named=bool(parsed.hosts))
         if question.name not in chosen
+        and not (question.name == "skip-prompts" and parsed.policy is False)
     ]
     is_filtered = any(state.filter_shell is not None for state in states)
-    answers = {"policy": True, "redaction": True, "filter-shell": is_filtered}
+    answers = {
+        "policy": True,
+        "redaction": True,
+        "skip-prompts": False,
+        "filter-shell": is_filtered,
+    }
     answers |= {question.name: question.default for question in questions} | chosen
     if questions and not (parsed.yes or parsed.dry_run):
         require_answers(errors, as_json=parsed.json)
@@ -273,6 +286,9 @@ def _questions(
     if "redaction" in missing:
         text = f"{present.config.path} names no redact-secrets, so secrets reach models. Add it?"
         yield SetupQuestion("redaction", text, default=True)
+    is_written = present.policy.data is None and not present.has["policy"]
+    if is_written and any(each.host in _SKIPPING for each in states):
+        yield SetupQuestion("skip-prompts", _SKIP, default=False)
     if any(each.host in FILTERED_HOSTS and each.presence == "absent" for each in states):
         yield SetupQuestion("filter-shell", _FILTER, default=False)
 
@@ -305,7 +321,7 @@ def _plan(
     policy = present.policy.data
     edits: list[SettingsEdit] = []
     if policy is None:
-        policy = starting_policy(personal=True).encode()
+        policy = starting_policy(personal=True, skips_prompts=answers["skip-prompts"]).encode()
         if "policy" in added:
             summary = ("the starting policy: reads, builds, writes in the project; asks beyond",)
             edits.append(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _OF_FILE = 'folder = "."        # the project: where this file is\n'
+_READING = 'name = "reading"'
 _OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'
 
 
@@ -97,10 +98,14 @@ def write_policy(output: Output, file: Path | None = None, *, personal: bool = F
     return 0
 
 
-def starting_policy(*, personal: bool) -> str:
-    """Return the policy to start with; a *personal* one is for the project of each session."""
+def starting_policy(*, personal: bool, skips_prompts: bool = False) -> str:
+    """Return the policy to start with; a *personal* one is for the project of each session.
+
+    With *skips_prompts* its rule on reading answers a coding agent's own prompt.
+    """
     text = files("toolbus.policy").joinpath("starting_policy.toml").read_text("utf-8")
-    return text.replace(_OF_FILE, _OF_SESSION) if personal else text
+    text = text.replace(_OF_FILE, _OF_SESSION) if personal else text
+    return text.replace(_READING, f'prompt = "skip"\n{_READING}') if skips_prompts else text
 
 
 def _own_policy(folder: Path | None) -> Path:

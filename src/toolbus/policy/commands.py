@@ -100,8 +100,11 @@ class PathUse(Struct, frozen=True):
     """A file or folder that a command names."""
 
     word: Word
-    kind: Literal["read", "write", "read-tree", "destroy"]
-    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``cp -r``, ``tar c``)."""
+    kind: Literal["names", "read", "write", "read-tree", "destroy"]
+    """``read-tree``: what is below is read as well (``grep -r``, ``rg``, ``cp -r``, ``tar c``).
+
+    ``names``: names alone are listed (``ls``, ``find``), of which rules that deny or ask are not.
+    """
     folder: str | None = "."
     """Where a relative one begins, as `Command.folder`."""
     tree: TreeRules = TreeRules()

@@ -31,7 +31,7 @@ def misplaced_path(file: Path, table: Mapping[str, Any]) -> MisplacedPath | None
     if personal is None or not folder.is_relative_to(personal) or "project" in table:
         return None
     for position, rule in enumerate(table.get("rule", ())):
-        for key in ("reads", "writes", "touches"):
+        for key in ("reads", "writes", "touches", "outside"):
             texts = rule.get(key, ())
             for text in [texts] if isinstance(texts, str) else texts:
                 if any(map(is_relative, alternatives(text))):

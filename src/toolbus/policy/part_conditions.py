@@ -32,6 +32,7 @@ _YES = Holds("yes")
 _GLOB = re.compile(r"[*?\[]")
 _READING = frozenset({"read", "read-tree"})
 _CHANGES = frozenset({"write", "destroy"})
+_LISTING = frozenset({"names"})
 _KINDS = {"reads": _READING, "writes": _CHANGES, "touches": _READING | _CHANGES}
 _SPOKEN_OF = {
     "reads": {"read"},
@@ -160,15 +161,15 @@ class TouchedFiles(NamedTuple):
 
     def needs_files(self, part: CallPart, *, every: bool) -> bool:
         """Tell whether *part* has a path that it is about."""
-        return every or next(self._uses(part), None) is not None
+        return every or next(self._uses(part, every=False), None) is not None
 
     def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:
         """Tell whether it holds."""
-        uses = list(self._uses(part))
+        uses = list(self._uses(part, every=every))
         return self._all_within(part, uses, facts) if every else self._any_of(part, uses, facts)
 
-    def _uses(self, part: CallPart) -> Iterator[PathUse]:
-        kinds = _KINDS[self.key]
+    def _uses(self, part: CallPart, *, every: bool) -> Iterator[PathUse]:
+        kinds = _KINDS[self.key] | (_LISTING if every and self.key != "writes" else set())
         return (use for use in part.paths if use.kind in kinds)
 
     def _any_of(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
@@ -210,6 +211,42 @@ class TouchedFiles(NamedTuple):
         if touch.answer == "yes" or (touch.answer == "maybe" and part.folder == "."):
             return ""
         return touch.reason or f"it {verb} in {touch.path}"
+
+
+class FilesElsewhere(NamedTuple):
+    """A part changes a file that none of *patterns* names, or something on another machine.
+
+    One that names no file changes the folder in which it works. For rules that deny, ask or audit.
+    With a *fault* the project is not known: then nothing that begins there is named.
+    """
+
+    patterns: tuple[PathPattern, ...]
+    fault: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "outside"
+
+    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
+        """Tell whether *part* changes anything."""
+        return bool(part.effects & _CHANGES)
+
+    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
+        """Tell whether it holds."""
+        if not part.effects & _CHANGES:
+            return Holds("no", "it changes nothing")
+        changed = [use for use in part.paths if use.kind in _CHANGES]
+        if "network" in part.effects and ("destroy" in part.effects or not changed):
+            return Holds("yes", "it changes something on another machine")
+        here = PathUse(Word("."), "write", part.folder)
+        doubt = ""
+        for use in changed or [here]:
+            touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
+            if touch.answer == "no":
+                return Holds("yes", self.fault or f"it changes {touch.path or use.word.text}")
+            doubt = doubt or touch.reason
+        return Holds("maybe", doubt) if doubt else Holds("no", "it changes nothing elsewhere")
 
 
 class ReachedHosts(NamedTuple):

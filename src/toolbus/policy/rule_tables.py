@@ -10,6 +10,7 @@
 | `command` | commands: see `toolbus.policy.command_patterns` |
 | `effects` | some of read, write, network, destroy, run-code |
 | `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
+| `outside` | a file is changed that none of these patterns names; not of a rule that allows |
 | `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
 | `pushes` | branches that `git push` changes, as globs, however its words name them |
 | `at_most`, `only_after`, `never_after`, `repeats` | see `toolbus.policy.history.limit_tables` |
@@ -31,6 +32,7 @@ from toolbus.policy.part_conditions import (
     RESOURCES,
     CoveredEffects,
     Effects,
+    FilesElsewhere,
     NamedResources,
     PushedBranches,
     ReachedHosts,
@@ -54,7 +56,7 @@ T = TypeVar("T")
 _VALUES = ("arguments", "annotations", "context")
 _TEXTS = ("name", "verdict", "reason", "hint", "prompt")
 CALL_KEYS = ("tools", "agent", "lineage", "annotations", "context", "arguments", "when")
-PART_KEYS = ("command", "effects", "reads", "writes", "touches", "hosts", "pushes")
+PART_KEYS = ("command", "effects", "reads", "writes", "touches", "outside", "hosts", "pushes")
 KEYS = (*_TEXTS, *CALL_KEYS, *PART_KEYS, *LIMIT_KEYS)
 
 
@@ -186,9 +188,13 @@ class _PartReader(NamedTuple):
             return ReachedHosts(_patterns(host_patterns, names))
         if key == "pushes":
             return PushedBranches(names)
-        fault = self.project.fault if self.allows else ""
+        if key == "outside" and self.allows:
+            raise MisfitError("a rule that allows names in `writes` which files it allows")
+        fault = self.project.fault if self.allows or key == "outside" else ""
         project = None if fault else self.project.folder
         patterns = _patterns(partial(path_patterns, project=project), names)
+        if key == "outside":
+            return FilesElsewhere(patterns, fault)
         return TouchedFiles(key, patterns, self.has_command, fault)
 
 

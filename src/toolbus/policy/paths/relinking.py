@@ -1,7 +1,8 @@
 """Whether a command may change where paths lead: then others of its line are not judged by today.
 
-``ln``, ``mv``, archives and what runs code do so. What fills files, makes folders or removes does
-not: no name leads to another file then. But a list of what a search leaves out is such a file.
+``ln``, ``mv``, archives and what nobody knows do so. What fills files, makes folders or removes
+does not: no name leads to another file then. But a list of what a search leaves out is such a file.
+Nor does code count that rules may allow to run: it can do itself whatever a link would lead to.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from toolbus.policy.commands import Command, CommandEffects
 
 _PLAIN_WRITERS = """
-[ awk base64 basename cat cd chgrp chmod chown cmp column comm curl cut date dd df diff dirname du
-echo env export expand expr false file find fmt fold gawk grep head hexdump id jq join less ls mawk
-md5sum mkdir mkfifo more nl od paste printf pwd read realpath rg rm rmdir sed seq set sha256sum
-shasum shred sleep sort split stat strings tac tail tee test touch tr tree true truncate tsort umask
-uname uniq unlink unset wc wget which xxd yes yq
+[ awk base64 basename black cat cd chgrp chmod chown cmp column comm curl cut date dd df diff
+dirname du echo env export expand expr false file find fmt fold gawk gofmt grep head hexdump id
+isort jq join less ls mawk md5sum mkdir mkfifo more nl od paste prettier printf pwd read realpath rg
+rm rmdir ruff rustfmt sed seq set sha256sum shasum shred sleep sort split stat strings tac tail tee
+test touch tr tree true truncate tsort umask uname uniq unlink unset wc wget which xxd yes yq
 """
 _FILL = frozenset(_PLAIN_WRITERS.split())
 GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
@@ -41,8 +42,10 @@ def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) 
 
 def may_relink(effects: CommandEffects) -> bool:
     """Tell whether a command with these *effects* may make a path lead to another file."""
-    if effects.unknown or "run-code" in effects.effects or not effects.action:
+    if effects.unknown or not effects.action:
         return True
+    if "run-code" in effects.effects:
+        return False
     if not effects.effects & {"write", "destroy"}:
         return False
     written = [use.word for use in effects.paths if use.kind in {"write", "destroy"}]

@@ -69,6 +69,13 @@ class ArgumentUses:
         elif not (word.known and (word.text in {"-", ""} or _NO_FILE.fullmatch(word.text))):
             self.paths.append(PathUse(word, "read", self.folder))
 
+    def read_environment(self) -> None:
+        """Add that the variables of the environment are read, as the file that Linux has of them.
+
+        A rule speaks of them by that file's name, on every system.
+        """
+        self.paths.append(PathUse(Word("/proc/self/environ"), "read"))
+
     def write(self, word: Word) -> None:
         """Add a file that is written; what goes to the output, or nowhere, is none."""
         if word.known and (network := _NETWORK.fullmatch(word.text)):
@@ -94,6 +101,10 @@ class ArgumentUses:
         )
         if not (word.known and word.text == "-"):
             self.paths.append(PathUse(word, "read-tree", self.folder, rules))
+
+    def name(self, word: Word) -> None:
+        """Add a folder whose names are listed, and no content."""
+        self.paths.append(PathUse(word, "names", self.folder))
 
     def may_read(self, word: Word) -> None:
         """Add that any file may be read: *word* is not known, and may be an option that reads."""
@@ -222,6 +233,7 @@ def _surplus(uses: ArgumentUses, word: Word) -> None:
 _TAKE: Mapping[Kind, Callable[[ArgumentUses, Word], None]] = {
     "path": ArgumentUses.read,
     "tree": ArgumentUses.tree,
+    "names": ArgumentUses.name,
     "write": ArgumentUses.write,
     "destroy": ArgumentUses.destroy,
     "move": _move,

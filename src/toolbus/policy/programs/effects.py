@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -29,6 +30,9 @@ _FOLDERS = frozenset(
     }
 )
 """Where programs are that are what their names say."""
+_TOOL_FOLDERS = re.compile(r"(?!.*\.\.)(?:[^/].*/)?(?:\.?venv/bin|node_modules/\.bin|vendor/bin)")
+_TOOL_FILES = frozenset({"./gradlew", "./mvnw"})
+"""Where a project has tools of its own: relative, so that the folder they run in says whose."""
 _FILES = frozenset({"path", "tree", "write", "destroy", "move", "script"})
 _DOES = frozenset({"write", "destroy", "network", "run-code"})
 
@@ -41,11 +45,16 @@ def effects_of(command: Command, programs: Programs | None = None) -> CommandEff
     """
     if command.program.known and not command.program.text:
         return _of_assignments(command)
-    known = _find(command, programs or shipped_programs())
+    is_own = _is_own_tool(command.program.text)
+    known = _find(command, programs or shipped_programs(), is_own=is_own)
     if isinstance(known, str):
         return _of_unknown(command, known)
     name, level = known
     parsed = ParsedCommand(command, name, level)
+    if is_own:
+        # Its file is the project's, whatever its name.
+        parsed.uses.effects.add("run-code")
+        parsed.uses.read(command.program)
     if parsed.module is not None and parsed.module.text in level.data.modules:
         return _of_module(command, parsed, programs)
     uses = parsed.uses
@@ -79,15 +88,21 @@ def _judge_settings(command: Command, uses: ArgumentUses, *, runs_code: bool) ->
             uses.unknown.append(Unreadable(f"{name}={value.text}", reason))
 
 
-def _find(command: Command, programs: Programs) -> tuple[str, CommandLevel] | str:
+def _is_own_tool(program: str) -> bool:
+    return program in _TOOL_FILES or bool(_TOOL_FOLDERS.fullmatch(posixpath.dirname(program)))
+
+
+def _find(command: Command, programs: Programs, *, is_own: bool) -> tuple[str, CommandLevel] | str:
     """Return the plain name and level of the program of *command*, or why it is not known."""
     word = command.program
     if not word.known or word.pattern:
         return f"which program {word.text} is cannot be known"
     folder, name = posixpath.split(word.text)
-    if folder and folder not in _FOLDERS:
+    known = programs.find(name)
+    # Words of a builtin are not read where a file has its name.
+    if folder and folder not in _FOLDERS and not (is_own and known and not known[1].data.raw):
         return f"{word.text} is a program of its own, whatever its name"
-    return programs.find(name) or f"what `{name}` does is not known"
+    return known or f"what `{name}` does is not known"
 
 
 def _of_module(
@@ -143,6 +158,8 @@ def _of_arguments(parsed: ParsedCommand) -> set[str]:
     options_paths = len(uses.paths)
     if level.data.asks and parsed.instead is None:
         parsed.note(level.data.asks)
+    if level.data.environment and parsed.instead is None:
+        uses.read_environment()
     operands: Sequence[Word] = parsed.operands
     if level.data.reader:
         operands = READERS[level.data.reader](parsed)

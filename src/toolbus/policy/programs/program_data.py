@@ -12,6 +12,7 @@ Kind: TypeAlias = Literal[
     "text",
     "path",
     "tree",
+    "names",
     "write",
     "destroy",
     "move",
@@ -85,6 +86,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
     fewer_than: dict[str, tuple[Effect, ...]] = {}
     file_prefixes: tuple[str, ...] = ()
     asks: str = ""
+    environment: bool = False
     reader: str = ""
     stop: bool = False
     words: bool = False

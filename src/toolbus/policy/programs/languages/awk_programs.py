@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\\.")
 _CLASS = re.compile(r"\[:\w+:\]")
 _OPERATORS_BEHIND = frozenset({"print", "printf", "return", "in", "case", "do", "else", "getline"})
 _CONTINUES = frozenset({",", "{", "&&", "||", "do", "else"})
-_DANGEROUS = re.compile(r"system|getline|[|>@]|ARGV|/inet")
+_DANGEROUS = re.compile(r"system|getline|[|>@]|ARGV|ENVIRON|SYMTAB|/inet")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _NOWHERE = frozenset({'"/dev/null"', '"/dev/stdout"', '"/dev/stderr"', '"-"'})
 
@@ -101,6 +101,8 @@ def read_awk(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def _judge(parsed: ParsedCommand, tokens: list[str]) -> None:
+    if not {"ENVIRON", "SYMTAB"}.isdisjoint(tokens):
+        parsed.uses.read_environment()
     depth, printing = 0, -1
     for index, sign in enumerate(tokens):
         if sign in {"(", "["}:

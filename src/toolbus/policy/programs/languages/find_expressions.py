@@ -82,3 +82,5 @@ def _use(parsed: ParsedCommand, start: Word, rest: Sequence[Word]) -> None:
         if names.branches.isdisjoint(texts) and "-name" in texts[:-1]:
             uses.take(rest[texts.index("-name") + 1], "include")
         uses.tree(start)
+    elif "-delete" not in parsed.options:
+        uses.name(start)

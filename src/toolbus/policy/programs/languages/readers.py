@@ -58,6 +58,8 @@ READERS: Mapping[str, ArgumentReader] = {
     "restore": remote_readers.read_restore,
     "rpm": cloud_readers.read_rpm,
     "script": shell_readers.read_script,
+    "set": shell_readers.read_set,
+    "ps": small_readers.read_ps,
     "scutil": small_readers.read_scutil,
     "sed": read_sed,
     "service": small_readers.read_service,

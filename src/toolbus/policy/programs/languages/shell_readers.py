@@ -16,8 +16,20 @@ if TYPE_CHECKING:
 _EVALUATED = re.compile(r"[\[$`]")
 
 
+def read_set(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `set`: without any word it prints all variables."""
+    if not parsed.command.words:
+        parsed.uses.read_environment()
+    return ()
+
+
 def read_export(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `export` and `declare`: a later command may take the variable from the shell."""
+    """Judge `export` and `declare`: a later command may take the variable from the shell.
+
+    Without a name they print variables, unless they print functions.
+    """
+    if not parsed.operands and not parsed.option("-f", "-F"):
+        parsed.uses.read_environment()
     for word in parsed.operands:
         name, sign, value = word.text.partition("=")
         if sign and (reason := judge_variable(name, Word(value, word.known), in_front=False)):
@@ -40,8 +52,8 @@ def read_alias(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_env(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the variables that `env` sets; what it runs is a command of its own."""
-    if all("=" in word.text for word in parsed.operands):
-        return ()  # It prints what the variables are.
+    if all("=" in word.text for word in parsed.operands) and parsed.instead is None:
+        parsed.uses.read_environment()
     for word in parsed.operands:
         name, sign, value = word.text.partition("=")
         if not sign:
@@ -53,6 +65,10 @@ def read_env(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_shell(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge how bash is started: with ``-c``, what it runs is read as commands; else a script."""
+    if parsed.options == {"-n"} and parsed.operands and parsed.operands[0].text[:1] != "+":
+        # It only checks the syntax, unless a further option takes that back.
+        parsed.kinds, parsed.instead = ("path",), frozenset({"read"})
+        return parsed.operands[:1]
     if parsed.option("-i", "-l", "--login") and not parsed.option("-c") and not parsed.operands:
         parsed.note("a shell at a terminal runs what is typed")
     return () if parsed.option("-c", "-s") else parsed.operands[:1]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.parsed_command import ParsedCommand
 
 _QUIET_LESS = re.compile(r"\++(?:\d*[gGFp%]?|[/?][^!|]*)")
+_ENVIRONMENT = re.compile(r"""\$ENV\b|(?<![.\w"'$@])env(?![\w"']|\s*:)""")
+"""What of jq reads the environment: no key of that name, as in `.env` and `{env: 1}`."""
 _FZF_RUNS = re.compile(r"execute|become|reload|transform|preview\(|preview:|unbind-run|bg-")
 
 
@@ -132,7 +134,17 @@ def read_jq(parsed: ParsedCommand) -> Sequence[Word]:
     for word in () if parsed.option("-f", "--from-file") else parsed.operands[:1]:
         if word.known and re.search(r"\b(?:import|include)\b", word.text):
             parsed.uses.read(Word("a file that jq names", known=False))
+        if not word.known or _ENVIRONMENT.search(word.text):
+            parsed.uses.read_environment()
     return parsed.operands
+
+
+def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `ps`: letters without a dash are options, of which `e` shows the environment."""
+    letters = [word.text for word in parsed.operands if word.text.isalpha() or not word.known]
+    if parsed.option("-E") or any("e" in text for text in letters):
+        parsed.uses.read_environment()
+    return ()
 
 
 def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
