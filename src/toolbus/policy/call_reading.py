@@ -26,7 +26,11 @@ from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.repositories import in_repositories
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
+from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.shell.nested_shells import SHELLS
+from toolbus.policy.shell.project_runners import RUNNERS
 from toolbus.policy.shell.reading import read_command
+from toolbus.policy.shell.special_wrappers import WRAPPER_NAMES
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
 if TYPE_CHECKING:
@@ -46,6 +50,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:", re.IGNORECASE)
 _CREATE = frozenset({("sqlite3",), ("duckdb",)})
 """Programs that make an empty database of the name that they are to read."""
 _IN_MEMORY = frozenset({"", ":memory:"})
+_NPX_FLAGS = frozenset({"--no", "--no-install", "-y", "--yes", "-q", "--quiet"})
+_PACKAGE_TOOL = re.compile(r"[a-z][a-z0-9-]*")
+_RUN_OTHERS = frozenset().union(SHELLS, RUNNERS, WRAPPER_NAMES)
 _ONLY_READS = frozenset({"read", "network"})
 
 
@@ -150,6 +157,8 @@ class CallReader:
             line=shell.line or "",
             parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
+        if any(part.action == ("npx",) for part in parts):
+            facts = _with_installed(facts, self._rules.programs)
         facts = _with_globs(facts) if any(part.globs for part in parts) else facts
         return in_repositories(_with_created(facts), start)
 
@@ -273,6 +282,35 @@ def _with_globs(facts: CallFacts) -> CallFacts:
         unknown = (*part.unknown, *doubtful)
         parts.append(replace(part, unknown=unknown) if doubtful else part)
     return replace(facts, parts=tuple(parts))
+
+
+def _with_installed(facts: CallFacts, programs: Programs | None) -> CallFacts:
+    """Return *facts* in which `npx` runs the project's own tool, where that is installed."""
+    parts: list[CallPart] = []
+    for part in facts.parts:
+        # What an earlier part removes, npx fetches.
+        is_changed = any(before.effects - _ONLY_READS or before.unknown for before in parts)
+        parts.append(part if is_changed else _installed(part, facts.resolver, programs))
+    return replace(facts, parts=tuple(parts))
+
+
+def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None) -> CallPart:
+    command = part.command
+    if command is None or command.program.text != "npx":
+        return part
+    words = list(command.words)
+    while words and words[0].known and words[0].text in _NPX_FLAGS:
+        del words[0]
+    name = words[0].text if words and words[0].known and not words[0].pattern else ""
+    choice = resolver.folders(part.folder)
+    if not _PACKAGE_TOOL.fullmatch(name) or name in _RUN_OTHERS or choice.doubt:
+        return part
+    file = f"node_modules/.bin/{name}"
+    if not all(posixpath.isfile(posixpath.join(folder, file)) for folder in choice.paths):
+        return part
+    known = effects_of(replace(command, program=Word(file), words=tuple(words[1:])), programs)
+    # Of one with subcommands a rule that denies `npx TOOL` would not find the tool's name.
+    return _part(command, known, part.settled) if len(known.action) == 1 else part
 
 
 def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences

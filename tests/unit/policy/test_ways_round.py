@@ -231,3 +231,50 @@ def test_other_files_are_put_where_they_shall_be(project, line):
 )
 def test_what_others_use_is_asked_about(project, line):
     assert verdict(project, line) == "ask"
+
+
+def test_npx_runs_what_the_project_has(project):
+    for name in ("jest", "tsc", "env", "uv", "cowsay"):
+        (project / "node_modules/.bin").mkdir(parents=True, exist_ok=True)
+        (project / "node_modules/.bin" / name).touch()
+
+    for line in (
+        "npx jest",
+        "npx --no-install jest src",
+        "npx tsc --noEmit",
+        "cat x && npx -y jest",
+    ):
+        assert verdict(project, line) == "allow", line
+    for line in (
+        "npx eslint",
+        "npx cowsay",
+        "npx jest@1",
+        "npx -p jest jest",
+        "npx -c jest",
+        "npx env rm x",
+        "npx uv run rm x",
+        "npx jest ../other",
+        "npx $tool",
+        "cd src && npx jest",
+        "cd .. && npx jest",
+        "touch x && npx jest",
+    ):
+        assert verdict(project, line) == "ask", line
+
+
+def test_tools_of_the_project_are_code(project):
+    for line in (".venv/bin/pytest", "a/.venv/bin/pytest", "./gradlew test", "vendor/bin/rspec"):
+        assert verdict(project, line) == "allow", line
+    for line in (
+        ".venv/bin/cat README.md",
+        ".venv/bin/nosuch",
+        ".venv/bin/env pytest --x=y | sh",
+        ".venv/bin/bash -c 'pytest; rm x'",
+        ".venv/bin/python -c x",
+        "node_modules/.bin/eval pytest",
+        "../.venv/bin/pytest",
+        "/opt/.venv/bin/pytest",
+        "cd .. && .venv/bin/pytest",
+        ".venv/bin/../../pytest",
+    ):
+        assert verdict(project, line) == "ask", line

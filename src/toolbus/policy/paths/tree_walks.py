@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.paths.resolving import PathResolver
 
-MOST_ENTRIES_BELOW = 50_000
-"""Entries of folders that are looked at in one walk."""
+MOST_ENTRIES_BELOW = 400_000
+"""Entries of folders that are looked at in one walk, which takes less than a second."""
 
 ALL_BELOW = TreeRules()
 
@@ -99,12 +99,20 @@ class _TreeFilter:
         # enough to tell what is left out.
         reaches_into = any("/" in text for text in rules.include)
         self.looks_at_lists = not (reaches_into or (rules.hidden and rules.ignored))
+        # Names repeat in a large tree.
+        self._may_read: dict[str, bool] = {}
         self._include = _globs(rules.include)
         names = [text.rstrip("/") for text in rules.exclude]
         self._exclude = tuple([name_glob(name) for name in names if "/" not in name])
 
     def may_read(self, name: str) -> bool:
         """Tell whether a file of this *name* may be read."""
+        known = self._may_read.get(name)
+        if known is None:
+            known = self._may_read[name] = self._is_let_through(name)
+        return known
+
+    def _is_let_through(self, name: str) -> bool:
         plain = plain_name(name)
         if self._include:
             return any(plain.meets(glob) for glob in self._include)

@@ -224,6 +224,18 @@ def test_a_walk_that_is_too_long_is_asked_about(project, monkeypatch):
     assert touch(project, ".", kind="read-tree").answer == "maybe"
 
 
+def test_a_large_tree_is_walked(project):
+    (project / ".env").unlink()
+    for folder in range(60):
+        (project / str(folder)).mkdir()
+        for number in range(1_000):
+            os.mknod(project / str(folder) / str(number))
+
+    assert touch(project, ".", kind="read-tree").answer == "no"
+    (project / "59" / ".env").touch()
+    assert touch(project, ".", kind="read-tree").answer == "yes"
+
+
 def test_a_walk_goes_only_where_the_pattern_may_be(project, monkeypatch):
     (project / ".ssh").mkdir()
     monkeypatch.setattr("toolbus.policy.paths.tree_walks.MOST_ENTRIES_BELOW", 0)
