@@ -54,9 +54,9 @@ def test_each_command_prints_something(page):
     (line,) = proxied.splitlines()
     result = {"content": [{"type": "text", "text": "only inside the project"}], "isError": True}
     assert json.loads(line)["result"] == result
-    assert "deny, by rule 'destruction'" in policy
+    assert "deny, by rule 'destruction elsewhere'" in policy
     assert '"permissionDecision":"deny"' in hook
-    assert "rule 'destruction'" in hook
+    assert "rule 'destruction elsewhere'" in hook
 
 
 def test_each_page_of_the_guide_has_its_place():

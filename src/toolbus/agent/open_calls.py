@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.approvals import sub_sessions
-from toolbus.approvals.records import questions_of
 from toolbus.messages.records import ToolMessage
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ async def find_open(session: AgentSession) -> OpenCalls:
 
 async def _note_untold(session: AgentSession, open_calls: OpenCalls) -> None:
     """Note that no process has told of calls whose question waits, here or below them."""
+    from toolbus.approvals.records import questions_of  # noqa: PLC0415 - only for resumed sessions
+
     store, transcript = session.config.approvals.store, session.transcript
     assert store is not None  # noqa: S101 - what can go on is kept there
     questions = await questions_of(store, session.scope.session_id)

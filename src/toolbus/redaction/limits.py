@@ -10,6 +10,9 @@ from msgspec import Struct
 SLICE = 0.005
 """Seconds after which the other tasks of a loop have their turn."""
 
+_UNIT = 1_000_000
+"""Characters for which the seconds of a limit are."""
+
 
 class UnexaminedError(Exception):
     """A record was not examined to its end, for *reason*: it must not pass."""
@@ -20,15 +23,19 @@ class UnexaminedError(Exception):
 
 
 class ScanLimits(Struct, frozen=True):
-    """What one examination may take: *chars* of text and *seconds* of work by *clock*."""
+    """What one examination may take: *chars* of text, and *seconds* of work by *clock*.
+
+    The seconds are for a million characters, or fewer: the work is linear in the text.
+    """
 
     chars: int
     seconds: float
     # The processor's time: what others make of a machine decides over no result.
     clock: Callable[[], float] = thread_time
 
-    def check(self, spent: float) -> None:
-        """Raise `UnexaminedError` if more than the seconds are *spent*."""
-        if spent > self.seconds:
-            reason = f"to look through it takes longer than {self.seconds:g} seconds"
+    def check(self, spent: float, chars: int = 0) -> None:
+        """Raise `UnexaminedError` if more seconds are *spent* than *chars* of text may take."""
+        seconds = self.seconds * max(1.0, chars / _UNIT)
+        if spent > seconds:
+            reason = f"to look through it takes longer than {seconds:g} seconds"
             raise UnexaminedError(reason)

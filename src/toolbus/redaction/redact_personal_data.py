@@ -137,7 +137,8 @@ class RedactPersonalData(AgentComponent):
         tools: patterns of the names of tools whose results and arguments are examined.
         binary: "withhold" parts that hold no text, or "keep" them.
         max_chars: of text in one result; a larger one is withheld.
-        max_seconds: of the processor's time for one result; what takes longer is withheld.
+        max_seconds: of the processor's time for a million characters of one result, or fewer; what
+            takes longer is withheld.
     """
 
     def __init__(

@@ -169,7 +169,8 @@ class RedactSecrets(AgentComponent):
         prompts: take secrets out of what users and the system say as well, before the model
             reads it. With a vault, that of a sub-agent, whose user is an agent, always is.
         max_chars: of text in one result; a larger one is withheld.
-        max_seconds: of the processor's time for one result; what takes longer is withheld.
+        max_seconds: of the processor's time for a million characters of one result, or fewer; what
+            takes longer is withheld.
         enabled: as for every component.
     """
 

@@ -32,7 +32,7 @@ class Appraisal:
 
     def check(self) -> None:
         """Raise `UnexaminedError` if the time is up."""
-        self._limits.check(self._spent + self._limits.clock() - self._since)
+        self._limits.check(self._spent + self._limits.clock() - self._since, self._chars)
 
     @contextmanager
     def pause(self) -> Iterator[None]:

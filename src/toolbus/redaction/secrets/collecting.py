@@ -33,7 +33,7 @@ class Collector(SecretVisitor):
     """
 
     def __init__(self, max_chars: int) -> None:
-        self._max_chars, self._chars, self._encoded_count = max_chars, 0, 0
+        self._max_chars, self.chars, self._encoded_count = max_chars, 0, 0
         self.groups: dict[tuple[str, ...], None] = {}
         """Texts that follow each other; one that stands alone is a group of its own."""
         self.values: dict[str, Any] = {}
@@ -90,8 +90,8 @@ class Collector(SecretVisitor):
                 raise UnexaminedError(f"{_MAX_ENCODED:,} texts in it, or more, are encoded")
 
     def _count(self, chars: int) -> None:
-        self._chars += chars
-        if self._chars > self._max_chars:
+        self.chars += chars
+        if self.chars > self._max_chars:
             raise UnexaminedError(f"it is too large: more than {self._max_chars:,} characters")
 
 

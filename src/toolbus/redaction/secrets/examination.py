@@ -50,7 +50,7 @@ class Examination(Generic[T]):
         stream: str | None = None,
     ) -> None:
         self.record, self._walk, self._registry, self._sight = record, walk, registry, sight
-        self._stream = stream
+        self._stream, self._chars = stream, 0
 
     def slices(self) -> Generator[None, None, None]:
         """Do the work; others may have their turn after each item. Raises `UnexaminedError`.
@@ -62,7 +62,7 @@ class Examination(Generic[T]):
         try:
             for _ in work:
                 spent += limits.clock() - since
-                limits.check(spent)
+                limits.check(spent, self._chars)
                 yield
                 since = limits.clock()
         except UnexaminedError:
@@ -83,6 +83,7 @@ class Examination(Generic[T]):
             collector = Collector(self._sight.limits.chars * (_LONGER if number else 1))
             seer = _TailVisitor(collector, tail)
             self._walk(self.record, seer)
+            self._chars = max(self._chars, collector.chars)
             latest = latest or seer.latest
             yield
             yield from scanner.look(collector, again=number > 0)
