@@ -55,6 +55,9 @@ def test_what_is_not_run_is_read(tmp_path, monkeypatch):
 @pytest.mark.full
 def test_a_person_answers_what_is_asked(tmp_path, monkeypatch):
     page, file = PageRun(tmp_path, monkeypatch), tmp_path / ".cursor/hooks.json"
+    own = tmp_path / ".config/toolbus/toolbus.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[[component]]\nuse = "redact-secrets"\n')
     line = "```sh\ntoolbus hosts install cursor\n```\n"
     turning = '"next page, q ends:": ""'
     refusing, agreeing = [

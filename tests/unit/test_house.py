@@ -1,0 +1,187 @@
+"""Figures of all of `src/toolbus` that may only fall.
+
+A change that makes a figure smaller lowers its number here.
+Read from the syntax trees alone, so that it costs a second.
+"""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import toolbus
+
+ROOT = Path(toolbus.__file__).parent
+
+RATCHETS = {
+    "functions over complexity 10": 200,
+    "files under 60 lines with one importer": 34,
+    "pronouns without a noun in 1,000 words of docstrings": 68,
+    "modules that begin with What, Who, Where or How": 227,
+    '"is no" in texts': 212,
+}
+ROOMS = {
+    "": (3, 437),
+    "agent": (18, 2743),
+    "approvals": (22, 3258),
+    "bus": (31, 4183),
+    "cli": (29, 2958),
+    "components": (17, 1881),
+    "config": (14, 2040),
+    "console": (19, 2394),
+    "demo": (9, 1091),
+    "events": (7, 1080),
+    "formats": (23, 2979),
+    "guide": (4, 295),
+    "hosts": (72, 9389),
+    "inspect": (17, 2408),
+    "mcp": (87, 12601),
+    "messages": (12, 1784),
+    "models": (15, 1386),
+    "policy": (114, 16506),
+    "redaction": (70, 8169),
+    "replay": (9, 1441),
+    "settings": (13, 877),
+    "store": (51, 7259),
+    "tasks": (4, 207),
+    "terminal": (16, 1275),
+    "testing": (39, 5220),
+    "tools": (22, 2873),
+    "transcript": (6, 640),
+    "truncation": (12, 1513),
+    "workspace": (9, 895),
+}
+"""By room the files and lines that it has at most today."""
+
+CORE = ("events", "messages", "bus", "components")
+CORE_LINES = 8928
+"""The lines of these four rooms."""
+
+BRANCHES = (
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.Assert),
+    *(ast.comprehension, ast.match_case),
+)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+PRONOUNS = frozenset(
+    {
+        *("what", "who", "whoever", "whatever", "that", "those", "others", "one", "ones"),
+        *("somebody", "anybody", "nobody"),
+    }
+)
+
+
+class Source(NamedTuple):
+    """One file: its *room*, its *name* as a module, its text and its syntax tree."""
+
+    path: Path
+    room: str
+    name: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def lines(self):
+        return self.text.count("\n")
+
+
+@cache
+def sources():
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        text = path.read_text("utf-8")
+        room = parts[1] if len(parts) > 2 else ""
+        found.append(Source(path, room, ".".join(parts), text, ast.parse(text)))
+    return found
+
+
+def complexity(function):
+    """Return one more than the branches of *function*, those of functions within it included."""
+    nodes = list(ast.walk(function))
+    operators = [node for node in nodes if isinstance(node, ast.BoolOp)]
+    branches = sum(isinstance(node, BRANCHES) for node in nodes)
+    return 1 + branches + sum(len(node.values) - 1 for node in operators)
+
+
+def complex_functions():
+    return sum(
+        complexity(node) > 10
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def lone_small_files():
+    """Count the files of under 60 lines that exactly one other file imports."""
+    importers = defaultdict(set)
+    for source in sources():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *[f"{node.module}.{each.name}" for each in node.names]]
+            elif isinstance(node, ast.Import):
+                names = [each.name for each in node.names]
+            else:
+                continue
+            for name in names:
+                importers[name].add(source.name)
+    return sum(
+        source.lines < 60 and source.path.stem != "__init__" and len(importers[source.name]) == 1
+        for source in sources()
+    )
+
+
+def docstrings():
+    for source in sources():
+        for node in ast.walk(source.tree):
+            if isinstance(node, DOCUMENTED):
+                yield ast.get_docstring(node) or ""
+
+
+def vague_words():
+    words = re.findall(r"[a-z']+", " ".join(docstrings()).lower())
+    return 1000 * sum(word in PRONOUNS for word in words) // len(words)
+
+
+def vague_modules():
+    return sum(
+        (ast.get_docstring(source.tree) or "").startswith(("What", "Who", "Where", "How"))
+        for source in sources()
+    )
+
+
+def odd_negations():
+    return sum(len(re.findall(r"[\"'][^\"'\n]*\bis no [a-zA-Z]", each.text)) for each in sources())
+
+
+MEASURES = dict(
+    zip(
+        RATCHETS,
+        (complex_functions, lone_small_files, vague_words, vague_modules, odd_negations),
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize("name", RATCHETS)
+def test_a_figure_of_the_house_does_not_grow(name):
+    assert MEASURES[name]() <= RATCHETS[name]
+
+
+def test_no_room_grows():
+    lines, files = Counter(), Counter()
+    for source in sources():
+        lines[source.room] += source.lines
+        files[source.room] += 1
+    larger = {
+        room: (files[room], lines[room])
+        for room in files
+        if room not in ROOMS or files[room] > ROOMS[room][0] or lines[room] > ROOMS[room][1]
+    }
+
+    assert larger == {}
+    assert sum(lines[room] for room in CORE) <= CORE_LINES
