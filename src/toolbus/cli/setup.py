@@ -355,10 +355,8 @@ def _config_edit(present: PresentFiles, added: Sequence[str]) -> SettingsEdit:
     after = f"{before}{separator}{chr(10).join([_TABLES[name] for name in added])}".encode()
     read_entries(read_document(present.config.path, after))
     names = " and ".join([_USES[name] for name in added])
-    summary = (
-        f"components for {names}",
-        *(("policy.toml there is used",) if present.policy.data else ()),
-    )
+    used = ("policy.toml there is used",) if present.policy.data else ()
+    summary = (f"components for {names}", *used)
     return SettingsEdit(
         file=present.config, before=present.config.data, after=after, summary=summary
     )
@@ -388,7 +386,8 @@ def _write(plan: SetupPlan) -> None:
             if is_needed(each):
                 apply_plan(each)
                 written.append(f"the hooks of {dialect(each.host).title}")
-        written += [str(write_managed(switch)) for _, switch in plan.managed]
+        for _, switch in plan.managed:
+            written.append(str(write_managed(switch)))
     except (ToolbusError, OSError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else error
         done = (

@@ -235,9 +235,9 @@ def _answer(event: HookEvent, output: dict[str, Any], decision: HookDecision) ->
             output["additionalContext"] = context
         else:
             undelivered.append("add_context")
-    notice: dict[str, Any] = {"systemMessage": decision.notice} if decision.notice else {}
+    answer: dict[str, Any] = {"systemMessage": decision.notice} if decision.notice else {}
     if output:
-        notice["hookSpecificOutput"] = {"hookEventName": event.name, **output}
-    return (
-        json_answer(notice, *undelivered) if notice else HookAnswer(undelivered=tuple(undelivered))
-    )
+        answer["hookSpecificOutput"] = {"hookEventName": event.name, **output}
+    if not answer:
+        return HookAnswer(undelivered=tuple(undelivered))
+    return json_answer(answer, *undelivered)

@@ -87,13 +87,14 @@ def inspect_settings(
 
     *whole* are the files in which what looks like ours is ours: it was compared.
     """
+    kept_on = is_kept_on(host)
     for each in settings:
         if each.problem:
             yield Finding(severity="warning", text=f"not looked into: {each.problem}")
         if each.origin == "project" and each.file.is_symlink():
             text = f"{each.file} is a symlink to {os.path.realpath(each.file)}"
             yield Finding(severity="warning", text=text)
-        yield from _switches(host, each)
+        yield from _switches(host, each, kept_on=kept_on)
         yield from _environment(host, each)
     if (warning := switch_warning(host)) is not None:
         yield Finding(severity="warning", text=warning)
@@ -105,13 +106,12 @@ def inspect_settings(
         yield Finding(severity="warning", text=_worded(host, hook))
 
 
-def _switches(host: str, settings: HostSettings) -> Iterator[Finding]:
-    """Yield what switches hooks off; *settings* of a project may do so, too."""
-    kept_on = settings.origin != "machine" and is_kept_on(host)
+def _switches(host: str, settings: HostSettings, *, kept_on: bool) -> Iterator[Finding]:
+    """Yield what switches hooks off; a project does so, too, unless the machine has *kept_on*."""
     for path, value in _SWITCHES.get(host, ()):
         if value_at(settings.value, path) is value:
             name = ".".join(path)
-            if kept_on:
+            if kept_on and settings.origin != "machine":
                 text = f"{name} in {settings.file} has no effect: the machine keeps hooks on"
                 yield Finding(severity="fact", text=text)
             else:
