@@ -163,6 +163,73 @@ def test_the_args_block_describes_the_parameters():
     assert [spec.description for spec in specs] == ["Read a file.", "Read a file.", ""]
 
 
+def test_other_docstring_formats_describe_the_parameters():
+    def numpy(path: str, pattern: str, limit: int = 10, offset: int = 0) -> list[str]:
+        """Search a file.
+
+        Lines are searched one by one.
+
+        Parameters
+        ----------
+        path : str
+            Where the file is,
+            relative to the project.
+        pattern : {"glob", "regex"}, optional
+            The expression.
+
+            It is anchored: `^` is implied.
+        limit, offset : int, default 10
+            A number of lines.
+
+        Returns
+        -------
+        list of str
+            The lines.
+
+        Notes
+        -----
+        path : str
+            Not this one.
+        """
+
+    def sphinx(path: str, pattern: str, limit: int = 10, offset: int = 0):
+        """Search a file.
+
+        Lines are searched one by one.
+
+        :param path: Where the file is,
+            relative to the project.
+        :type path: str
+        :param str pattern: The expression.
+
+            It is anchored: `^` is implied.
+        :param Optional[int] limit: A number
+        of lines.
+        :returns: The lines.
+        :raises OSError: if path: fails
+
+        More.
+        """
+
+    specs = [tool(function).spec for function in (numpy, sphinx)]
+
+    texts = [
+        {
+            name: schema.get("description")
+            for name, schema in spec.input_schema["properties"].items()
+        }
+        for spec in specs
+    ]
+    first = {
+        "path": "Where the file is, relative to the project.",
+        "pattern": "The expression. It is anchored: `^` is implied.",
+        "limit": "A number of lines.",
+    }
+    assert texts == [{**first, "offset": "A number of lines."}, {**first, "offset": None}]
+    for spec in specs:
+        assert spec.description == "Search a file.\n\nLines are searched one by one."
+
+
 def test_meta_refines_a_parameter():
     def read(
         path: Annotated[str, Meta(description="from Meta", pattern="^/")],

@@ -50,7 +50,7 @@ ROOMS = {
     "tasks": (4, 207),
     "terminal": (16, 1275),
     "testing": (39, 5220),
-    "tools": (22, 2873),
+    "tools": (23, 2945),
     "transcript": (6, 640),
     "truncation": (12, 1513),
     "workspace": (9, 895),

@@ -17,8 +17,9 @@ from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.tools.contexts import ToolContext
+from toolbus.tools.docstrings import parse
 from toolbus.tools.functions import documentation, fixed, injected, routine
-from toolbus.tools.signatures import Signature, summary
+from toolbus.tools.signatures import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +84,7 @@ class Tool:
         try:
             return ToolSpec(
                 name=name,
-                description=self.description or summary(self._documentation),
+                description=self.description or parse(self._documentation).description,
                 input_schema=input_schema or EMPTY,
                 output_schema=output_schema,
                 annotations=self.annotations,

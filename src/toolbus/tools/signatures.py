@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
@@ -21,6 +20,7 @@ from toolbus.messages.records import (
     TextPart,
     ToolResponse,
 )
+from toolbus.tools.docstrings import parse
 from toolbus.tools.functions import documentation, hints_of, injected, parameters_of, what
 from toolbus.tools.pydantic_types import PydanticType, is_field, is_pydantic
 
@@ -46,7 +46,7 @@ class Signature:
         self._what, hints = what(function), hints_of(function)
         self._pydantic: dict[str, PydanticType] = {}
         self.injected = injected(function, context)
-        texts = argument_texts(documentation(function))
+        texts = parse(documentation(function)).parameters
         self._parameters = [
             parameter
             for name, parameter in parameters_of(function).items()
@@ -137,25 +137,6 @@ class Signature:
                 to_json = _to_json if known is None else known.default
                 _show_default(properties[name], parameter.default, to_json)
         return {**root, "$defs": definitions} if definitions else root
-
-
-def argument_texts(doc: str) -> dict[str, str]:
-    """Return the texts of the `Args:` block of a docstring, by argument."""
-    _, _, block = f"\n{doc}".partition("\nArgs:\n")
-    block = re.split(r"\n(?=\S)", f"\n{block}")[0]
-    # What is indented further than the first entry goes on with the entry above it.
-    indent = block[: len(block) - len(block.lstrip())].rpartition("\n")[2]
-    texts: dict[str, str] = {}
-    for entry in re.split(rf"\n{indent}(?=\S)", block):
-        if match := re.match(r"(?P<name>\w+)(?: \(.*?\))?:\s(?P<text>.+)", entry, re.DOTALL):
-            texts[match["name"]] = " ".join(match["text"].split())
-    return texts
-
-
-def summary(doc: str) -> str:
-    """Return a docstring without its `Args:` and later blocks."""
-    blocks = r"\n\s*(?:Args|Returns|Raises|Yields|Example|Examples):\s*\n"
-    return re.split(blocks, f"\n{doc}\n")[0].strip()
 
 
 def _described(hint: Any, text: str) -> Any:

@@ -8,7 +8,7 @@ from toolbus import EventBus, ToolRunner, tool
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import TextPart
 from toolbus.tools.calls.execution import to_response
-from toolbus.tools.signatures import Signature, argument_texts, summary
+from toolbus.tools.signatures import Signature
 from toolbus.tools.toolset import Toolset
 
 
@@ -78,30 +78,6 @@ def test_a_return_hint_injects_nothing():
 
     assert signature.injected == ("one", "two")
     assert Signature(make, int).injected == ()
-
-
-@pytest.mark.parametrize(
-    ("doc", "texts"),
-    [
-        ("", {}),
-        ("Read.", {}),
-        ("Read.\n\nArgs:\n", {}),
-        ("Read.\n\nArgs:\n    path: where", {"path": "where"}),
-        ("Read.\n\nArgs:\n    path (str | None): where", {"path": "where"}),
-        ("Read.\n\nArgs:\n    path (Callable[[int], str], optional): a", {"path": "a"}),
-        ("Read.\n\nArgs:\n\n    path: where\n    none\n    of: it", {"path": "where", "of": "it"}),
-        ("Read.\n\nArgs:\n    path:\n        where", {"path": "where"}),
-        ("Read.\n\nArgs:\n    path: where\nNote: this", {"path": "where"}),
-        ("Read.\n\nArgs:\nNote: this", {}),
-    ],
-)
-def test_argument_texts(doc, texts):
-    assert argument_texts(doc) == texts
-
-
-@pytest.mark.parametrize("block", ["Args", "Returns", "Raises", "Yields", "Example", "Examples"])
-def test_a_summary_ends_before_any_block(block):
-    assert summary(f"Read.\n\nSlowly.\n\n{block}:\n    x: y") == "Read.\n\nSlowly."
 
 
 def test_only_parts_alone_are_content():
