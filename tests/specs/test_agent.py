@@ -1130,6 +1130,8 @@ async def test_handlers_above_reach_below():
     ]
     assert answers == ["!<1>", "!not that"]
     assert {one.scope.lineage for one in inner} == {("top",)}
+    parents = {(one.scope.parent_session_id, one.scope.parent_call_id) for one in inner}
+    assert parents == {("s", "down")}
     assert {one.scope.context["user"] for one in inner} == {"ada"}
     (run_id,) = {one.scope.run_id for one in inner}
     assert run_id not in {result.messages, above.scope.run_id}

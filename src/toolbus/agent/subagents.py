@@ -111,6 +111,8 @@ async def run_below(
         session_id=session_id,
         lineage=(*above.lineage, *filter(None, [above.agent_id])),
         root_session_id=above.root_session_id or above.session_id,
+        parent_session_id=above.session_id,
+        parent_call_id=caller.call_id,
     )
     deps = deps_of(caller) if config.deps is NO_DEPS else config.deps
     bus = caller.bus or config.bus

@@ -33,7 +33,9 @@ A = TypeVar("A")
 class Scope(Struct, frozen=True, kw_only=True):
     """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
 
-    *root_session_id* is the session of that outermost agent, and "" if there is none above.
+    *root_session_id* is the session of that outermost agent, *parent_session_id* the session of
+    the agent directly above, whose call *parent_call_id* runs the sub-agent; without an agent
+    above all three are "".
     *context* is what the caller of `run` gave: user, tenant, language. Its calls' relative paths
     begin in *folder*, its session began in *project*, a real path; "" is the process's folder.
 
@@ -47,6 +49,8 @@ class Scope(Struct, frozen=True, kw_only=True):
     turn: int = 0
     lineage: tuple[str, ...] = ()
     root_session_id: str = ""
+    parent_session_id: str = ""
+    parent_call_id: str = ""
     context: JsonObject = EMPTY
     folder: str = ""
     project: str = ""

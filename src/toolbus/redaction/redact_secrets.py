@@ -287,7 +287,7 @@ class RedactSecrets(AgentComponent):
         """Note which placeholders a sub-agent's model said: its caller may read them."""
         if isinstance(message, AssistantMessage):
             registry = self._redactor.registries.of(session_of(scope))
-            registry.note_answer(scope.session_id.rpartition("/")[0], message.text)
+            registry.note_answer((scope.parent_session_id, scope.parent_call_id), message.text)
 
     def _subscribe_adapters(self, agent: Host) -> None:
         super()._subscribe_adapters(agent)

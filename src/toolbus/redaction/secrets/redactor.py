@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine
-    from toolbus.redaction.secrets.secret_registry import SecretRegistry
+    from toolbus.redaction.secrets.secret_registry import Caller, SecretRegistry
     from toolbus.redaction.secrets.vault import Vault
 
 T = TypeVar("T")
@@ -133,15 +133,19 @@ class Redactor:
                 return filled
 
     async def unquoted(
-        self, session: str, response: ToolResponse, state: State | None, ids: tuple[str, str]
+        self,
+        session: str,
+        response: ToolResponse,
+        state: State | None,
+        message_id: str,
+        caller: Caller,
     ) -> ToolResponse:
         """Return *response*, as its tool gave it, with no placeholder of *session*.
 
-        *ids* are that of its message, and that of the session of sub-agents that it may be an
-        answer of, less the last part. What a component has cleaned stays, and so do placeholders
-        that such a sub-agent said. Raises `StoreError`.
+        What a component has cleaned in the message *message_id* stays, and so do placeholders
+        that a sub-agent said below the call *caller*. Raises `StoreError`.
         """
-        registry, (message_id, caller) = self.registry(session), ids
+        registry = self.registry(session)
         await join(registry, state)
         with self.registries.lock:
             if not registry.is_new(message_id):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from threading import RLock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from msgspec import Struct
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.engine import Hit, Spans
 
+K = TypeVar("K")
 T = TypeVar("T")
+Caller: TypeAlias = tuple[str, str]
+"""The session of an agent and the id of its call, below which a sub-agent runs."""
 
 MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 1_024, 131_072, 256
 """Known secrets and letters of them that are kept for a session, and sessions; the oldest go.
@@ -67,7 +70,7 @@ class SecretRegistry:
         self._search = SecretSearch()
         self._tails: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, None] = OrderedDict()
-        self._answers: OrderedDict[str, set[str]] = OrderedDict()
+        self._answers: OrderedDict[Caller, set[str]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known) + len(self._assumed)
@@ -158,12 +161,12 @@ class SecretRegistry:
             _remember(self._incoming, message_id, None)
         return is_new
 
-    def note_answer(self, caller: str, text: str) -> None:
-        """Note the placeholders that a sub-agent said in *text*; *caller* says who called it."""
+    def note_answer(self, caller: Caller, text: str) -> None:
+        """Note the placeholders that a sub-agent said in *text*, below the call *caller*."""
         if names := placeholders_in(text):
             _remember(self._answers, caller, {*names, *self._answers.get(caller, ())})
 
-    def answered(self, caller: str) -> Collection[str]:
+    def answered(self, caller: Caller) -> Collection[str]:
         """Return the placeholders that sub-agents of *caller* have said, once."""
         return self._answers.pop(caller, ())
 
@@ -295,7 +298,7 @@ class SessionRegistries:
         return registry
 
 
-def _remember(memory: OrderedDict[str, T], key: str, value: T, limit: int = _REMEMBERED) -> None:
+def _remember(memory: OrderedDict[K, T], key: K, value: T, limit: int = _REMEMBERED) -> None:
     """Put *value* into *memory*, which keeps the latest *limit* of all."""
     memory[key] = value
     memory.move_to_end(key)

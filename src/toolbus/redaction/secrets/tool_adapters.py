@@ -46,8 +46,10 @@ class SecretsAdapter(ToolAdapter):
         """Return *response* without secrets, or what says why it is withheld."""
         state, session = self._numbers(ctx.scope), session_of(ctx.scope)
         if self._redactor.registries.vaults:
-            ids = ctx.message_id, f"{ctx.scope.session_id}/{call.id}"
-            response = await self._redactor.unquoted(session, response, state, ids)
+            caller = (ctx.scope.session_id, call.id)
+            response = await self._redactor.unquoted(
+                session, response, state, ctx.message_id, caller
+            )
         look = self._examined.matches(call.name)
         try:
             new = await self._redactor.clean_agreed(

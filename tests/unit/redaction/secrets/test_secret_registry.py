@@ -169,13 +169,13 @@ def test_streams_and_sessions_are_bounded():
     for number in range(1_000):
         registry.follow(f"notifications/{number}", "tail")
         registries.of(f"{number}")
-        registry.note_answer(f"{number}/c", "I used [a-1-abcdef]")
+        registry.note_answer((f"{number}", "c"), "I used [a-1-abcdef]")
 
     assert registry.tail("notifications/0") == ""
     assert registry.tail("notifications/999") == "tail"
     assert len(registries) == 256
-    assert set(registry.answered("999/c")) == {"[a-1-abcdef]"}
-    assert not registry.answered("999/c")
+    assert set(registry.answered(("999", "c"))) == {"[a-1-abcdef]"}
+    assert not registry.answered(("999", "c"))
 
 
 @pytest.mark.parametrize("value", ["postgres", "password", "aaaaaaaaaaaa", "short", "secret"])
