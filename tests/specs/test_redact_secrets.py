@@ -1384,7 +1384,7 @@ async def test_the_order_of_components_does_not_matter(order):
         return f"used {key}"
 
     components = [RedactSecrets(vault=USE if name == "vault" else ()) for name in order.split(", ")]
-    between = RedactSecrets(only=["aws-access-token"]).restrict(priority=-600).stand_behind()
+    between = RedactSecrets(only=["aws-access-token"]).restrict(priority=-600, late=True)
     agent = Agent(
         calling(("give", {}), ("use", {"key": "[github-pat-1]"})),
         tools=[giving(pat()), use],

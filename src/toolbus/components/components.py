@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
 
 from toolbus.bus.subscribing import HandlerOptions, Subscribing
 from toolbus.components.adapters import ToolAdapter, adapter_problem
 from toolbus.components.bound_adapters import BoundAdapter
 from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import Mark, marked, tools_of
-from toolbus.components.ranks import rank_behind
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -24,7 +23,7 @@ from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import Message, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -35,8 +34,15 @@ if TYPE_CHECKING:
 
 _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY, APPEND_PRIORITY = 200, 50
+LATE = -1_000_000
+"""Added to the priorities of a late component, so that its handlers run after all others.
 
-R = TypeVar("R")
+A handler that must run after late ones as well, such as a redaction of the stored copy, asks for
+twice that.
+"""
+_REACH = 100_000
+"""Priorities of late components count up to this, so that none leaves the range around `LATE`."""
+
 Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
 
 
@@ -46,8 +52,6 @@ class AgentComponent:
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
     *enabled* may be switched at any time; its host gives it a *number* among those of its name.
-    *personal_settings* are parameters that no project's configuration may give: see `specs/trust`.
-    Relative paths in the arguments of its tools begin at *tools_folder*, if it knows that.
 
     >>> class Careful(AgentComponent):
     ...     @guard(events.TOOL_CALL_BEFORE, tools="delete")
@@ -56,10 +60,8 @@ class AgentComponent:
     """
 
     requires: tuple[type[AgentComponent], ...] = ()
-    personal_settings: Collection[str] = ()
     enabled: bool = True
     number: int = 1
-    tools_folder: str | None = None
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()
@@ -67,7 +69,7 @@ class AgentComponent:
     _host: Host | None = None
     _selector: ToolSelector = _EVERY_TOOL
     _priority: int | None = None
-    _is_behind: bool = False
+    _is_late: bool = False
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -113,13 +115,21 @@ class AgentComponent:
         """Take *adapter* out; one that is not there is ignored."""
         self._adapters = tuple([bound for bound in self._adapters if bound.adapter is not adapter])
 
-    def restrict(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
-        """Narrow it to some tools, and give its handlers one *priority*; return it itself.
+    def restrict(
+        self,
+        *,
+        tools: Iterable[str] | str = ("*",),
+        priority: int | None = None,
+        late: bool = False,
+    ) -> Self:
+        """Narrow the component to some tools, give its handlers one *priority*; return it.
 
         *tools* are glob patterns: its adapters leave other tools alone, and its handlers do not
-        see calls, failures, outcomes and messages of theirs; they see whatever belongs to no
-        single tool. Among its own handlers the order stays. Raises `RegistrationError` when it is
-        installed, or has a `setup` of its own: nobody knows what that subscribes.
+        see calls, failures, outcomes and messages of these; they see every value that belongs to
+        no single tool. *late* puts its handlers behind those of all other components, see `LATE`;
+        arguments still pass its adapters first. Among its own handlers the order stays. Raises
+        `RegistrationError` when the component is installed, or overrides `setup`: the limits do
+        not reach the handlers that such a `setup` subscribes.
         """
         what = f"component {self.name!r}"
         if self._host is not None:
@@ -130,30 +140,17 @@ class AgentComponent:
         if priority is not None and type(priority) is not int:
             raise RegistrationError(what, f"priority must be an integer, not {priority!r}")
         if type(self).setup is not AgentComponent.setup:
-            reason = "it has a `setup` of its own, which tools and priority do not reach"
-            raise RegistrationError(what, f"{reason}; give them to the component itself")
-        self._selector, self._priority = selector, priority
+            unreached = "which tools and priority do not reach; give them to the component itself"
+            if late:
+                unreached = "which could come before your own components"
+            raise RegistrationError(what, f"it has a `setup` of its own, {unreached}")
+        self._selector, self._priority, self._is_late = selector, priority, late
         return self
 
     @property
-    def tool_patterns(self) -> tuple[str, ...]:
-        """The glob patterns of the tools that it is for."""
-        return self._selector.patterns
-
-    def stand_behind(self) -> Self:
-        """Let handlers of others come first; arguments pass its adapters first all the same.
-
-        Returns it itself; raises `RegistrationError` if it has a `setup` of its own.
-        """
-        if type(self).setup is not AgentComponent.setup:
-            reason = "it has a `setup` of its own, which could come before your own components"
-            raise RegistrationError(f"component {self.name!r}", reason)
-        self._is_behind = True
-        return self
-
-    def is_for(self, tool_name: str) -> bool:
-        """Tell whether it was not restricted to other tools than *tool_name*."""
-        return self._selector.matches(tool_name)
+    def selector(self) -> ToolSelector:
+        """The tools that the component was restricted to, all by default."""
+        return self._selector
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
@@ -205,10 +202,6 @@ class AgentComponent:
 
     async def close(self) -> None:
         """Release what `install` acquired."""
-
-    async def concealed(self, record: R, scope: Scope) -> R | None:  # noqa: ARG002 - for subclasses
-        """Return *record*, a message, call or text, without what it takes away; None: unknown."""
-        return record
 
     async def _on_tools_provide_adapter(
         self, ctx: EventContext[tuple[ToolSpec, ...]]
@@ -282,8 +275,8 @@ class AgentComponent:
     ) -> None:
         # A host that subscribes itself forgets what it subscribed when it leaves its bus.
         subscriber = agent if isinstance(agent, Subscribing) else agent.bus
-        if self._is_behind and handler != self._on_tool_call_before_adapter:
-            options["priority"] = rank_behind(event, kind, options.get("priority", 100))
+        if self._is_late and handler != self._on_tool_call_before_adapter:
+            options["priority"] = LATE + max(-_REACH, min(options.get("priority", 100), _REACH))
         subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
         self._undo += (subscribe(event, handler, **options).cancel,)

@@ -21,7 +21,7 @@ import shlex
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.configured import Configuration, Configured
@@ -47,7 +47,7 @@ from toolbus.settings.user_folders import config_folder
 from toolbus.settings.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from toolbus.components.components import AgentComponent
     from toolbus.config.prices import Price
@@ -59,6 +59,13 @@ __all__ = ["Configuration", "Configured", "Entry", "find", "load", "read", "read
 _PRIORITY = 100
 
 
+@runtime_checkable
+class HasPersonalSettings(Protocol):
+    """A class of components with parameters that no project's configuration may give."""
+
+    personal_settings: Collection[str]
+
+
 class _Layer(NamedTuple):
     """A *document* that is in force; *judged* holds the modules of one that was looked for.
 
@@ -67,7 +74,7 @@ class _Layer(NamedTuple):
 
     document: Document
     judged: JudgedModules | None = None
-    is_behind: bool = False
+    is_late: bool = False
     digests: dict[str, str] | None = None
 
 
@@ -216,10 +223,9 @@ def _made(layer: _Layer, entry: Entry) -> AgentComponent:
     try:
         if (entry.tools, entry.priority) != (("*",), None):
             key = "priority" if entry.tools == ("*",) else "tools"
-            component.restrict(tools=entry.tools, priority=entry.priority)
-        if layer.is_behind:
-            key = "use"
-            component.stand_behind()
+            component.restrict(tools=entry.tools, priority=entry.priority, late=layer.is_late)
+        elif layer.is_late:
+            component.restrict(late=True)
     except RegistrationError as error:
         raise document.error(str(error), *place, key) from error
     return component
@@ -227,7 +233,8 @@ def _made(layer: _Layer, entry: Entry) -> AgentComponent:
 
 def _refuse_personal(document: Document, entry: Entry, maker: object) -> None:
     """Raise `ConfigurationError` for a setting that only the user's own configuration gives."""
-    personal = PERSONAL_SETTINGS.union(getattr(maker, "personal_settings", ()))
+    of_class = maker.personal_settings if isinstance(maker, HasPersonalSettings) else ()
+    personal = PERSONAL_SETTINGS.union(of_class)
 
     def search(settings: object, *path: str | int) -> None:
         pairs: list[tuple[str | int, object]] = []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.prompts import CallAllower
+    from toolbus.components.capabilities import CallAllower
     from toolbus.messages.records import ToolCall
     from toolbus.tools.toolset import Toolset
 

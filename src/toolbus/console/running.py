@@ -16,7 +16,7 @@ from contextlib import (
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.agent import Agent
-from toolbus.components.prompts import CallAllower
+from toolbus.components.capabilities import CallAllower
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.console.asking_first import AskFirst
 from toolbus.console.assembly import (

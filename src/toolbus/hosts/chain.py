@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
+from toolbus.components.capabilities import Concealer
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from toolbus.components.capabilities import PromptSkipper
     from toolbus.components.components import AgentComponent
-    from toolbus.components.prompts import PromptSkipper
     from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
     from toolbus.hosts.hook_sessions import HookSession
     from toolbus.store.protocol import Store
@@ -97,6 +98,8 @@ class HookChain(Participant):
     async def _conceal(self, text: str, scope: Scope) -> str:
         """Return *text* without what components take away, which it may quote."""
         for component in self.components:
+            if not isinstance(component, Concealer):
+                continue
             concealed = await component.concealed(text, scope)
             if concealed is None:
                 return "(withheld, for it could not be examined)"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
-    from toolbus.components.prompts import PromptSkipper
+    from toolbus.components.capabilities import PromptSkipper
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.hosts.asking import HookAsking
     from toolbus.hosts.event_log import EventLog

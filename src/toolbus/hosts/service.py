@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.components.prompts import PromptSkipper
+from toolbus.components.capabilities import PromptSkipper
 from toolbus.config import configuration
 from toolbus.config.documents import NAME
 from toolbus.config.trust import TRUSTED, find_or_missed, read_owned, read_trusted

@@ -149,7 +149,7 @@ def _lines_of(info: HandlerInfo, function: Callable[..., Any] | None) -> list[Ha
     lines: list[HandlerInfo] = []
     for adapter, method in methods:
         patterns = as_tuple(adapter.tools)
-        tools = component.tool_patterns if "*" in patterns else patterns
+        tools = component.selector.patterns if "*" in patterns else patterns
         adapted = replace(info, name=adapter.name, policy=adapter.on_error, where=place_of(method))
         lines.append(replace(adapted, tools=() if "*" in tools else tools))
     return lines

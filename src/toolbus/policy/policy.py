@@ -74,7 +74,7 @@ from toolbus.policy.history.counting import CountedCall, call_key, decide, end_c
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import RANKS, CallJudge
 from toolbus.policy.project_judges import ProjectJudges
-from toolbus.policy.projects import FROM_FILE, process_folder, project_of
+from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
 from toolbus.policy.prompts import needs_no_prompt
 from toolbus.policy.wording import asking_rules, notes, question, refusal
 from toolbus.settings.provenance import provenance
@@ -215,7 +215,7 @@ class Policy(AgentComponent):
         in_force = self._in_force(scope)
         judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
         is_usable = len(judges) == len(in_force.versions)
-        if not (is_usable and self.enabled and self.is_for(call.name)):
+        if not (is_usable and self.enabled and self.selector.matches(call.name)):
             return []
         kept_in = await self._shell_folder(in_force, call.name, scope)
         return [await self._judge(judge, call, tool, scope, kept_in) for judge in judges]
@@ -311,7 +311,7 @@ class Policy(AgentComponent):
             return scope.folder
         tool = None if self.host is None else self.host.tools.get(tool_name)
         owner = getattr(tool.run, "__self__", None) if tool is not None else None
-        folder = owner.tools_folder if isinstance(owner, AgentComponent) else None
+        folder = owner.tools_folder if isinstance(owner, WorksInFolder) else None
         return process_folder() if folder is None and rules.works_here else folder
 
     def _in_force(self, scope: Scope) -> RulesInForce[CallJudge | UnusablePolicy]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from stat import S_ISVTX, S_IWOTH
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,13 @@ class Project(NamedTuple):
     def is_known(self) -> bool:
         """Whether it is known where the session began."""
         return self.folder.startswith("/")
+
+
+@runtime_checkable
+class WorksInFolder(Protocol):
+    """A component whose tools take relative paths from *tools_folder*, a real path."""
+
+    tools_folder: str
 
 
 def project_at(folder: str) -> Project:

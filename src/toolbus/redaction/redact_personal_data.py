@@ -242,7 +242,7 @@ class RedactPersonalData(AgentComponent):
         return None if changed is message else changed
 
     def _covers(self, tool_name: str) -> bool:
-        return self.is_for(tool_name) and self._adapter.should_adapt(tool_name)
+        return self.selector.matches(tool_name) and self._adapter.should_adapt(tool_name)
 
     async def _redact(
         self,

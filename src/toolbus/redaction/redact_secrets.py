@@ -104,7 +104,7 @@ from collections.abc import Mapping, Sequence  # noqa: TC003
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.components.components import AgentComponent
+from toolbus.components.components import LATE, AgentComponent
 from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -146,8 +146,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_LATEST = -1_000
-"""After all that others add to a copy for the store."""
+_LATEST = 2 * LATE
+"""After all that others, late ones included, add to a copy for the store."""
 
 _NUMBERS = "redact-secrets"
 """The name of what is kept for a session."""
@@ -232,8 +232,8 @@ class RedactSecrets(AgentComponent):
 
     def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that its vault fills in *scope*."""
-        host = self.host
-        if self._vault is None or host is None or not (self.enabled and self.is_for(call.name)):
+        host, is_meant = self.host, self.enabled and self.selector.matches(call.name)
+        if self._vault is None or host is None or not is_meant:
             return call
         hears = host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
         return self._vault.filled(call, value) if hears else call

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from toolbus.components.capabilities import Concealer
 from toolbus.components.state import rehearsal
 from toolbus.errors import DispatchError, HandlerError, MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
@@ -246,7 +247,9 @@ class Replayer:
         """Return *record* without what the components take away; None if nobody could tell."""
         concealed: R | None = record
         for component in self._components:
-            if concealed is not None and component.enabled:
+            if concealed is None or not component.enabled:
+                continue
+            if isinstance(component, Concealer):
                 concealed = await component.concealed(concealed, scope)
         return concealed
 

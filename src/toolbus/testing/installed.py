@@ -59,7 +59,7 @@ class InstalledAdapter(ToolAdapter):
 
     def should_adapt(self, tool_name: str) -> bool:
         """Tell whether both are for the tool *tool_name*."""
-        return self._component.is_for(tool_name) and self._adapter.should_adapt(tool_name)
+        return self._component.selector.matches(tool_name) and self._adapter.should_adapt(tool_name)
 
     def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> Any:
         """Return what the adapter makes of *spec*."""

@@ -13,7 +13,6 @@ from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent
-from toolbus.events.subjects import ToolSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,12 +104,11 @@ def _of_function(function: Any, event: Event | None, kind: Literal["on", "guard"
 def _marked(mark: Mark, method: Any) -> Subject:
     component, wanted = method.__self__, mark.options.get("when")
     tools, roles = as_tuple(mark.options.get("tools")), as_tuple(mark.options.get("roles"))
-    selects = [ToolSelector(component.tool_patterns).admits, *selections(tools, roles)]
+    selects = [component.selector.admits, *selections(tools, roles)]
 
     def when(ctx: EventContext[Any]) -> bool:
         # As its subscription has it.
         return all(select(ctx.value) for select in selects) and (wanted is None or wanted(ctx))
 
-    is_restricted = "*" not in component.tool_patterns
-    patterns = component.tool_patterns if is_restricted or not tools else tools
+    patterns = tools if tools and component.selector.is_everything else component.selector.patterns
     return Subject(mark.event, method, mark.kind == "guard", when, component, patterns)

@@ -171,14 +171,20 @@ class TruncateOutput(AgentComponent):
             # A tool of the object stands before that of the class.
             self.read_more = tool(self.read_more.run, name=reader, annotations=_READS)
 
-    def restrict(self, *, tools: Iterable[str] | str = ("*",), priority: int | None = None) -> Self:
+    def restrict(
+        self,
+        *,
+        tools: Iterable[str] | str = ("*",),
+        priority: int | None = None,
+        late: bool = False,
+    ) -> Self:
         """Narrow it to some tools; raises `RegistrationError` for a *priority* above adapters'."""
         if priority is not None and priority >= APPEND_PRIORITY:
             reason = (
                 f"priority must be below {APPEND_PRIORITY}, not {priority!r}: what is kept aside"
             )
             raise RegistrationError("TruncateOutput", f"{reason} is to be redacted before")
-        return super().restrict(tools=tools, priority=priority)
+        return super().restrict(tools=tools, priority=priority, late=late)
 
     @tool(annotations=_READS)
     def read_more(

@@ -119,7 +119,7 @@ class PinTools(AgentComponent):
         """Hide what is not as it was pinned."""
         if self._judge is None:
             self._log_problem()
-            hidden = {spec.name for spec in ctx.value if self.is_for(spec.name)}
+            hidden = {spec.name for spec in ctx.value if self.selector.matches(spec.name)}
         else:
             hidden = self._objectionable(self._judge, ctx)
         remaining = tuple([spec for spec in ctx.value if spec.name not in hidden])
@@ -130,7 +130,7 @@ class PinTools(AgentComponent):
         session, hidden, reasons = self._session(ctx.scope), set[str](), list[str]()
         # As servers say it, also if somebody has reworded it before.
         for spec in ctx.original:
-            if not self.is_for(spec.name):
+            if not self.selector.matches(spec.name):
                 continue
             objection = self._objection(judge, spec, ctx.scope)
             if objection is not None and (spec.name, objection.digest) not in session.accepted:
