@@ -1,4 +1,4 @@
-"""Measure what toolbus costs beside plain loops and other libraries, and print the tables."""
+"""Measure the cost of toolbus beside plain loops, other libraries and its own older versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import environment, report, targets, verdicts
+from benchmarks import against, environment, report, targets, verdicts
 from benchmarks.approvals import REQUIREMENTS as APPROVALS
 from benchmarks.environment import ROOT, Environment, say
 from benchmarks.peers import PEERS
@@ -53,6 +53,8 @@ UNTIMED = {"approvals"}
 def main() -> int:
     """Run what the command line asks for; return the exit code."""
     options = _parser().parse_args()
+    if options.against:
+        return _compare(options)
     if options.commands:
         os.environ["TOOLBUS_COMMANDS"] = str(Path(options.commands).resolve())
     files = tuple(options.only or FILES)
@@ -85,14 +87,38 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--once", action="store_true", help="run once, time and install nothing")
+    parser.add_argument("--once", action="store_true", help="run once: no peers, no times")
     parser.add_argument("--only", action="append", choices=FILES, help="this file; repeatable")
     parser.add_argument("--processes", type=int, default=3, help="fresh processes (%(default)s)")
     parser.add_argument("--no-peers", action="store_true", help="only what is installed here")
     parser.add_argument("--anew", action="store_true", help="install the newest peers first")
     parser.add_argument("--commands", metavar="FILE", help="labelled commands, for `policy`")
+    parser.add_argument(
+        "--against",
+        metavar="TREEISH",
+        help="compare with this commit, branch or tag instead: both are built and installed apart,"
+        " and their rows run in turns (0.1.0 is dcfb147)",
+    )
+    parser.add_argument(
+        "--rows",
+        action="append",
+        metavar="WORD",
+        help="with --against: rows whose names hold WORD; repeatable",
+    )
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON")
     return parser
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Compare with the version that the command line names; return the exit code."""
+    rows = against.compare(options.against, against.chosen(options.rows), once=options.once)
+    result = {"machine": report.machine(), **against.as_json(options.against, rows)}
+    if options.json:
+        _write(result, options.json)
+    if options.json != "-":
+        print(", ".join(result["machine"].values()))
+        against.print_compared(options.against, rows)
+    return 0
 
 
 def _fresh(where: Environment, file: str, *, once: bool) -> dict[str, Any]:
@@ -119,12 +145,10 @@ def _fresh(where: Environment, file: str, *, once: bool) -> dict[str, Any]:
 
 
 def _show(result: dict[str, Any], options: argparse.Namespace) -> None:
-    text = json.dumps(result, indent=2, ensure_ascii=False)
-    if options.json == "-":
-        print(text)
-        return
     if options.json:
-        Path(options.json).write_text(text + "\n", "utf-8")
+        _write(result, options.json)
+    if options.json == "-":
+        return
     if options.once:
         report.print_ran(result["tables"])
         return
@@ -133,6 +157,14 @@ def _show(result: dict[str, Any], options: argparse.Namespace) -> None:
         show = verdicts.print_verdicts if table["unit"] == "verdict" else report.print_table
         show(table)
     report.print_verdicts(result["targets"])
+
+
+def _write(result: dict[str, Any], to: str) -> None:
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    if to == "-":
+        print(text)
+    else:
+        Path(to).write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

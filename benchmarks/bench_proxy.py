@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
 DIRECT, FORWARDER, FASTMCP = "no proxy", "byte forwarder", "fastmcp proxy"
 BARE, JUDGED = "toolbus proxy", "3 adapters, guard"
+SHIPPED = "redaction, truncation, guard"
 _PIPES = Path(__file__).parent / "pipes"
 _SERVER = [sys.executable, str(_PIPES / "server.py")]
 _PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 _WITH = ["--with", f"{_PIPES / 'handlers.py'}:Policy"]
-_COMMANDS = {
+_SHIPPED = ("shipped.py:RedactSecrets", "shipped.py:TruncateOutput", "handlers.py:Guard")
+COMMANDS = {
     DIRECT: _SERVER,
     FORWARDER: [sys.executable, str(_PIPES / "forwarder.py"), *_SERVER],
     BARE: [*_PROXY, "--", *_SERVER],
     JUDGED: [*_PROXY, *_WITH, "--", *_SERVER],
+    SHIPPED: [*_PROXY, *[f"--with={_PIPES / name}" for name in _SHIPPED], "--", *_SERVER],
 }
 _TURNS, _PIECE, _STARTS = 12, 200, 9
 
@@ -37,7 +40,7 @@ _TURNS, _PIECE, _STARTS = 12, 200, 9
 def bench_proxy(rig: Rig) -> None:
     """A call takes at most 1.5 times as long as through a byte forwarder, judged at most twice."""
     rig.lacks |= {DIRECT: "everything", FORWARDER: "frames, handlers, failures"}
-    commands = {**_COMMANDS}
+    commands = {**COMMANDS}
     if importlib.util.find_spec("fastmcp") is None:
         rig.absent[FASTMCP] = "not installed"
     else:
@@ -45,12 +48,12 @@ def bench_proxy(rig: Rig) -> None:
         rig.lacks[FASTMCP] = "handlers; bytes as they came"
     took: dict[str, list[float]] = {name: [] for name in commands}
     with ExitStack() as opened:
-        clients = {name: opened.enter_context(_started(one)) for name, one in commands.items()}
+        clients = {name: opened.enter_context(started(one)) for name, one in commands.items()}
         for client in clients.values():
-            _greet(client)
+            greet(client)
         for _ in range(1 if rig.once else _TURNS):
             for name, client in clients.items():
-                took[name] += [_call(client) for _ in range(2 if rig.once else _PIECE)]
+                took[name] += [call(client) for _ in range(2 if rig.once else _PIECE)]
     p50 = {name: statistics.median(times) * 1e6 for name, times in took.items()}
     for name, times in took.items():
         rig.put("p50", name, None if rig.once else p50[name])
@@ -62,12 +65,12 @@ def bench_proxy(rig: Rig) -> None:
 @table("ms", ours=BARE, baseline=FORWARDER)
 def bench_proxy_start(rig: Rig) -> None:
     """From the start to the first answer it takes at most 1.5 times as long as the forwarder."""
-    took: dict[str, list[float]] = {name: [] for name in _COMMANDS}
+    took: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(1 if rig.once else _STARTS):
-        for name, command in _COMMANDS.items():
+        for name, command in COMMANDS.items():
             since = perf_counter()
-            with _started(command) as client:
-                _call(client)
+            with started(command) as client:
+                call(client)
                 took[name].append(perf_counter() - since)
     for name, times in took.items():
         rig.put("first answer", name, None if rig.once else statistics.median(times) * 1e3)
@@ -77,16 +80,17 @@ def bench_proxy_start(rig: Rig) -> None:
 def bench_proxy_memory(rig: Rig) -> None:
     """Memory stays flat over calls."""
     for name in (BARE, JUDGED):
-        with _started(_COMMANDS[name]) as client:
+        with started(COMMANDS[name]) as client:
             for count in (2,) if rig.once else (2_000, 98_000):
                 for _ in range(count):
-                    _call(client)
+                    call(client)
                 row = f"after {count:,} more calls"
                 rig.put(row, name, None if rig.once else _resident(client.pid))
 
 
 @contextmanager
-def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Give the process of *command*, with pipes for input and output, until the block ends."""
     plain = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     with subprocess.Popen(  # noqa: S603 - our own code
         command,
@@ -100,8 +104,8 @@ def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         client.stdin.close()
 
 
-def _greet(client: subprocess.Popen[bytes]) -> None:
-    """Do what each session begins with; one of these proxies insists on it."""
+def greet(client: subprocess.Popen[bytes]) -> None:
+    """Open the session: one of these proxies refuses calls before."""
     own = {"name": "bench", "version": "1"}
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": own}
     _ask(client, _line(id=0, method="initialize", params=params))
@@ -109,8 +113,8 @@ def _greet(client: subprocess.Popen[bytes]) -> None:
     client.stdin.write(_line(method="notifications/initialized"))
 
 
-def _call(client: subprocess.Popen[bytes]) -> float:
-    """Return how many seconds a call took."""
+def call(client: subprocess.Popen[bytes]) -> float:
+    """Return the seconds of a call."""
     params = {"name": "echo", "arguments": {"text": "x" * 100}}
     return _ask(client, _line(id=1, method="tools/call", params=params))
 

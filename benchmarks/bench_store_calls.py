@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.bench_proxy import _COMMANDS, JUDGED, _call, _greet, _started
+from benchmarks.bench_proxy import COMMANDS, JUDGED, call, greet, started
 from benchmarks.harness import Rig, table
 
 STORED, SYNCED = "--store", "one fdatasync"
@@ -23,19 +23,19 @@ def bench_store_calls(rig: Rig) -> None:
     # Where the package is: what is temporary may be in memory, and then no disk is waited for.
     here = Path(__file__).parent
     with tempfile.TemporaryDirectory(dir=here) as folder, ExitStack() as opened:
-        judged = _COMMANDS[JUDGED]
+        judged = COMMANDS[JUDGED]
         at = judged.index("--")
         stored = [*judged[:at], "--store", str(Path(folder, "calls.db")), *judged[at:]]
-        plain, kept = [opened.enter_context(_started(one)) for one in (judged, stored)]
+        plain, kept = [opened.enter_context(started(one)) for one in (judged, stored)]
         file = opened.enter_context(Path(folder, "beside").open("wb", buffering=0))
         for client in (plain, kept):
-            _greet(client)
+            greet(client)
         took: dict[str, list[float]] = {"plain": [], STORED: [], SYNCED: []}
         for _ in range(1 if rig.once else _TURNS):
             for _ in range(2 if rig.once else _PIECE):
                 # In turns: a disk's mood lasts longer than a call.
-                took["plain"].append(_call(plain))
-                took[STORED].append(_call(kept))
+                took["plain"].append(call(plain))
+                took[STORED].append(call(kept))
                 took[SYNCED].append(_sync(file.fileno()))
     middle = {name: statistics.median(times) * 1e6 for name, times in took.items()}
     added = middle[STORED] - middle["plain"]

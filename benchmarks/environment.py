@@ -35,7 +35,7 @@ def prepare(requirements: tuple[str, ...], *, anew: bool = False) -> Environment
         if made["wanted"] == wanted:
             return Environment(python, made["absent"])
     say(f"making {PLACE} with {len(requirements)} peers; it takes a minute or two")
-    _run([sys.executable, "-m", "venv", "--clear", str(PLACE)])
+    run([sys.executable, "-m", "venv", "--clear", str(PLACE)])
     if problem := _install(python, "-e", OURS):
         raise SystemExit(f"toolbus itself could not be installed: {problem}")
     absent = {}
@@ -57,12 +57,13 @@ def say(text: str) -> None:
 def _install(python: str, *what: str) -> str | None:
     """Install; return why it failed, or None."""
     # With the compiled files now, or the first process would measure the compiler.
-    done = _run([python, "-m", "pip", "install", "--quiet", "--no-input", *what])
+    done = run([python, "-m", "pip", "install", "--quiet", "--no-input", *what])
     if done.returncode == 0:
         return None
     lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
     return lines[-1] if lines else f"pip ended with {done.returncode}"
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run *command* in the folder of the sources; the caller looks at its exit code."""
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)  # noqa: S603 - our own command

@@ -122,7 +122,7 @@ class Rig:
         # What lives by now stays, and is none of the collections during the race.
         gc.collect()
         gc.freeze()
-        turns = [_turns(timer) for timer in timers]
+        turns = [turns_of(timer) for timer in timers]
         least = [float("inf")] * len(timers)
         for _ in range(rounds):
             for at, timer in enumerate(timers):
@@ -186,8 +186,8 @@ async def _made(build: Build) -> Contender:
     return build()
 
 
-def _turns(timer: Callable[[int], float]) -> int:
-    """Return how many statements fill a turn."""
+def turns_of(timer: Callable[[int], float]) -> int:
+    """Return the number of statements that fills a turn."""
     turns = 1
     while timer(turns) < SECONDS_PER_TURN / 2:
         turns *= 2

@@ -38,14 +38,14 @@ def _faster(name: str, row: str, *peers: tuple[str, float]) -> list[Target]:
 
 
 _SYNC = (
-    ("1 handlers", 3.8, 3.3),
-    ("10 handlers", 2.0, 1.7),
-    ("100 handlers", 1.8, 1.6),
+    ("1 handlers", 3.6, 3.3),
+    ("10 handlers", 1.8, 1.7),
+    ("100 handlers", 1.5, None),
 )
 _AWAITED = (
     ("1 handlers", 2.4, None),
-    ("10 handlers", 1.5, None),
-    ("100 handlers", 1.35, None),
+    ("10 handlers", 1.6, None),
+    ("100 handlers", 1.4, None),
 )
 _OVER = "over bare await"
 _EXECUTORS = (
@@ -58,6 +58,7 @@ _EXECUTORS = (
 )
 
 _PROXY, _JUDGED, _PIPED = "toolbus proxy", "3 adapters, guard", ("p50", "byte forwarder")
+_SHIPPED = "redaction, truncation, guard"
 
 TARGETS: tuple[Target, ...] = (
     *_against_loop("bus.do", "observe_sync", *_SYNC),
@@ -151,7 +152,7 @@ TARGETS: tuple[Target, ...] = (
         Target(
             f"a call, {name}, against a byte forwarder", "proxy", ("p50", name), _PIPED, "≤", most
         )
-        for name, most in ((_PROXY, 1.5), (_JUDGED, 2.0))
+        for name, most in ((_PROXY, 1.5), (_JUDGED, 2.0), (_SHIPPED, 3.5))
     ],
     *[
         Target(

@@ -38,14 +38,18 @@ class Plain(ToolAdapter):
         return response.map_text(lambda text: text.replace("\x1b", ""))
 
 
-class Policy(AgentComponent):
-    """The three, and a guard."""
-
-    def __init__(self) -> None:
-        for adapter in (Redact(), Cut(), Plain()):
-            self.register_tool_adapter(adapter)
+class Guard(AgentComponent):
+    """A guard alone."""
 
     @guard(events.TOOL_CALL_BEFORE)
     def no_rm(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Refuse one tool."""
         return Deny("not here") if ctx.value.name == "rm" else None
+
+
+class Policy(Guard):
+    """The three, and the guard."""
+
+    def __init__(self) -> None:
+        for adapter in (Redact(), Cut(), Plain()):
+            self.register_tool_adapter(adapter)

@@ -1,12 +1,13 @@
 """The benchmarks run, count what can be counted, and never judge by the clock."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import environment, report, targets
+from benchmarks import against, environment, report, targets, version_rows
 from benchmarks.__main__ import FILES
 from benchmarks.approvals.scenarios import SCENARIOS
 from benchmarks.handlers import functions
@@ -214,7 +215,7 @@ def test_a_peer_that_cannot_be_installed_is_listed_with_its_reason(monkeypatch, 
         return subprocess.CompletedProcess(command, int(failed), "", "ERROR: no such thing")
 
     monkeypatch.setattr(environment, "PLACE", tmp_path / "venv")
-    monkeypatch.setattr(environment, "_run", run)
+    monkeypatch.setattr(environment, "run", run)
 
     first = environment.prepare(("blinker", "nonesuch"))
     before = len(ran)
@@ -228,3 +229,87 @@ def test_each_peer_has_a_file_and_a_way_to_import_it():
     for peer in PEERS:
         assert (ROOT / "benchmarks/peers" / f"{peer.module}.py").is_file()
         assert peer.hooks.startswith("import ")
+
+
+def test_a_version_is_compared_with_the_working_tree_row_by_row():
+    command = [sys.executable, "-m", "benchmarks", "--against", "HEAD", "--once", "--json"]
+    done = subprocess.run(
+        [*command, "--rows", "tool call"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+    assert done.returncode == 0, done.stderr
+    rows = {row["row"]: row for row in json.loads(done.stdout)["rows"]}
+    assert "tool call, over bare await" in rows
+    assert all(isinstance(row["then"], float) and row["ratio"] for row in rows.values())
+    assert "row 2 of" in done.stderr
+
+
+def test_a_row_beside_another_is_compared_with_it():
+    assert against.chosen(["judged"]) == ["bare await", "byte forwarder", "judged proxy call"]
+
+
+def test_each_row_of_a_comparison_is_timed_by_this_version():
+    process = subprocess.run(
+        [sys.executable, "-m", "benchmarks.version_rows"],
+        input="".join(json.dumps(row) + "\n" for row in version_rows.ROWS),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+
+    answers = [json.loads(line) for line in process.stdout.splitlines()]
+    assert len(answers) == len(version_rows.ROWS)
+    assert all(isinstance(answer, float) for answer in answers), answers
+
+
+def test_a_row_that_a_version_lacks_is_not_there(capsys):
+    figures = {"bare await": [100.0, 100.0], "tool call": ["ImportError: no ToolRunner", 300.0]}
+
+    against.print_compared("v0", against.judged(figures))
+
+    said = capsys.readouterr().out
+    assert "not there" in said
+    assert "not there: tool call, over bare await, v0: ImportError: no ToolRunner" in said
+
+
+def test_a_bound_of_a_comparison_is_judged():
+    figures = {
+        "bare await": [100.0, 100.0],
+        "tool call": [1100.0, 1000.0],
+        "byte forwarder": [100.0, 100.0],
+        "judged proxy call": [300.0, 400.0],
+    }
+
+    lines = {line.row: line for line in against.judged(figures)}
+
+    assert lines["tool call, over bare await"].ratio == 0.9
+    assert lines["tool call, over bare await"].reached is True
+    assert lines["judged proxy call, times byte forwarder"].now == 4.0
+    assert lines["judged proxy call, times byte forwarder"].reached is False
+
+
+@pytest.mark.parametrize(
+    ("treeish", "told"),
+    [
+        ("nonesuch", "git knows no tree 'nonesuch'; give a commit, a branch or a tag"),
+        ("HEAD", "the tree 'HEAD' has no src/toolbus/__init__.py to install"),
+    ],
+)
+def test_a_tree_without_toolbus_is_told(treeish: str, told: str, tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "nothing"], check=True)
+
+    with pytest.raises(SystemExit, match=re.escape(told)):
+        against.unpack(treeish, tmp_path / "tree", tmp_path)
+
+
+def test_a_folder_that_is_no_repository_is_told(tmp_path):
+    with pytest.raises(SystemExit, match="needs a git repository"):
+        against.unpack("HEAD", tmp_path / "tree", tmp_path)
+
+
+def test_an_unknown_row_of_a_comparison_is_told():
+    with pytest.raises(SystemExit, match=r"no row holds .*agent\.append"):
+        against.chosen(["nonesuch"])
