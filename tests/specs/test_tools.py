@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass
 from datetime import date
 from functools import partial, update_wrapper, wraps
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
@@ -844,6 +845,59 @@ async def test_each_kind_of_type_has_its_schema():
     assert schemas.problem(take.spec.output_schema, outcome.response.structured) is None
 
 
+@dataclass
+class Copy:
+    source: Path
+    targets: list[Path]
+
+
+async def test_paths_are_text_in_json():
+    seen = []
+
+    @tool
+    def take(
+        *,
+        path: Path,
+        other: str | Path,
+        pure: PurePosixPath | None,
+        copy: Copy,
+        many: dict[str, list[Path | str]],
+        start: Path = Path("src"),
+    ) -> Path:
+        seen.append((path, other, pure, copy, many, start))
+        return path / "b"
+
+    @tool
+    def collect() -> list[Path]:
+        return [Path("a"), Path("b")]
+
+    arguments = {
+        "path": "a",
+        "other": "b",
+        "pure": "/c",
+        "copy": {"source": "d", "targets": ["e"]},
+        "many": {"k": ["f"]},
+    }
+    taken = await call(take, arguments)
+    invalid = await call(take, {**arguments, "copy": {"source": "d", "targets": ["e", 1]}})
+    collected = await call(collect)
+    held = await call(returns({"copy": Copy(Path("a"), []), Path("k"): 1}))
+
+    copy = Copy(Path("d"), [Path("e")])
+    assert seen == [(Path("a"), "b", PurePosixPath("/c"), copy, {"k": ["f"]}, Path("src"))]
+    assert invalid.status == "invalid_arguments"
+    assert "expected `str`, got `int` - at `$.copy.targets[1]`" in invalid.response.text
+    properties, text = take.spec.input_schema["properties"], {"type": "string"}
+    assert properties["path"] == properties["other"] == text
+    assert properties["pure"] == {"anyOf": (text, {"type": "null"})}
+    assert properties["start"] == {**text, "default": "src"}
+    assert take.spec.output_schema is None
+    assert (taken.response.text, taken.response.structured) == ("a/b", None)
+    assert collect.spec.output_schema == {"type": "array", "items": text}
+    assert collected.response.structured == ("a", "b")
+    assert held.response.structured == {"copy": {"source": "a", "targets": ()}, "k": 1}
+
+
 class Address(pydantic.BaseModel):
     """Where somebody lives."""
 
@@ -1431,3 +1485,33 @@ async def test_an_exception_can_always_be_told():
         ("Unspeakable", "Unspeakable"),
     ]
     assert all(encode(one.response) for one in outcomes)
+
+
+async def test_an_exception_group_names_its_leaves():
+    class Unspeakable(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    class E(Exception):
+        pass
+
+    async def save():
+        raise OSError("disk full")
+
+    @tool
+    async def save_all():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(save())
+
+    inner = ExceptionGroup("inner", [E(), Unspeakable()])
+    nested = ExceptionGroup("outer", [KeyError("k"), inner, OSError("last")])
+    many = ExceptionGroup("many", [E(str(n)) for n in range(8)])
+
+    outcomes = [await call(each) for each in (save_all, raises(nested), raises(many))]
+
+    assert [outcome.response.text for outcome in outcomes] == [
+        "unhandled errors in a TaskGroup (1 sub-exception): OSError: disk full",
+        "outer (3 sub-exceptions): KeyError: 'k'; E: E; Unspeakable: Unspeakable; OSError: last",
+        "many (8 sub-exceptions): E: 0; E: 1; E: 2; E: 3; E: 4; and 3 more",
+    ]
+    assert {outcome.response.error_type for outcome in outcomes} == {"ExceptionGroup"}

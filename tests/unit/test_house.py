@@ -50,7 +50,7 @@ ROOMS = {
     "tasks": (4, 207),
     "terminal": (16, 1275),
     "testing": (39, 5220),
-    "tools": (23, 2945),
+    "tools": (24, 3017),
     "transcript": (6, 640),
     "truncation": (12, 1519),
     "workspace": (9, 895),

@@ -20,6 +20,7 @@ from toolbus.messages.records import (
     TextPart,
     ToolResponse,
 )
+from toolbus.tools import foreign_types
 from toolbus.tools.docstrings import parse
 from toolbus.tools.functions import documentation, hints_of, injected, parameters_of, what
 from toolbus.tools.pydantic_types import PydanticType, is_field, is_pydantic
@@ -43,7 +44,8 @@ class Signature:
     """
 
     def __init__(self, function: Callable[..., Any], context: type) -> None:
-        self._what, hints = what(function), hints_of(function)
+        self._what = what(function)
+        hints = {name: _without_paths(hint) for name, hint in hints_of(function).items()}
         self._pydantic: dict[str, PydanticType] = {}
         self.injected = injected(function, context)
         texts = parse(documentation(function)).parameters
@@ -72,7 +74,7 @@ class Signature:
         if self._pydantic and (problem := schemas.problem(self.input_schema, arguments)):
             return {}, problem
         try:
-            values = msgspec.convert(thaw(arguments), self._struct)
+            values = msgspec.convert(thaw(arguments), self._struct, dec_hook=foreign_types.decode)
             made = {name: getattr(values, name) for name in arguments}
             for name in self._pydantic.keys() & made:
                 made[name] = self._pydantic[name].made(made[name], f"$.{name}")
@@ -117,7 +119,7 @@ class Signature:
 
     def _schema(self, kind: Any) -> dict[str, Any]:
         try:
-            return msgspec.json.schema(kind)
+            return msgspec.json.schema(kind, schema_hook=foreign_types.schema)
         except (TypeError, ValueError, NotImplementedError) as error:
             reason = str(error).splitlines()[-1]
             raise RegistrationError(self._what, f"a type hint is no JSON type: {reason}") from None
@@ -139,6 +141,21 @@ class Signature:
         return {**root, "$defs": definitions} if definitions else root
 
 
+def _without_paths(hint: Any) -> Any:
+    """Return *hint* without the paths that stand beside text in a union: the text is enough.
+
+    msgspec reads no union of a foreign type and others, and JSON has text for both.
+    """
+    arguments, is_union = get_args(hint), get_origin(hint) in {Union, UnionType}
+    remaining = tuple(map(_without_paths, arguments))
+    if is_union and str in remaining:
+        remaining = tuple(kind for kind in remaining if not foreign_types.is_path(kind))
+    if remaining == arguments:
+        return hint
+    origin: Any = Union if is_union else get_origin(hint)
+    return origin[remaining]
+
+
 def _described(hint: Any, text: str) -> Any:
     """Return *hint* with *text* as its description; one that it has already wins."""
     if get_origin(hint) is Annotated:
@@ -155,12 +172,12 @@ def _show_default(schema: dict[str, Any], default: Any, to_json: Callable[[Any],
 
 
 def _to_json(value: Any) -> Any:
-    return msgspec.to_builtins(value, str_keys=True)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=foreign_types.encode)
 
 
 def _is_content(hint: Any) -> bool:
     """Tell whether a return annotation means text or parts rather than structured data."""
-    if hint in _CONTENT or hint is type(None):
+    if hint in _CONTENT or hint is type(None) or foreign_types.is_path(hint):
         return True
     kind, arguments = get_origin(hint), [kind for kind in get_args(hint) if kind is not ...]
     if kind is Annotated:

@@ -17,7 +17,7 @@ from toolbus.errors import DeadlineError, FreezeError
 from toolbus.messages.immutable import escape_surrogates, mend, mend_text
 from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
 from toolbus.tasks.shielding import ContainedTask
-from toolbus.tools.pydantic_types import encoded
+from toolbus.tools import foreign_types
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _PARTS = (TextPart, ImagePart, AudioPart, ResourcePart)
+_LEAVES = 5
+"""A model reads as many errors of an exception group; a task group may fail a thousand times."""
 
 
 class Ending(Struct, frozen=True):
@@ -105,8 +107,8 @@ def failure(text: str, error_type: str) -> ToolResponse:
 def to_response(result: Any) -> ToolResponse:
     """Return *result* as a response: text, parts, or else structured JSON; None is empty.
 
-    In a list with a part in it each text is a part as well; a list of texts alone is JSON.
-    Half a character becomes U+FFFD. Raises `FreezeError` or `TypeError` for what is no JSON.
+    A path is text. In a list with a part in it each text is a part as well; a list of texts alone
+    is JSON. Half a character becomes U+FFFD. Raises `FreezeError` or `TypeError` for other values.
     """
     match result:
         case ToolResponse():
@@ -120,7 +122,9 @@ def to_response(result: Any) -> ToolResponse:
             return ToolResponse(content=(result,))
         case list() | tuple() if _is_content(result):
             return ToolResponse(content=tuple(map(_part, result)))
-    structured = msgspec.to_builtins(result, str_keys=True, enc_hook=encoded)
+    if foreign_types.is_path(type(result)):
+        return ToolResponse.from_text(mend_text(str(result)))
+    structured = msgspec.to_builtins(result, str_keys=True, enc_hook=foreign_types.encode)
     try:
         return ToolResponse(structured=structured)
     except FreezeError:
@@ -185,8 +189,23 @@ def _same(value: Any) -> Any:
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the text of *error*, or its type if it has none."""
+    """Return the text of *error*, or its type if it has none; a group's names its first leaves."""
     try:
-        return str(error) or type(error).__name__
+        text = str(error) or type(error).__name__
     except Exception:  # noqa: BLE001 - telling of a failure must not fail
         return type(error).__name__
+    return f"{text}: {_leaves(error)}" if isinstance(error, BaseExceptionGroup) else text
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> str:
+    """Return types and texts of the errors in *group* that are no groups themselves."""
+    leaves, waiting = [], [group]
+    while waiting:
+        error: BaseException = waiting.pop()
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(reversed(error.exceptions))
+        else:
+            leaves.append(error)
+    texts = [f"{type(error).__name__}: {_text_of(error)}" for error in leaves[:_LEAVES]]
+    omitted = len(leaves) - len(texts)
+    return "; ".join([*texts, f"and {omitted} more"] if omitted else texts)
