@@ -247,7 +247,7 @@ class AgentSession:
 
         That is what a program's end does to all tasks.
         """
-        append = partial(self.transcript.append, message, scope, tool, sheltered=True)
+        append = partial(self.transcript.append, message, scope, tool)
         known = len(self.transcript.messages)
         try:
             return await append()

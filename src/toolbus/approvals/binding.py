@@ -148,7 +148,7 @@ async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessa
         return message
     dispatch = partial(bus.apply, MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
     try:
-        context = await within_grace(dispatch)
+        context = await within_grace(bus, MESSAGE_PERSIST_BEFORE, dispatch)
     except DeadlineError:
         return None
     if context.rejected or context.denied:

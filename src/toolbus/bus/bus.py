@@ -165,6 +165,11 @@ class EventBus(Registry):
         heard = channel.heard
         return channel.keep_heard(self._is_heard) if heard is None else heard
 
+    def awaits(self, event: Event) -> bool:
+        """Return whether a dispatch of *event* may have to wait: whether a handler is async."""
+        channel = self._channel(event)
+        return channel.keep_awaited() if channel.awaited is None else channel.awaited
+
     @property
     def pending(self) -> int:
         """How many events wait in the queues of async observers, in all loops."""

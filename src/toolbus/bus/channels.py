@@ -115,6 +115,7 @@ class Channel:
         """Have what hears *sender* (None: all) made anew before its next dispatch; no lock."""
         self.version = object()
         self.heard: bool | None = None
+        self.awaited: bool | None = None
         if sender is None:
             self._listeners: dict[tuple[str, ...], Listeners] = {}
         for senders in tuple(self._listeners):
@@ -126,6 +127,10 @@ class Channel:
     def keep_heard(self, ask: Callable[[Channel], bool]) -> bool:
         """Return what *ask* says of this channel; it is *heard* until the next change."""
         return self._keep("heard", lambda: ask(self))
+
+    def keep_awaited(self) -> bool:
+        """Return whether a handler is async; it is *awaited* until the next change."""
+        return self._keep("awaited", lambda: any(each.is_async for each in self.bindings))
 
     def notify(self, context: EventContext[Any]) -> None:
         """Show the end of a dispatch to the plain blinker receivers that hear who spoke."""

@@ -1,4 +1,4 @@
-"""A bound for what a cancellation or a close waits for: handlers that hang longer are cut off."""
+"""A bound for dispatches that a cancellation or a close waits for: hanging handlers are cut off."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.tasks.loops import holding
-from toolbus.tasks.shielding import ContainedTask
+from toolbus.tasks.shielding import ContainedTask, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from contextlib import AbstractContextManager
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Event
 
 T = TypeVar("T")
 
@@ -26,7 +29,7 @@ SLICE = 0.05
 """Seconds that a handler has at least, also when the grace is over before it began."""
 
 CUTS = 5
-"""How often a dispatch is cut off before it is given up: it has handlers that do not listen."""
+"""How often a dispatch is cut off before it is given up: its handlers ignore cancellations."""
 
 
 class Grace:
@@ -34,95 +37,61 @@ class Grace:
 
     def __init__(self, seconds: float = GRACE) -> None:
         self.seconds = seconds
-        self._waits: set[Wait] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._deadline: float | None = None
+        self._deadline = inf
+        self._started: asyncio.Future[None] | None = None
 
     def begin(self) -> None:
         """Count from now on; a second time changes nothing."""
-        if self._deadline is None:
+        if self._deadline == inf:
             self._deadline = asyncio.get_running_loop().time() + self.seconds
-            self._look_again()
+            if self._started is not None:
+                self._started.set_result(None)
 
     def here(self) -> AbstractContextManager[Grace | None]:
-        """Hold for what is dispatched in a block, also by tasks that begin in it."""
+        """Hold for the dispatches in a block, also in tasks that begin in it."""
         return holding(_current, self)
 
-    async def wait(self, running: ContainedTask[T]) -> T:
-        """Return what *running* returns, or raise `DeadlineError` if it is given up.
-
-        Cancelling this cancels it, and waits for its end just as long.
-        """
-        wait, cancelled = Wait(running.task), None
-        self._waits.add(wait)
-        self._look_again()
-        try:
-            while not wait.over.done():
-                try:
-                    await asyncio.wait({wait.over})
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                    running.task.cancel()
-                    self.begin()
-        finally:
-            self._waits.discard(wait)
-        if cancelled is not None:
-            raise cancelled
+    async def wait(self, running: ContainedTask[Any]) -> None:
+        """Wait until *running* has ended, or its time is up."""
+        loop = asyncio.get_running_loop()
+        if self._deadline == inf:
+            self._started = self._started or loop.create_future()
+            await running.wait(interrupt=self._started)
         if not running.task.done():
-            raise DeadlineError(self.seconds)
-        return running.result()
-
-    def _look_again(self) -> None:
-        """Look after those that wait when the time is up, and as long as there are any."""
-        if self._deadline is None or self._timer is not None or not self._waits:
-            return
-        loop = asyncio.get_running_loop()
-        soon = max(self._deadline, loop.time() + SLICE)
-        self._timer = loop.call_at(soon, self._cut)
-
-    def _cut(self) -> None:
-        self._timer = None
-        for wait in tuple(self._waits):
-            wait.cut()
-        self._look_again()
+            await running.wait(max(SLICE, self._deadline - loop.time()))
 
 
-class Wait:
-    """Somebody waits for the dispatch in *task*; it is *over* when that ends or is given up."""
+async def within_grace(
+    bus: EventBus, event: Event, dispatch: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """Return the result of *dispatch*, which is of *event*; a cancelled caller waits in bounds.
 
-    __slots__ = ("_cuts", "_since", "over", "task")
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        loop = asyncio.get_running_loop()
-        self.task, self._since, self._cuts = task, loop.time(), 0
-        self.over: asyncio.Future[None] = loop.create_future()
-        task.add_done_callback(self._end)
-
-    def cut(self) -> None:
-        """Cut off the handler that runs now, if it had its time; its failure policy decides."""
-        now = asyncio.get_running_loop().time()
-        if now - self._since < SLICE:
-            return
-        self._since, self._cuts = now, self._cuts + 1
-        if self._cuts > CUTS:
-            self._end(self.task)
-            return
-        # Nobody cancels the dispatch, so to it the cancellation is one of the handler's own.
-        self.task.cancel("cut off after its time of grace")
-        self.task.uncancel()
-
-    def _end(self, _: object) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
-
-
-async def within_grace(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return what *dispatch* returns; once the work around it is cancelled, its time is bounded.
-
-    A handler that is ended by a cancellation of its own making has failed, as its policy says.
-    Raises `DeadlineError` if its handlers do not even end when they are cut off.
+    Once the work around it is cancelled, each handler that hangs is cut off, and has failed as
+    its policy says. Raises `DeadlineError` if the handlers ignore even that.
     """
-    return await (_current.get() or Grace()).wait(ContainedTask(partial(_answerable, dispatch)))
+    if not bus.awaits(event):
+        with holding(answerable, True):  # noqa: FBT003 - the variable's value
+            return await dispatch()
+    grace = _current.get() or Grace()
+    running = ContainedTask(partial(_answerable, dispatch), eager=True)
+    task, cancelled, cuts = running.task, None, 0
+    while not task.done() and cuts <= CUTS:
+        try:
+            await grace.wait(running)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            grace.begin()
+            task.cancel()
+        else:
+            if not task.done():
+                # Nobody cancels the dispatch: to it the cancellation is one of the handler's own.
+                cuts += 1
+                task.cancel("cut off after its time of grace")
+                task.uncancel()
+    if task.done() and cancelled is None:
+        return running.result()
+    task.add_done_callback(forget)
+    raise cancelled or DeadlineError(grace.seconds)
 
 
 async def _answerable(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -136,7 +105,7 @@ def current_grace() -> Grace | None:
 
 
 def check_grace(seconds: Any) -> float:
-    """Return *seconds*; raises `RegistrationError` for what is no bound."""
+    """Return *seconds*; raises `RegistrationError` if they are not a bound."""
     if type(seconds) in {int, float} and 0 <= seconds < inf:
         return float(seconds)
     raise RegistrationError("grace", f"expected a number of seconds, got {seconds!r}")

@@ -73,8 +73,20 @@ class Writer:
 
         It is in if this returns or raises `CancelledError`, and is not if it raises an error.
         """
-        position = Position(self._epoch, length)
-        stored, cancelled = replace(stored, at=position), None
+        append = partial(self._append, replace(stored, at=Position(self._epoch, length)))
+        if not self._store.durable:
+            await append()  # There is nothing to wait for.
+            return
+        errors: list[Exception] = []
+        try:
+            await shield_until_done(partial(_noting, append, errors))
+        finally:
+            if errors:
+                raise errors[0]
+
+    async def _append(self, stored: Stored) -> None:
+        position, cancelled = stored.at or Position(0, 0), None
+        length = position.length + len(stored.messages)
         while True:
             requests = _cancellations()
             try:
@@ -86,7 +98,7 @@ class Writer:
                 # It may be in, or get in later on. The same again cannot get in twice.
                 cancelled = error
             except SessionBusyError as error:
-                if cancelled is None or (error.epoch, error.length) != (position.epoch, length + 1):
+                if cancelled is None or (error.epoch, error.length) != (position.epoch, length):
                     raise
                 break
         if cancelled is not None:
@@ -131,6 +143,14 @@ class Writer:
 def _works(task: asyncio.Task[Any] | None) -> bool:
     """Tell whether *task* will come to its end, as it does not if its loop was closed."""
     return task is not None and not (task.done() or task.get_loop().is_closed())
+
+
+async def _noting(work: Callable[[], Awaitable[None]], errors: list[Exception]) -> None:
+    """Do *work*; put its error into *errors*, since a cancellation would hide it."""
+    try:
+        await work()
+    except Exception as error:  # noqa: BLE001 - it is raised outside
+        errors.append(error)
 
 
 def _cancellations() -> int:

@@ -52,7 +52,7 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
         bus.apply, MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check
     )
     try:
-        context = await within_grace(dispatch)
+        context = await within_grace(bus, MESSAGE_APPEND_BEFORE, dispatch)
     except DeadlineError:
         return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
     if context.rejected:

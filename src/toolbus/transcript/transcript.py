@@ -18,7 +18,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 from toolbus.tasks.loops import LoopLock, holding
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shielding import forget
 from toolbus.transcript.admission import OVERDUE, admit, check_calls, settled, stub
 from toolbus.transcript.pairing import flaw
 from toolbus.transcript.reentrancy import APPENDING, ReentrancyGuard
@@ -105,13 +105,12 @@ class Transcript:
         scope: Scope,
         tool: ToolSpec | None = None,
         *,
-        sheltered: bool = False,
         judge: Callable[[Message], str | None] | None = None,
     ) -> Message:
         """Append *message* and return it as it was appended, after transformers and guards.
 
-        *tool* is the spec of the tool that a tool message answers for; *sheltered* says that no
-        cancellation reaches the caller. *judge* says of what the handlers left why it is refused.
+        *tool* is the spec of the tool that a tool message answers for. *judge* returns why the
+        message is refused as the handlers left it, or None.
 
         Raises:
             MessageDenied: a guard refused it; of a tool message the refusal is appended instead.
@@ -127,7 +126,7 @@ class Transcript:
                 self._check_pairing(message)
                 if reason := self.flaw(message):
                     raise AppendError(self.session_id, reason)
-                return await self.enter(message, scope, tool, sheltered=sheltered, judge=judge)
+                return await self.enter(message, scope, tool, judge=judge)
 
     def has(self, message_id: str) -> bool:
         """Tell whether a message of this id is in the transcript."""
@@ -150,13 +149,12 @@ class Transcript:
         scope: Scope,
         tool: ToolSpec | None = None,
         *,
-        sheltered: bool = True,
         later: bool = False,
         judge: Callable[[Message], str | None] | None = None,
     ) -> Message:
-        """Do as `append`, for a transcript that nobody else has: it does not wait for its turn.
+        """Append as `append` does, to a transcript with one user: it does not wait for its turn.
 
-        With *later* it does not wait for the write either; the next one that enters does.
+        With *later* it does not wait for the write either; the next `enter` does.
         """
         message = await admit(self._bus, message, scope, tool, self._asked, judge)
         if self._write is None and not any(map(self._bus.hears, _ENTERING)):
@@ -166,10 +164,9 @@ class Transcript:
         if later:
             self._remember(message)
             self._earlier = asyncio.ensure_future(self._keep_later(entering))
-            self._earlier.add_done_callback(_retrieve)
-            return message
-        keep = partial(self._keep, entering)
-        await (keep() if sheltered else shield_until_done(keep))
+            self._earlier.add_done_callback(forget)
+        else:
+            await self._keep(entering)
         return message
 
     async def prepare(
@@ -185,17 +182,19 @@ class Transcript:
         return entering
 
     async def announce(self, entering: EnteringMessage) -> None:
-        """Tell who observes it that a message was written."""
+        """Tell the observers that a message was written."""
         message, copy, scope = entering
-        if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
-            await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
-        if self._bus.hears(MESSAGE_APPEND_AFTER):
-            # Nobody waits for those who observe this, so they may append: they wait for their turn.
-            with holding(APPENDING, None):
-                self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
+        try:
+            if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
+                await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
+        finally:
+            if self._bus.hears(MESSAGE_APPEND_AFTER):
+                # Nobody waits for these observers: so they may append, and wait for their turn.
+                with holding(APPENDING, None):
+                    self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     async def _keep(self, entering: EnteringMessage) -> None:
-        """Write and remember, in a task that only the end of a loop cancels: that goes on later."""
+        """Write and remember; a cancellation goes on when that has happened."""
         cancelled = await self._written(entering.copy)
         if self._earlier is not None:
             await self._earlier
@@ -205,7 +204,7 @@ class Transcript:
             raise cancelled
 
     async def _keep_later(self, entering: EnteringMessage) -> None:
-        """Write what is remembered already, since what follows refers to it."""
+        """Write a message that is remembered already, since the next ones refer to it."""
         await self._written(entering.copy)
         await self.announce(entering)
 
@@ -246,7 +245,7 @@ class Transcript:
             self._bus.apply, MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls
         )
         try:
-            context = await within_grace(dispatch)
+            context = await within_grace(self._bus, MESSAGE_PERSIST_BEFORE, dispatch)
         except DeadlineError:
             return stub(message, OVERDUE)
         if context.rejected:
@@ -273,7 +272,8 @@ class Transcript:
             tool_message_id=copy.id,
         )
         try:
-            await within_grace(partial(self._bus.observe, event, facts, scope=scope))
+            dispatch = partial(self._bus.observe, event, facts, scope=scope)
+            await within_grace(self._bus, event, dispatch)
         except DeadlineError:
             logger.warning("an observer of %r did not end: %s", event.name, OVERDUE)
 
@@ -288,9 +288,3 @@ class Transcript:
 
 
 _NOBODY = RequestedCall("", ToolCall(id="", name=""))
-
-
-def _retrieve(keeping: asyncio.Future[None]) -> None:
-    """Take note of a failure, which whoever enters next is told by the store."""
-    if not keeping.cancelled():
-        keeping.exception()

@@ -133,9 +133,7 @@ class ProxiedCall:
             ids=ids,
         )
         try:
-            # Without a store nothing is waited for in it, so nothing can be cancelled there.
-            sheltered, later = not self._log.stores, self._log.works
-            asked = await transcript.enter(asking, scope, sheltered=sheltered, later=later)
+            asked = await transcript.enter(asking, scope, later=self._log.works)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             outcomes = await self._run_all(runner, calls, advertised)
             if self._stopped:
