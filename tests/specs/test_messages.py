@@ -756,6 +756,24 @@ def test_parts_have_the_shapes_of_mcp():
     ]
 
 
+def test_bytes_become_base64():
+    raw = b"\x89PNG\r\n"
+
+    image = ImagePart.from_bytes(raw, "image/png")
+    sound = AudioPart.from_bytes(bytearray(raw), "audio/wav")
+    resource = Resource.from_bytes(raw, "image/png", uri="file:///a.png")
+
+    assert image == ImagePart(data="iVBORw0K", mime_type="image/png")
+    assert sound == AudioPart(data="iVBORw0K", mime_type="audio/wav")
+    assert resource == Resource(uri="file:///a.png", mime_type="image/png", blob="iVBORw0K")
+    with pytest.raises(FreezeError, match=r"base64 .* `bytes`; use `ImagePart.from_bytes` .*data`"):
+        ImagePart(data=raw, mime_type="image/png")
+    with pytest.raises(FreezeError, match=r"`bytearray`; use `AudioPart.from_bytes`"):
+        AudioPart(data=bytearray(raw), mime_type="audio/wav")
+    with pytest.raises(FreezeError, match=r"use `Resource.from_bytes` - at `\$.blob`"):
+        Resource(uri="file:///a.png", blob=raw)
+
+
 def test_unknown_fields_are_passed_over():
     data = b'{"role":"user","id":"u","content":"hello","mood":{"of":"tomorrow"}}'
 

@@ -40,7 +40,7 @@ ROOMS = {
     "hosts": (72, 9392),
     "inspect": (17, 2408),
     "mcp": (87, 12599),
-    "messages": (12, 1784),
+    "messages": (12, 1807),
     "models": (15, 1386),
     "policy": (114, 16513),
     "redaction": (70, 8178),
@@ -58,7 +58,7 @@ ROOMS = {
 """By room the files and lines that it has at most today."""
 
 CORE = ("events", "messages", "bus", "components")
-CORE_LINES = 8915
+CORE_LINES = 8917
 """The lines of these four rooms."""
 
 BRANCHES = (

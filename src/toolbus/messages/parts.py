@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias, get_args
+from base64 import b64encode
+from typing import ClassVar, Literal, Self, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from toolbus.errors import FreezeError
 from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, freeze_items
 
 
@@ -26,34 +28,41 @@ class TextPart(Record, frozen=True, tag_field="type", tag="text"):
             check_texts(self, "text")
 
 
-class ImagePart(Record, frozen=True, kw_only=True, tag_field="type", tag="image"):
-    """An image: base64 *data* of the type *mime_type*.
+class MediaPart(Record, frozen=True, kw_only=True):
+    """The fields of an image and of a sound: base64 *data* of the type *mime_type*."""
 
-    >>> ImagePart(data="iVBORw0KGgo=", mime_type="image/png").mime_type
-    'image/png'
+    is_open: ClassVar[bool] = True
+    data: str
+    mime_type: str = msgspec.field(name="mimeType")
+
+    def __post_init__(self) -> None:
+        check_base64(self, "data")
+        check_texts(self, "data", "mime_type")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime_type: str) -> Self:
+        """Return a part of *data*, the bytes of a file of the type *mime_type*."""
+        return cls(data=b64encode(data).decode(), mime_type=mime_type)
+
+
+class ImagePart(MediaPart, frozen=True, kw_only=True, tag_field="type", tag="image"):
+    """An image: base64 *data* of the type *mime_type*, or `from_bytes`.
+
+    >>> ImagePart.from_bytes(b"GIF89a", "image/gif").data
+    'R0lGODlh'
     """
 
     type: ClassVar[Literal["image"]] = "image"
-    data: str
-    mime_type: str = msgspec.field(name="mimeType")
-
-    def __post_init__(self) -> None:
-        check_texts(self, "data", "mime_type")
 
 
-class AudioPart(Record, frozen=True, kw_only=True, tag_field="type", tag="audio"):
-    """A sound: base64 *data* of the type *mime_type*."""
+class AudioPart(MediaPart, frozen=True, kw_only=True, tag_field="type", tag="audio"):
+    """A sound: base64 *data* of the type *mime_type*, or `from_bytes`."""
 
     type: ClassVar[Literal["audio"]] = "audio"
-    data: str
-    mime_type: str = msgspec.field(name="mimeType")
-
-    def __post_init__(self) -> None:
-        check_texts(self, "data", "mime_type")
 
 
 class Resource(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What a `ResourcePart` holds: *text*, or a base64 *blob*, found at *uri*."""
+    """The content of a `ResourcePart`: *text*, or a base64 *blob*, found at *uri*."""
 
     uri: str
     mime_type: str | None = msgspec.field(name="mimeType", default=None)
@@ -61,8 +70,14 @@ class Resource(Record, frozen=True, kw_only=True, omit_defaults=True):
     blob: str | None = None
 
     def __post_init__(self) -> None:
+        check_base64(self, "blob")
         check_texts(self, "uri")
         check_texts(self, "mime_type", "text", "blob", optional=True)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime_type: str, *, uri: str) -> Self:
+        """Return a resource with *data*, the bytes found at *uri*, for its blob."""
+        return cls(uri=uri, mime_type=mime_type, blob=b64encode(data).decode())
 
 
 class ResourcePart(Record, frozen=True, kw_only=True, tag_field="type", tag="resource"):
@@ -79,6 +94,14 @@ Part: TypeAlias = TextPart | ImagePart | AudioPart | ResourcePart
 """A piece of content."""
 
 _KINDS = get_args(Part)
+
+
+def check_base64(record: Struct, field: str) -> None:
+    """Raise `FreezeError` if *field* holds bytes that nobody encoded."""
+    value = getattr(record, field)
+    if isinstance(value, bytes | bytearray | memoryview):
+        reason = f"expected base64 text, got `{type(value).__name__}`"
+        raise FreezeError(f"{reason}; use `{type(record).__name__}.from_bytes`", f"$.{field}")
 
 
 def freeze_parts(record: Struct, field: str) -> None:
