@@ -1,0 +1,126 @@
+"""The five walks whose calls, hops and files `tests/unit/test_house.py` holds, each warm."""
+
+import asyncio
+import json
+from functools import cache
+from itertools import count
+
+from toolbus import (
+    Agent,
+    AgentComponent,
+    EventBus,
+    Scope,
+    ToolAdapter,
+    ToolMessage,
+    ToolResponse,
+    ToolRunner,
+    Toolset,
+    tool,
+)
+from toolbus.components.participants import ComponentHost
+from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.mcp.proxy.proxy import Proxy
+from toolbus.mcp.proxy.request_table import Directions
+from toolbus.mcp.proxy.session import ProxySession
+from toolbus.models import ScriptedModel
+from toolbus.redaction.redact_secrets import RedactSecrets
+from walks import walking
+
+SCOPE = Scope(agent_id="a", session_id="s")
+CLEAN = "step {} took 42 seconds, and passed"
+SECRET = "export GITHUB_TOKEN=ghp_c{}qP0xWfZ1uYk8Rv5sTbN7mJd2LhGa4QeXoB"
+
+
+class OneAdapter(AgentComponent):
+    """A component whose one adapter adapts nothing."""
+
+    def __init__(self):
+        self.register_tool_adapter(ToolAdapter())
+
+
+async def noop() -> str:
+    """Do nothing."""
+    return "done"
+
+
+async def settled():
+    """Let everything run that can."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+async def warm(work):
+    """Return the walk through the third round of *work*; by then everything is loaded and kept."""
+    for _ in range(2):
+        await work()
+        await settled()
+    with walking() as walk:
+        await work()
+        await settled()
+    return walk
+
+
+async def plain_call():
+    runner = ToolRunner(EventBus(), Toolset([tool(noop)]), SCOPE)
+    return await warm(lambda: runner.call("noop", {}))
+
+
+async def agents_call():
+    async with Agent(ScriptedModel([]), tools=[noop], components=[OneAdapter()]) as agent:
+        return await warm(lambda: agent.call_tool("noop"))
+
+
+async def judged_frame():
+    """Walk with a call of a client to the server and with its answer back."""
+    to_server = []
+
+    def line(**frame):
+        return json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n"
+
+    async def answer(result):
+        frame = json.loads(to_server.pop())
+        await session.from_server(line(id=frame["id"], result=result))
+
+    async def call():
+        session.from_client(line(id=1, method="tools/call", params={"name": "echo"}))
+        await settled()
+        if b"tools/list" in to_server[-1]:
+            await answer({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+            await settled()
+        await answer({"content": [{"type": "text", "text": "done"}]})
+
+    async with Proxy([OneAdapter()]) as proxy:
+        session = ProxySession(proxy, Directions(lambda _: None, to_server.append))
+        walk = await warm(call)
+        await session.close()
+    return walk
+
+
+async def redacted_line(text):
+    """Walk with the append of a tool's answer of one line past `RedactSecrets`."""
+    host = ComponentHost(scope=SCOPE)
+    RedactSecrets().setup(host)
+    numbers = count()
+
+    async def append():
+        # Another text each round: what was seen before is not looked through again.
+        response = ToolResponse.from_text(text.format(next(numbers)))
+        message = ToolMessage(tool_call_id="c", tool_name="noop", tool_response=response)
+        await host.bus.apply(MESSAGE_APPEND_BEFORE, message, SCOPE)
+
+    return await warm(append)
+
+
+WALKS = {
+    "plain tool call": plain_call,
+    "tool call of an agent with one adapter": agents_call,
+    "judged frame": judged_frame,
+    "line with a secret": lambda: redacted_line(SECRET),
+    "clean line": lambda: redacted_line(CLEAN),
+}
+
+
+@cache
+def walked(name):
+    """Return the walk of this *name*."""
+    return asyncio.run(WALKS[name]())
