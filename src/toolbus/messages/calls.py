@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from msgspec import field
 from msgspec.structs import replace
 
 from toolbus.messages.codec import encode
@@ -15,7 +16,7 @@ from toolbus.messages.fields import (
     freeze_json,
     freeze_objects,
 )
-from toolbus.messages.ids import MISSING_ID, fill_id
+from toolbus.messages.ids import check_id, default_id
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
 from toolbus.messages.parts import Part, TextPart, freeze_content, freeze_parts, join_text
 from toolbus.messages.text_walker import TextMapper, rewrite_parts
@@ -34,14 +35,14 @@ class ToolCall(Record, frozen=True, kw_only=True):
     {'path': 'a/b'}
     """
 
-    id: str = MISSING_ID
+    id: str = field(default_factory=default_id)
     name: str
     arguments: JsonObject = EMPTY
     raw: str | None = None
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.name):
-            fill_id(self)
+            check_id(self)
             check_texts(self, "id", "name")
         if self.raw is not None:
             check_texts(self, "raw")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import msgspec
 
 from toolbus.errors import DecodeError, FreezeError
-from toolbus.messages.ids import Filled, demanding_ids
+from toolbus.messages.ids import decoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,12 +66,9 @@ def changed(before: Any, after: Any) -> bool:
 
 
 def _decoded(decode: Callable[[Any], T], data: bytes | str) -> T:
-    filled = Filled.latest
+    decoding.active = True
     try:
-        record = decode(data)
-        # Somebody got a fresh id meanwhile, perhaps in another thread. Demanding ids from the
-        # start would cost each decode a twelfth.
-        return record if Filled.latest is filled else demanding_ids(decode, data)
+        return decode(data)
     except RecursionError:
         raise DecodeError("nested too deeply", "$") from None
     except (UnicodeDecodeError, UnicodeEncodeError) as error:
@@ -81,6 +78,8 @@ def _decoded(decode: Callable[[Any], T], data: bytes | str) -> T:
         raise _refusal(error) from None
     except msgspec.DecodeError as error:
         raise _damage(str(error), data) from None
+    finally:
+        decoding.active = False
 
 
 def _no_utf8(data: bytes, text: bytes) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from toolbus.errors import FreezeError, RegistrationError
-from toolbus.messages.immutable import FrozenDict, check_text, freeze, freeze_object, plain
+from toolbus.messages.immutable import EMPTY, FrozenDict, check_text, freeze, freeze_object, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,9 @@ def freeze_objects(record: Struct, *fields: str, optional: bool = False) -> None
     """Freeze the JSON objects in *fields*, which may hold None if they are *optional*."""
     for field in fields:
         value = getattr(record, field)
-        if type(value) is not FrozenDict and not (optional and value is None):
+        if type(value) is dict and not value:  # As most metadata is.
+            force_setattr(record, field, EMPTY)
+        elif type(value) is not FrozenDict and not (optional and value is None):
             force_setattr(record, field, freeze_object(value, f"$.{field}"))
 
 

@@ -1,35 +1,26 @@
-"""Fresh ids for messages, calls and runs, and the demand that what is decoded has its own."""
+"""Ids of messages, calls and runs: fresh ones for what code makes, none for what is decoded."""
 
 from __future__ import annotations
 
 import os
-from contextvars import ContextVar
+from threading import local
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import force_setattr
+from msgspec import UNSET
 
 from toolbus.errors import FreezeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from msgspec import Struct
 
 
-class MissingId(str):
-    """Stands in a record whose maker gave no id, until the record's first check."""
+class Decoding(local):
+    """Whether the thread is *active* decoding: msgspec makes records there as calls make them."""
 
-    __slots__ = ()
-
-
-MISSING_ID = MissingId()
-_demanded: ContextVar[bool] = ContextVar("toolbus_ids_demanded", default=False)
+    active = False
 
 
-class Filled:
-    """The *latest* id that a record was given; whether it moved is all that anybody asks."""
-
-    latest: str | None = None
+decoding = Decoding()
 
 
 def new_id() -> str:
@@ -37,25 +28,13 @@ def new_id() -> str:
     return os.urandom(8).hex()
 
 
-def fill_id(record: Struct) -> None:
-    """Give *record* a fresh `id` if its maker gave none; one that is decoded is refused."""
-    # Not `==`: somebody may well give the empty text.
-    if getattr(record, "id", None) is not MISSING_ID:
-        return
-    if _demanded.get():
+def default_id() -> Any:
+    """Return a fresh id, or `UNSET` for a record that is decoded, whose own check refuses it."""
+    return UNSET if decoding.active else new_id()
+
+
+def check_id(record: Struct) -> None:
+    """Raise `FreezeError` if *record* was decoded and had no `id`."""
+    # Not in `default_id`: msgspec adds the path to the errors of `__post_init__` alone.
+    if getattr(record, "id", None) is UNSET:
         raise FreezeError("object missing required field `id`")
-    fresh = Filled.latest = new_id()
-    force_setattr(record, "id", fresh)
-
-
-def demanding_ids(decode: Callable[[Any], Any], data: Any) -> Any:
-    """Return *decode(data)*, where a record without an id is refused.
-
-    msgspec makes what it decodes as Python makes what it calls, so a record cannot tell which of
-    the two it is.
-    """
-    token = _demanded.set(True)
-    try:
-        return decode(data)
-    finally:
-        _demanded.reset(token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
+from msgspec import field
 from msgspec.structs import force_setattr, replace
 
 from toolbus.messages.calls import ToolCall, ToolResponse
@@ -17,7 +18,7 @@ from toolbus.messages.fields import (
     freeze_items,
     freeze_objects,
 )
-from toolbus.messages.ids import MISSING_ID, fill_id
+from toolbus.messages.ids import check_id, default_id
 from toolbus.messages.immutable import EMPTY, FrozenDict, JsonObject
 from toolbus.messages.parts import (
     AudioPart,
@@ -79,13 +80,13 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
     """
 
     role: ClassVar[Literal["system"]] = "system"
-    id: str = MISSING_ID
+    id: str = field(default_factory=default_id)
     content: str
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content):
-            fill_id(self)
+            check_id(self)
             check_texts(self, "id", "content")
         if type(self.metadata) is not FrozenDict:
             freeze_objects(self, "metadata")
@@ -112,13 +113,13 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
     """
 
     role: ClassVar[Literal["user"]] = "user"
-    id: str = MISSING_ID
+    id: str = field(default_factory=default_id)
     content: str | tuple[Part, ...]
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content):
-            fill_id(self)
+            check_id(self)
             check_texts(self, "id")
             if isinstance(self.content, str):
                 check_texts(self, "content")
@@ -157,7 +158,7 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
-    id: str = MISSING_ID
+    id: str = field(default_factory=default_id)
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: Reasoning = ()
@@ -167,7 +168,7 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content):
-            fill_id(self)
+            check_id(self)
             check_texts(self, "id", "content")
         if self.reasoning != ():
             freeze_reasoning(self, "reasoning")
@@ -206,7 +207,7 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
     """
 
     role: ClassVar[Literal["tool"]] = "tool"
-    id: str = MISSING_ID
+    id: str = field(default_factory=default_id)
     content: str = ""
     tool_call_id: str
     tool_name: str
@@ -215,7 +216,7 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
 
     def __post_init__(self) -> None:
         if not are_plain(self.id, self.content, self.tool_call_id, self.tool_name):
-            fill_id(self)
+            check_id(self)
             check_texts(self, "id", "content", "tool_call_id", "tool_name")
         if self.tool_response is not None:
             check_kind(self, "tool_response", ToolResponse)
