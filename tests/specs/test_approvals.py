@@ -1077,11 +1077,11 @@ async def test_a_killed_process_leaves_what_is_known(place):
             await take_step(killed.store, question, "take", taken_by="killed", taken_ns=1)
 
     later = Program(place.open()).asking()
-    waiting = await later.approvals.repair("s", ["1", "2", "3"], lambda call_id: call_id == "4")
+    found = await later.approvals.find_open("s", ["1", "2", "3"], lambda call_id: call_id == "4")
     again = await later.pay_all(1, 2, 3)
 
     states = {question.call_id: question.state for question in await later.questions()}
-    assert set(waiting) == {"1", "2"}
+    assert set(found.waiting) == {"1", "2"}
     assert states == {"1": "pending", "2": "done", "3": "unknown", "4": "done"}
     assert [outcome.status for outcome in again] == ["pending", "ok", "denied"]
     assert later.effects == [2]
@@ -1185,10 +1185,10 @@ async def test_a_process_ends_anywhere_and_nothing_runs_twice(slow_place):
             ended = Killed
         later = Life(store, effects, messages)
         open_calls = [] if messages else ["1"]
-        waiting = await later.approvals.repair("s", open_calls, messages.__contains__)
+        found = await later.approvals.find_open("s", open_calls, messages.__contains__)
         known = await later.states()
         before = len(effects)
-        if open_calls and (waiting or not known):
+        if open_calls and (found.waiting or not known):
             assert before == 0
             assert await later.live() == "ok"
         elif open_calls:

@@ -28,19 +28,19 @@ RATCHETS = {
 ROOMS = {
     "": (3, 437),
     "agent": (18, 2745),
-    "approvals": (22, 3258),
+    "approvals": (22, 3368),
     "bus": (31, 4162),
     "cli": (29, 2957),
     "components": (16, 1864),
     "config": (14, 2047),
-    "console": (19, 2394),
-    "demo": (9, 1091),
+    "console": (19, 2395),
+    "demo": (9, 1092),
     "events": (7, 1084),
     "formats": (23, 2979),
     "guide": (4, 295),
-    "hosts": (72, 9392),
+    "hosts": (72, 9393),
     "inspect": (17, 2408),
-    "mcp": (87, 12599),
+    "mcp": (87, 12603),
     "messages": (12, 1789),
     "models": (15, 1386),
     "policy": (114, 16513),
@@ -51,7 +51,7 @@ ROOMS = {
     "tasks": (4, 234),
     "terminal": (16, 1275),
     "testing": (39, 5220),
-    "tools": (24, 3017),
+    "tools": (25, 3129),
     "transcript": (6, 634),
     "truncation": (12, 1519),
     "workspace": (9, 895),
@@ -70,7 +70,7 @@ BUDGETS = {
     ("errors", "events", "messages"): (3191, 3000),
     ("bus",): (4162, 2600),
     ("components",): (1864, 1350),
-    ("tools",): (3017, 2100),
+    ("tools",): (3129, 2100),
     ("agent", "transcript", "tasks"): (3613, 2900),
     ("store",): (3289, 2700),
     ("models",): (661, 700),
@@ -80,15 +80,15 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = 8899
+CORE_LINES = (20716, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
-    "plain tool call": (104, 25, 27),
-    "tool call of an agent with one adapter": (480, 143, 59),
-    "judged frame": (316, 82, 52),
-    "line with a secret": (1043, 66, 53),
-    "clean line": (254, 36, 44),
+    "plain tool call": (88, 25, 25),
+    "tool call of an agent with one adapter": (461, 144, 57),
+    "judged frame": (299, 80, 49),
+    "line with a secret": (1043, 67, 53),
+    "clean line": (254, 37, 44),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 

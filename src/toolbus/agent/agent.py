@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from toolbus.agent import turns
 from toolbus.agent.arguments import (
     AgentConfig,
-    approvals_of,
+    agent_gate,
     check_config,
     is_owned,
     made_scope,
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approvals, Approver
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
     from toolbus.tools.contexts import ToolContext
     from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
@@ -124,7 +125,7 @@ class Agent(ResumableAgent[T]):
         session_id: str | None = None,
         agent_id: str | None = None,
         system: str | None = None,
-        approver: Approver | Approvals | None = None,
+        approver: Approver | CallGate | None = None,
         approval_timeout: float | None = None,
         before_tool_callback: BeforeToolCallback | None = None,
         deps: Any = NO_DEPS,
@@ -145,7 +146,7 @@ class Agent(ResumableAgent[T]):
             tools=AgentTools(bus, scope.agent_id, tools),
             store=sessions,
             has_store=store is not None,
-            approvals=approvals_of(approver, approval_timeout, sessions),
+            gate=agent_gate(approver, approval_timeout, sessions),
             system=system,
             max_turns=max_turns,
             model_settings=model_settings,

@@ -13,7 +13,8 @@ from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
 from toolbus.store.memory import MemoryStore
 from toolbus.store.opening import open_store
-from toolbus.tools.calls.approvals import Approvals
+from toolbus.tools.calls.approver import check_timeout, gate_of
+from toolbus.tools.calls.gate import CallGate, ResumeGate
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Approver
+    from toolbus.tools.calls.approver import Approver
     from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
 
@@ -38,7 +39,7 @@ class AgentConfig(NamedTuple):
     bus: EventBus
     tools: Toolset
     store: Store
-    approvals: Approvals
+    gate: CallGate | None
     system: str | None
     max_turns: int
     model_settings: JsonObject
@@ -61,7 +62,7 @@ class AgentOptions(TypedDict, total=False):
     session_id: str | None
     agent_id: str | None
     system: str | None
-    approver: Approver | Approvals | None
+    approver: Approver | CallGate | None
     approval_timeout: float | None
     before_tool_callback: BeforeToolCallback | None
     deps: Any
@@ -142,16 +143,16 @@ def store_of(store: Store | str | PathLike[str] | None) -> Store:
     return MemoryStore() if store is None else store
 
 
-def approvals_of(
-    approver: Approver | Approvals | None, timeout: float | None, store: Store
-) -> Approvals:
-    """Return who decides, with questions that wait in *store*; raises `RegistrationError`."""
-    if not isinstance(approver, Approvals):
-        return Approvals(approver, timeout)
-    if timeout is not None:
+def agent_gate(
+    approver: Approver | CallGate | None, timeout: float | None, store: Store
+) -> CallGate | None:
+    """Return the gate of an agent with its messages in *store*; raises `RegistrationError`."""
+    check_timeout(timeout)
+    if timeout is not None and isinstance(approver, CallGate):
         reason = f"`{type(approver).__name__}` has times of its own; leave it out"
         raise RegistrationError(f"approval_timeout {timeout!r}", reason)
-    return approver.for_host(store)
+    gate = None if approver is None else gate_of(approver, timeout)
+    return gate.for_host(store) if isinstance(gate, ResumeGate) else gate
 
 
 def _check_store(store: Any) -> None:

@@ -32,7 +32,7 @@ from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage,
 from toolbus.models.answers import with_own_ids
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
-from toolbus.tools.calls.approvals import Pending, decide_run
+from toolbus.tools.calls.gate import Pending, ask_about_run
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class AgentRun:
         context = await self._bus.apply(RUN_BEFORE, start, scope=self._scope)
         denied = context.denied
         if denied is None and context.asked is not None:
-            decision = await decide_run(self._config.approvals, self._bus, context)
+            decision = await ask_about_run(self._config.gate, self._bus, context)
             if isinstance(decision, Pending):
                 return self._result("pending", decision.text, pending=(decision.question_id,))
             denied = decision

@@ -216,7 +216,7 @@ class AgentSession:
             config.bus,
             config.tools,
             scope,
-            approver=config.approvals,
+            approver=config.gate,
             append=self._answer,
             reported=self._reported,
             may_be_told=self._may_be_told,

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from toolbus.agent import turns
 from toolbus.agent.sessions import AgentSession
-from toolbus.approvals import sub_sessions
 from toolbus.errors import AppendError, RegistrationError
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.loops import holding
 from toolbus.tools import Tool, ToolContext, Toolset
-from toolbus.tools.calls.approvals import ApprovalPendingError
+from toolbus.tools.calls.gate import ApprovalPendingError, ResumeGate
 from toolbus.tools.contexts import NO_DEPS, deps_of
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import RunResult, Scope
     from toolbus.messages.records import JsonObject
-    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.gate import CallGate
 
 
 class SubAgent(Protocol):
@@ -101,9 +100,9 @@ async def run_below(
     its caller, and without deps has those of it.
     """
     above = caller.scope
-    approvals = config.approvals.below(caller.approvals)
-    store = approvals.store
-    resumed_id = await _linked(store, caller)
+    gate, resumed_id = _gate_below(config, caller), None
+    if caller.continued and isinstance(gate, ResumeGate):
+        resumed_id = await gate.linked(above.session_id, caller.call_id)
     # Models may give the ids of calls twice, and a call may be run again.
     session_id = resumed_id or f"{above.session_id}/{caller.call_id}/{config.ids()}"
     scope = replace(
@@ -116,12 +115,13 @@ async def run_below(
     )
     deps = deps_of(caller) if config.deps is NO_DEPS else config.deps
     bus = caller.bus or config.bus
-    config = config._replace(approvals=approvals, deps=deps, bus=bus)
-    if store is not None:
+    config = config._replace(gate=gate, deps=deps, bus=bus)
+    store = gate.store if isinstance(gate, ResumeGate) else None
+    if isinstance(gate, ResumeGate) and store is not None:
         # What waits must be found again, so its messages are where the questions are.
         config = config if config.has_store else config._replace(store=store)
         if resumed_id is None:
-            await sub_sessions.link(store, above.session_id, caller.call_id, session_id)
+            await gate.link(above.session_id, caller.call_id, session_id)
     session = AgentSession(config, scope)
     await session.open()
     try:
@@ -136,23 +136,24 @@ async def run_below(
         await session.close()
 
 
+def _gate_below(config: AgentConfig, caller: ToolContext) -> CallGate | None:
+    """Return the gate of a sub-agent: its own, or that of its *caller*."""
+    if config.gate is None:
+        return caller.gate
+    return config.gate.below(caller.gate) if isinstance(config.gate, ResumeGate) else config.gate
+
+
 async def _ended(
     session: AgentSession, result: RunResult[Any], caller: ToolContext
 ) -> RunResult[Any]:
     """Return *result*; below a caller that cannot go on later nothing waits."""
-    if result.status != "pending" or getattr(caller.approvals, "store", None) is not None:
+    gate = session.config.gate
+    if result.status != "pending" or isinstance(caller.gate, ResumeGate):
         return result
-    await session.config.approvals.withdraw(session.scope.session_id)
+    if isinstance(gate, ResumeGate):
+        await gate.withdraw(session.scope.session_id)
     reason = "a person must approve what it does, and its caller keeps no questions"
     return replace(result, status="denied", reason=reason, pending=())
-
-
-async def _linked(store: Store | None, caller: ToolContext) -> str | None:
-    """Return the session that the call of *caller* goes on with, or None."""
-    if store is None or not caller.continued:
-        return None
-    call_id = caller.call_id
-    return (await sub_sessions.find_linked(store, caller.scope.session_id, [call_id])).get(call_id)
 
 
 def check_caller(agent: SubAgent, bus: EventBus, callers: Collection[str]) -> None:

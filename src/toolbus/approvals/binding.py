@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.approvals.records import call_key, canonical, digest_of
 from toolbus.bus.grace import within_grace
@@ -14,16 +15,16 @@ from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Deny
 from toolbus.messages.codec import changed
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, ToolCall
-from toolbus.tools.calls.approvals import CHANGED_CALL, CHANGED_TOOL, definition_of
+from toolbus.tools.calls.gate import CHANGED_CALL, CHANGED_TOOL, definition_of
 from toolbus.transcript.admission import check_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from toolbus.approvals.questions import Question
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.immutable import JsonObject
-    from toolbus.tools.calls.approvals import ApprovalRequest
+    from toolbus.tools.calls.gate import ApprovalRequest
 
 MAX_BYTES = 1_000_000
 """Bytes of JSON that a call has at most that a person is asked about."""
@@ -81,9 +82,12 @@ def definition_digest(tool: ToolSpec | None) -> str:
     return "" if tool is None else hashlib.sha256(canonical(definition_of(tool))).hexdigest()
 
 
-async def bind(asked: ApprovalRequest, secret: Callable[[], bytes]) -> BoundCall | Deny:
+async def bind(
+    asked: ApprovalRequest, filled: tuple[str, ...], secret: Callable[[], bytes]
+) -> BoundCall | Deny:
     """Return what a question about *asked* is bound to, or why nobody can be asked.
 
+    *filled* are the paths of the arguments that the tool gets with other values.
     What handlers keep out of the store is not in it; *secret* gives the key by which it is known
     again, and is asked for only then.
     """
@@ -120,8 +124,37 @@ async def bind(asked: ApprovalRequest, secret: Callable[[], bytes]) -> BoundCall
         stays_open=asked.stays_open,
         requested=requested[0] if requested else None,
         # The names in a path may be what is hidden.
-        filled=() if hidden else asked.filled,
+        filled=() if hidden else filled,
     )
+
+
+async def filled_paths(asked: ApprovalRequest) -> tuple[str, ...] | Deny:
+    """Return the JSON paths of the arguments that the tool gets with other values, or a refusal.
+
+    Only the paths are noted; the values are filled in once more right before the tool runs.
+    """
+    call = asked.call
+    if asked.fill is None or call is None:
+        return ()
+    filled = await asked.fill()
+    if isinstance(filled, Deny):
+        return filled
+    return tuple(changed_paths(call.arguments, filled.arguments))
+
+
+def changed_paths(before: Any, after: Any, path: str = "$") -> Iterator[str]:
+    """Yield the JSON paths at which the JSON value *after* differs from *before*."""
+    if before is after:
+        return
+    match before, after:
+        case Mapping(), Mapping() if before.keys() == after.keys():
+            for name in before:
+                yield from changed_paths(before[name], after[name], f"{path}.{name}")
+        case tuple(), tuple() if len(before) == len(after):
+            for index, (item, new) in enumerate(zip(before, after, strict=True)):
+                yield from changed_paths(item, new, f"{path}[{index}]")
+        case _ if changed(before, after):
+            yield path
 
 
 def live_digest(secret: bytes, session_id: str, call: ToolCall) -> str:

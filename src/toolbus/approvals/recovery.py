@@ -15,7 +15,15 @@ from toolbus.approvals.records import (
     questions_of,
 )
 from toolbus.approvals.steps import take_step
+from toolbus.approvals.sub_sessions import (
+    find_below,
+    find_linked,
+    find_pending,
+    waits_for_call,
+)
 from toolbus.errors import DecodeError
+from toolbus.messages.records import ToolMessage
+from toolbus.tools.calls.gate import OpenCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -30,33 +38,62 @@ NEVER_RAN = frozenset({"pending", "approved", "denied", "expired", "withdrawn"})
 logger = logging.getLogger("toolbus")
 
 
-async def repair(  # noqa: PLR0917 - what `Approvals.repair` gets
+async def find_open(
     store: Store,
     session_id: str,
-    open_calls: Collection[str],
+    call_ids: Collection[str],
     is_answered: Callable[[str], bool],
-    continued: Collection[str],
     now_ns: int,
-) -> dict[str, str]:
-    """Do as `Approvals.repair` does, for the questions that are kept in *store*."""
+) -> OpenCalls:
+    """Put right what a killed process left in a session; return which of *call_ids* can go on.
+
+    A question whose yes was taken is done if *is_answered* says so of its call; if its call goes
+    on, it stays as it is, and otherwise its end is unknown. The question of a call that is answered
+    is withdrawn. In `waiting`, "" stands for a run.
+    """
+    continued = await find_linked(store, session_id, call_ids)
     latest: dict[str, Question] = {}
+    heard = set()
     for question in await questions_of(store, session_id):
         latest[question.call_id] = question
+        if not waits_for_call(question):
+            heard.add(question.id)
         if question.state == "taken" and question.call_id not in continued:
             await settle_taken(store, question, is_answered, now_ns)
         elif is_answered(question.call_id):
             await take_step(store, question, "withdraw", ended_ns=now_ns)
     waiting = {
         call_id: latest[call_id].id
-        for call_id in open_calls
+        for call_id in call_ids
         if call_id in latest and latest[call_id].state in NEVER_RAN
     }
-    unknown = [call_id for call_id in open_calls if call_id not in latest]
+    unknown = [call_id for call_id in call_ids if call_id not in latest]
     waiting |= await find_unwritten(store, session_id, unknown)
     run = latest.get("")
     if run is not None and run.state in {"pending", "approved"}:
         waiting[""] = run.id
-    return waiting
+    untold = {call_id for call_id, question_id in waiting.items() if question_id not in heard}
+    for call_id, below in continued.items():
+        if await find_pending(store, below):
+            untold.add(call_id)
+    return OpenCalls(waiting, continued, frozenset(untold))
+
+
+async def withdraw(
+    store: Store, session_id: str, call_ids: Collection[str] | None, now_ns: int
+) -> None:
+    """Withdraw the questions of a session, if not None those about *call_ids* and below them."""
+    if call_ids is not None and not call_ids:
+        return
+    for question in await questions_of(store, session_id):
+        if call_ids is None or question.call_id in call_ids:
+            await take_step(store, question, "withdraw", ended_ns=now_ns)
+    for below in await find_below(store, session_id, call_ids or ()):
+        messages = await store.read(below)
+        answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+        # No agent will write that session any more.
+        await find_open(store, below, (), answered.__contains__, now_ns)
+        await withdraw(store, below, None, now_ns)
 
 
 async def find_unwritten(store: Store, session_id: str, call_ids: Iterable[str]) -> dict[str, str]:

@@ -19,22 +19,24 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from toolbus.approvals import sub_sessions
 from toolbus.approvals.attaching import Asking, Attached, attach, note_hosted
-from toolbus.approvals.binding import BoundCall, bind
+from toolbus.approvals.binding import BoundCall, bind, filled_paths
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.checking import DAY, SHORTEST_KEY, check_arguments, check_limits
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
-from toolbus.approvals.permits import FAILED, StoredPermit, refusal_of
-from toolbus.approvals.records import questions_of
-from toolbus.approvals.recovery import repair
-from toolbus.approvals.steps import deliver, take_step
+from toolbus.approvals.permits import FAILED, PendingQuestion, StoredPermit, refusal_of
+from toolbus.approvals.recovery import find_open, withdraw
+from toolbus.approvals.steps import deliver
 from toolbus.approvals.waiting import AnswerWait
 from toolbus.approvals.waiving import waive
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.store.value_keys import value_key
+from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.tools.calls.approvals import PERMIT, Approvals, Pending, Permit
+from toolbus.tools.calls.approver import check_approver
+from toolbus.tools.calls.gate import OpenCalls, Pending, ResumeGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,14 +45,15 @@ if TYPE_CHECKING:
     from toolbus.approvals.channels import Notifier
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import ApprovalRequest, Approver
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import ApprovalRequest, CallGate, Permit
 
 _PURPOSE = b"toolbus: calls with hidden values"
 
 logger = logging.getLogger("toolbus")
 
 
-class StoredApprovals(Approvals):
+class StoredApprovals(ResumeGate):
     """Keeps what guards ask as questions in a store, where anybody who may can answer them.
 
     Args:
@@ -90,7 +93,8 @@ class StoredApprovals(Approvals):
         key: bytes | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        super().__init__(approver)
+        if approver is not None:
+            check_approver(approver)
         self._has_host_store = False
         check_arguments(wait, expires_after, notify, key)
         self._store, self._expires_after = store, expires_after
@@ -101,21 +105,22 @@ class StoredApprovals(Approvals):
         self._reopened: dict[str, Mapping[str, str]] = {}
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
         check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
-        self._answers = AnswerWait(self._approver, self._lock, wait, clock)
+        self._answers = AnswerWait(approver, LoopLock(), wait, clock)
+
+    keeps_questions = True
 
     @property
     def store(self) -> Store | None:
         """Where the questions are kept; None: an agent's own, which is not known yet."""
         return self._store
 
-    def below(self, above: Approvals | None) -> Approvals:
+    def below(self, above: CallGate | None) -> Self:
         """Return these, for an agent below one that has *above*: its questions are kept there.
 
         Unless these were given a store of their own.
         """
-        if above is None or above.store is None or not self._has_host_store:
-            return self
-        return self._bound(above.store)
+        store = above.store if isinstance(above, ResumeGate) else None
+        return self._bound(store) if store is not None and self._has_host_store else self
 
     def for_host(self, store: Store) -> Self:
         """Return these, with *store* for the questions if they were given none."""
@@ -154,56 +159,69 @@ class StoredApprovals(Approvals):
         bound._store, bound._has_host_store = store, True  # noqa: SLF001 - a copy of its own
         return bound
 
-    async def repair(
-        self,
-        session_id: str,
-        open_calls: Collection[str],
-        is_answered: Callable[[str], bool],
-        continued: Collection[str] = (),
-    ) -> Mapping[str, str]:
-        """Say what is known of the questions of a session whose writer is a new one."""
+    async def find_open(
+        self, session_id: str, call_ids: Collection[str], is_answered: Callable[[str], bool]
+    ) -> OpenCalls:
+        """Put right what a killed process left; return which open calls can go on."""
         if self._store is None:
-            return {}
-        store, now = self._store, self._clock()
-        waiting = await repair(store, session_id, open_calls, is_answered, continued, now)
+            return OpenCalls({}, {})
+        open_calls = await find_open(self._store, session_id, call_ids, is_answered, self._clock())
         self._reopened.pop(session_id, None)
-        if waiting:
-            self._reopened[session_id] = waiting
-        return waiting
+        if open_calls.waiting:
+            self._reopened[session_id] = open_calls.waiting
+        return open_calls
 
-    async def waive(self, session_id: str, call_id: str) -> Permit | Deny:
-        """Return the permit for a call about which nobody asks, or why it may not run."""
+    async def find_pending(self, session_id: str) -> tuple[str, ...]:
+        """Return the ids of the questions that wait in a session and below it."""
+        return (
+            () if self._store is None else await sub_sessions.find_pending(self._store, session_id)
+        )
+
+    async def link(self, session_id: str, call_id: str, below: str) -> None:
+        """Note that a call runs a sub-agent in the session *below*."""
+        if self._store is not None:
+            await sub_sessions.link(self._store, session_id, call_id, below)
+
+    async def linked(self, session_id: str, call_id: str) -> str | None:
+        """Return the session that a call has begun before for its sub-agent."""
+        if self._store is None:
+            return None
+        return (await sub_sessions.find_linked(self._store, session_id, [call_id])).get(call_id)
+
+    async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
+        """Withdraw the questions about *call_ids* and below them; None: all of the session."""
+        if self._store is not None:
+            await withdraw(self._store, session_id, call_ids, self._clock())
+
+    async def hold(self, session_id: str, call_id: str) -> Permit | Deny | None:
+        """Return what a former question about a call says, when no guard asks about it any more."""
         question_id = self._reopened.get(session_id, {}).get(call_id)
         if question_id is None or self._store is None:
-            return PERMIT
+            return None
         try:
             return await waive(self._store, session_id, call_id, question_id, self._clock)
         except (StoreError, DecodeError) as error:
             logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
 
-    async def withdraw(self, session_id: str, call_ids: Collection[str] | None = None) -> None:
-        """Withdraw what waits in a session: about *call_ids*, or else about anything."""
-        if self._store is None:
-            return
-        for question in await questions_of(self._store, session_id):
-            if call_ids is None or question.call_id in call_ids:
-                await take_step(self._store, question, "withdraw", ended_ns=self._clock())
-
     async def hand_over(self, asked: ApprovalRequest) -> str | None:
-        """Note that a host asks its person itself, unless a grant says yes: see `Approvals`.
+        """Note that a host asks its person itself; return the id of the note, "" without one.
 
-        Nobody answers that question here, nothing attaches to it, and no yes to it is ever taken.
+        None: the host need not ask, for `ask` has a grant or a refusal. Nobody answers the noted
+        question here, nothing attaches to it, and no yes to it is ever taken.
         """
         store = self._store
         if store is None:
             return ""
-        binding = await bind(asked, partial(self._key_for, store))
+        filled = await filled_paths(asked)
+        if isinstance(filled, Deny):
+            return None
+        binding = await bind(asked, filled, partial(self._key_for, store))
         if isinstance(binding, Deny):
             return ""  # What may not be stored, or is too large, is the host's to show.
         return await note_hosted(store, binding, self._asking(asked))
 
-    async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
+    async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet."""
         store = self._store
         if store is None:
@@ -213,7 +231,10 @@ class StoredApprovals(Approvals):
             reason = "a question is kept with a session; use `scope=Scope(session_id=...)`"
             raise RegistrationError("approvals", reason)
         try:
-            binding = await bind(asked, partial(self._key_for, store))
+            filled = await filled_paths(asked)
+            if isinstance(filled, Deny):
+                return filled
+            binding = await bind(asked, filled, partial(self._key_for, store))
             if isinstance(binding, Deny):
                 return binding
             return await self._decide(store, binding, asked)
@@ -244,7 +265,9 @@ class StoredApprovals(Approvals):
         match question.state:
             case "pending":
                 await self._notices.settle(question.id)
-                return Pending(question.id, _pending_text(question.id, binding))
+                return PendingQuestion(
+                    store, question, _pending_text(question.id, binding), self._clock
+                )
             case "approved" | "taken":
                 return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import ApprovalRequest, Approver
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import ApprovalRequest
 
     QuestionAsker: TypeAlias = Callable[[Question, ApprovalRequest], Awaitable[bool | Deny | None]]
     """Puts a question about a call to a person; None: it has no answer, or has written it down."""

@@ -19,7 +19,7 @@ from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.messages.ids import new_id
 from toolbus.store.processes import this_process
-from toolbus.tools.calls.approvals import PERMIT, Permit
+from toolbus.tools.calls.gate import Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,17 +34,17 @@ logger = logging.getLogger("toolbus")
 
 async def waive(
     store: Store, session_id: str, call_id: str, question_id: str, clock: Callable[[], int]
-) -> Permit | Deny:
+) -> Permit | Deny | None:
     """Return the permit for a call that waited for the question, or why it may not run.
 
-    Raises `StoreError` and `DecodeError`.
+    None: the question is gone. Raises `StoreError` and `DecodeError`.
     """
     question = await read_question(store, session_id, question_id)
     if question is None:
         # With the pointer, it would seem never to have run.
         name = pointer_name(call_key(call_id))
         await store.swap_state(session_id, name, await store.read_state(session_id, name), None)
-        return PERMIT
+        return None
     if question.state in {"pending", "approved"}:
         return WaivedPermit(store, question, clock)
     if question.state in {"denied", "expired"}:

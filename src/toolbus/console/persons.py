@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from toolbus.console.side_output import SideOutput
     from toolbus.messages.records import ToolCall
     from toolbus.terminal.output import Output
-    from toolbus.tools.calls.approvals import Approvals, Approver
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
 
 
 class Deciders(NamedTuple):
     """Who decides, and what is to be shown the *agent* when it is open."""
 
-    approver: Approver | Approvals
+    approver: Approver | CallGate
     watch: Callable[[Agent], None]
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from toolbus.console.reports import RunReport
     from toolbus.console.side_output import SideOutput
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import ApprovalRequest
+    from toolbus.tools.calls.gate import ApprovalRequest
 
 _HELP = """\
 y              the call runs, once

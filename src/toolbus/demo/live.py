@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.components.components import AgentComponent
     from toolbus.models.protocol import Model
-    from toolbus.tools.calls.approvals import Approvals, Approver
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
 
 
 def _approve(*_: object) -> bool:
@@ -26,5 +27,5 @@ class LiveModel(NamedTuple):
 
     model: Model
     components: Sequence[AgentComponent] = ()
-    approver: Approver | Approvals = _approve
+    approver: Approver | CallGate = _approve
     watch: Callable[[Agent], None] = _ignore

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from toolbus.events.catalogue import Deny
 from toolbus.hosts.hook_sessions import TakenCall
-from toolbus.tools.calls.approvals import Pending, decide_run
-from toolbus.tools.calls.call_judging import PERMITTED
+from toolbus.tools.calls.call import PERMITTED
+from toolbus.tools.calls.gate import Pending, ask_about_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.approvals.stored import StoredApprovals
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import RunStart
     from toolbus.hosts.hook_events import HookDecision, HookEvent, HookKind, HostDialect
     from toolbus.hosts.taken_calls import TakenCalls
-    from toolbus.tools.calls.approvals import Approvals
-    from toolbus.tools.calls.call import CallInProgress
+    from toolbus.tools.calls.gated_call import GatedCall
 
 
 class HookAsking(NamedTuple):
@@ -29,7 +28,7 @@ class HookAsking(NamedTuple):
     Of calls that these let run, or that the host asks about, *taken* knows which have not ended.
     """
 
-    approvals: Approvals
+    approvals: StoredApprovals
     taken: TakenCalls
     host_asks: bool
 
@@ -42,7 +41,7 @@ class HookAsking(NamedTuple):
         asking = replace(decision, asked=prompt)
         return None if "ask" in dialect.encode(event, asking).undelivered else asking
 
-    async def hand_over(self, judged: CallInProgress, session_id: str, event_id: str) -> bool:
+    async def hand_over(self, judged: GatedCall, session_id: str, event_id: str) -> bool:
         """Note that the host asks about *judged*; False: it need not, for a grant says yes.
 
         What its person says nobody hears: only that a result came, or that none did.
@@ -50,8 +49,7 @@ class HookAsking(NamedTuple):
         call_id = judged.requested.id
         if await self.taken.is_handed_over(call_id, event_id):
             return True
-        request = await judged.approval_request()
-        question_id = None if isinstance(request, Deny) else await self.approvals.hand_over(request)
+        question_id = await self.approvals.hand_over(judged.approval_request())
         if question_id:
             facts = {"session_id": session_id, "event_id": event_id}
             await self.taken.add(call_id, TakenCall(question_id=question_id, **facts))
@@ -59,10 +57,10 @@ class HookAsking(NamedTuple):
 
     async def by_us(
         self,
-        judged: CallInProgress,
+        judged: GatedCall,
         session_id: str,
         event_id: str,
-        decide: Callable[[CallInProgress], HookDecision | str],
+        decide: Callable[[GatedCall], HookDecision | str],
     ) -> HookDecision | str:
         """Ask by a question of ours; return what *decide* says after a yes, or why it is none.
 
@@ -74,7 +72,7 @@ class HookAsking(NamedTuple):
         await judged.walk({PERMITTED})
         if judged.has_ended:
             return ""
-        if (refusal := judged.hold()) is not None:
+        if (refusal := judged.seal()) is not None:
             return refusal.reason
         # Handlers may have judged it once more, and made another call of it.
         decision, call_id = decide(judged), judged.requested.id
@@ -87,7 +85,7 @@ class HookAsking(NamedTuple):
 
     async def about_run(self, bus: EventBus, start: EventContext[RunStart]) -> str | None:
         """Ask whether a run begins; return why it does not, None if it does."""
-        decision = await decide_run(self.approvals, bus, start)
+        decision = await ask_about_run(self.approvals, bus, start)
         if decision is None:
             return None
         return decision.text if isinstance(decision, Pending) else decision.reason

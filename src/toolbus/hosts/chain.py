@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from toolbus.hosts.hook_sessions import HookSession
     from toolbus.store.protocol import Store
     from toolbus.store.sqlite import SqliteStore
-    from toolbus.tools.calls.approvals import Approvals
 
 _ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
 
@@ -50,7 +49,7 @@ class HookChain(Participant):
         name: str,
         components: Sequence[AgentComponent],
         store: SqliteStore,
-        approvals: Approvals | None = None,
+        approvals: StoredApprovals | None = None,
         *,
         host_asks: bool = True,
         skippers: Sequence[PromptSkipper] = (),

@@ -19,8 +19,9 @@ from toolbus.hosts.hook_events import HookDecision
 from toolbus.hosts.managed_settings import switch_warning
 from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
-from toolbus.tools.calls.approvals import copy_of
 from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.gate import copy_of
+from toolbus.tools.calls.gated_call import GatedCall
 from toolbus.tools.calls.runner import ToolRunner
 from toolbus.tools.toolset import Toolset
 from toolbus.transcript.transcript import Transcript
@@ -146,7 +147,8 @@ class EventOnBus:
         judged = await runner.judge(requested, asks=True)
         if not judged.has_ended:
             decision = self._decision_of(judged)
-            if judged.question is not None and isinstance(decision, HookDecision):
+            asks = isinstance(judged, GatedCall) and judged.question is not None
+            if isinstance(judged, GatedCall) and asks and isinstance(decision, HookDecision):
                 decision = await self._ask(judged, decision)
             elif decision == HookDecision():
                 decision = HookDecision(skips_prompt=await self._skips_prompt(judged.call))
@@ -177,7 +179,7 @@ class EventOnBus:
             return False
         return any([await each.skips_prompt(call, None, self._scope) for each in self._skippers])
 
-    async def _ask(self, judged: CallInProgress, decision: HookDecision) -> HookDecision | str:
+    async def _ask(self, judged: GatedCall, decision: HookDecision) -> HookDecision | str:
         """Return *decision* as it is after the question of *judged*, or why that does not run."""
         assert judged.question is not None  # noqa: S101 - it asks
         prompt, session_id = judged.question.prompt, self._scope.session_id

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.hook_sessions import HookSessions
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import Permit
+    from toolbus.tools.calls.gate import Permit
 
 _LIMIT = 100
 """How many calls of a session may be without an end; the end of the oldest is unknown then."""
@@ -70,7 +70,7 @@ class TakenCalls:
 
     async def take(
         self,
-        permit: Permit,
+        permit: Permit | None,
         call_id: str,
         session_id: str,
         event_id: str = "",
@@ -78,6 +78,8 @@ class TakenCalls:
         call: ToolCall | None = None,
     ) -> Deny | None:
         """Use up the yes to *call*, under its id; return why it may not run after all."""
+        if permit is None:
+            return None
         if not permit.question_id:
             return await permit.take(call)
         live = "" if call is None else await self._live_of(permit, call, session_id)

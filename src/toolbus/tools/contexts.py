@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.messages.records import JsonObject, ToolResponse
+    from toolbus.tools.calls.gate import CallGate
 
     D_co = TypeVar("D_co", covariant=True, default=Any)
 else:
@@ -49,7 +50,7 @@ class ToolContext(Generic[D_co]):
     'the caller is Jane'
     """
 
-    __slots__ = ("_call", "_deps", "_progress", "approvals", "bus", "call_id", "continued", "scope")
+    __slots__ = ("_call", "_deps", "_progress", "bus", "call_id", "continued", "gate", "scope")
 
     def __init__(
         self,
@@ -57,14 +58,14 @@ class ToolContext(Generic[D_co]):
         call_id: str = "",
         call: Callable[[str, Mapping[str, Any]], Awaitable[ToolResponse]] = _refuse,
         progress: Progress = _ignore,
-        approvals: Any = None,
+        gate: CallGate | None = None,
         *,
         deps: D_co = NO_DEPS,
         bus: EventBus | None = None,
         continued: bool = False,
     ) -> None:
-        # Who is asked about what runs below the tool, if that has nobody to ask.
-        self.approvals = approvals
+        # The gate of the caller, for a sub-agent without one; None: nobody can be asked.
+        self.gate = gate
         # On which the call's events are dispatched; None if no runner made the context.
         self.bus = bus
         # Whether the call began before, perhaps in another process, and goes on.

@@ -12,7 +12,7 @@ from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.hosts.taken_calls import TakenCalls
 from toolbus.messages.records import ToolCall
 from toolbus.store.memory import MemoryStore
-from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest
+from toolbus.tools.calls.gate import ApprovalRequest
 
 
 def call_of(number):
@@ -34,10 +34,10 @@ class Place:
         """Return the yes to a call."""
         scope = Scope(session_id=session_id)
         asked = ApprovalRequest(Ask("?"), call_of(number), scope, self.bus)
-        pending = await self.approvals.decide(asked)
+        pending = await self.approvals.ask(asked)
         question = (await questions_of(self.store, session_id))[-1]
         await answer(self.store, pending.question_id, question.digest, approve=True, by="ann")
-        return await self.approvals.decide(asked)
+        return await self.approvals.ask(asked)
 
     async def take(self, number, session_id="h:s"):
         permit = await self.permit(number, session_id)
@@ -100,7 +100,7 @@ async def test_the_oldest_of_many_is_unknown():
 
 async def test_a_yes_of_nobody_s_question_is_simply_taken():
     async with place() as here:
-        assert await (await here.taken()).take(PERMIT, "c1", "h:s") is None
+        assert await (await here.taken()).take(None, "c1", "h:s") is None
         assert (await here.sessions.read("h:s")).taken == {}
 
 

@@ -127,7 +127,7 @@ class ProxiedCall:
             self._filter.bus,
             toolset,
             scope,
-            approver=approvals,
+            approver=approvals if approvals.can_ask else None,
             append=transcript.enter,
             sheltered=True,
             ids=ids,

@@ -25,7 +25,7 @@ from toolbus.mcp.proxy.round_trips import (
 )
 from toolbus.mcp.proxy.waiting_progress import telling_progress
 from toolbus.store.memory import MemoryStore
-from toolbus.tools.calls.approvals import Approvals, Pending
+from toolbus.tools.calls.gate import CallGate, Pending, nobody_to_ask
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.calls import CallRequest
     from toolbus.mcp.proxy.named_sessions import NamedSession
     from toolbus.store.protocol import Store
-    from toolbus.tools.calls.approvals import ApprovalRequest, Permit
+    from toolbus.tools.calls.gate import ApprovalRequest, Permit
 
 
 _CLIENT = "client"
@@ -61,7 +61,7 @@ class ClientApprovals:
         return f"stateless-{hmac.new(self._key, facts, hashlib.sha256).hexdigest()[:32]}"
 
 
-class CallApprovals(Approvals):
+class CallApprovals(CallGate):
     """Decides about one call, *request*, by questions that are kept in *session_id*.
 
     *elicit* puts one to the person in front of the client, if it shows forms by itself. Until
@@ -76,10 +76,10 @@ class CallApprovals(Approvals):
         elicit: QuestionAsker | None,
         client_left: asyncio.Event,
     ) -> None:
-        super().__init__()
         self._clients, self._request, self._session_id = clients, request, session_id
         self._elicit, self._client_left = elicit, client_left
         self._stored = clients.stored
+        self.can_ask = elicit is not None or clients.stored is not None
         self._for_this_call: StoredApprovals | None = None
         self._asks_back = self._stored is not None and asks_back(request.params)
 
@@ -106,7 +106,7 @@ class CallApprovals(Approvals):
                 session_id=self._session_id,
             )
 
-    async def decide(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
+    async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return what is decided; meanwhile the client hears that the call waits."""
         if self._stored is not None:
             gone = None if self._clients.named is None else self._client_left
@@ -118,11 +118,11 @@ class CallApprovals(Approvals):
                 self._for_this_call = StoredApprovals(store=MemoryStore())
             stored = self._for_this_call.asking(self._elicit, name=_CLIENT)
         else:
-            return await super().decide(asked)
+            return nobody_to_ask(asked.ask)
         request = self._request
-        asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id))
+        asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id), fill=None)
         async with telling_progress(request.params, request.directions.to_client):
-            deciding = stored.decide(asked)
+            deciding = stored.ask(asked)
             if self._stored is not None and self._clients.named is not None:
                 decision = await deciding  # It ends when the client leaves, and the question stays.
             else:
@@ -130,6 +130,10 @@ class CallApprovals(Approvals):
         if isinstance(decision, Pending) and self._stored is None:
             return Deny("approval is needed, and the client could not ask", asked.ask.prompt)
         return decision
+
+    async def hold(self, session_id: str, call_id: str) -> None:
+        """Return None: a client's call is not called again under its id."""
+        del session_id, call_id
 
     @property
     def _store(self) -> Store | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.approvals import Question
     from toolbus.mcp.proxy.jsonrpc import Frame
     from toolbus.mcp.proxy.request_table import Send
-    from toolbus.tools.calls.approvals import ApprovalRequest
+    from toolbus.tools.calls.gate import ApprovalRequest
 
 
 class PendingRequests:

@@ -5,89 +5,167 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from toolbus.errors import DeadlineError
+from toolbus.errors import DeadlineError, HandlerError
 from toolbus.events.catalogue import (
+    TOOL_CALL_BEFORE,
     TOOL_CALL_ERROR,
+    Ask,
     Deny,
     Retry,
     ToolCallOutcome,
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
-from toolbus.tools.calls.approvals import PERMIT, ApprovalPendingError
-from toolbus.tools.calls.call_judging import CallJudging
-from toolbus.tools.calls.execution import execute
-from toolbus.tools.calls.filling import fill, fit_filled
+from toolbus.tasks.shielding import EXITS
+from toolbus.tools.calls.execution import execute, failure
+from toolbus.tools.calls.filling import fill, fillers_of, fit_filled
+from toolbus.tools.calls.gate import nobody_to_ask
 from toolbus.tools.calls.recovery import failure_of, may_retry
-from toolbus.tools.calls.table import TRANSITIONS
+from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.call_values import ToolStatus
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
     from toolbus.tools.calls.environment import CallEnvironment
+    from toolbus.tools.calls.execution import Ending
+    from toolbus.tools.calls.filling import ArgumentsFiller
+    from toolbus.tools.calls.gate import Permit
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.definitions import Tool
 
+PERMITTED = "permitted"
+"""The state before the tool: a call stops there if its tool runs elsewhere."""
 
-class CallInProgress(CallJudging):
+_NO_RESPONSE = ToolResponse()
+
+
+class CallInProgress:
     """One call: `walk` takes it to its end, `outcome` tells what became of it.
 
-    The tool of one may run elsewhere, out of reach: `walk` stops where it is `PERMITTED`, and
-    perhaps in another process another one takes the `resume` of what came back to its end.
+    Its tool may run out of reach: then `walk` stops at `PERMITTED`, and the result comes back,
+    perhaps to another process, where a new object for the same call does `resume`.
+
+    *error* is what a handler with the policy "raise" raised, for the caller to raise when every
+    call has its answer. *permit*, *question* and *is_left_open* are a `GatedCall`'s.
     """
+
+    transitions: ClassVar[Mapping[State, Mapping[Signal, State | ToolStatus]]] = TRANSITIONS
+    permit: Permit | None = None
+    question: Ask | None = None
+    is_left_open = False
 
     def __init__(
         self,
         requested: ToolCall,
         environment: CallEnvironment,
-        advertised: AdvertisedTools | None,
+        advertised: AdvertisedTools | None = None,
         *,
-        passed: asyncio.Event | None = None,
-        earlier: Sequence[asyncio.Event] = (),
-        stays_open: bool = False,
         continued: bool = False,
     ) -> None:
-        super().__init__(
-            requested,
-            environment,
-            advertised,
-            passed=passed,
-            earlier=earlier,
-            stays_open=stays_open,
-            continued=continued,
-        )
+        self.requested = self.call = requested
         self.executed: ToolCall | None = None
+        self.error: BaseException | None = None
+        self.has_ended = False
+        self._environment, self._advertised = environment, advertised
+        self._continued = continued
+        self._state: State | ToolStatus = "requested"
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
+        self._fillers: tuple[ArgumentsFiller, ...] = ()
+        self._answer: ToolResponse | None = None
+        self._response = _NO_RESPONSE
+        self._pending: tuple[str, ...] = ()
         self._attempts, self._started = 0, environment.clock()
+        self._walker: asyncio.Task[Any] | None = None
+        self._stopped = False
+
+    # --- the walk ------------------------------------------------------------------------------
+
+    async def walk(self, until: Collection[str] = ()) -> None:
+        """Take every step until an end is reached, or a state of *until*.
+
+        Stopped, the call ends as cancelled.
+        """
+        task = self._walker = asyncio.current_task()
+        try:
+            if self._stopped and not self.has_ended:
+                raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
+            while not (self.has_ended or self._state in until):
+                state = cast("State", self._state)
+                signal = self.steps[state](self)
+                if not isinstance(signal, str):
+                    signal = await signal
+                self._state = self.transitions[state][signal]
+                self.has_ended = self._state in ENDS
+        except asyncio.CancelledError:
+            self._end("cancelled", "the call was cancelled")
+        except (*EXITS, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+            self.error = error
+            self._break_off(error)
+        finally:
+            self._walker = None
+            # The cancellation was the call's; the next work of the same task is not cancelled.
+            while task is not None and task.cancelling():
+                task.uncancel()
+
+    def stop(self) -> None:
+        """Cancel the walk; the steps after it are not reached."""
+        self._stopped = True
+        if self._walker is not None:
+            self._walker.cancel()
+
+    def _enter(self, state: State | ToolStatus) -> None:
+        self._state, self.has_ended = state, state in ENDS
+
+    def _end(self, status: ToolStatus, text: str, error_type: str = "") -> None:
+        """End the call from outside the table."""
+        self._response = failure(text, error_type or status)
+        self._enter(status)
+
+    def _break_off(self, error: BaseException) -> None:
+        """End the call because a handler raised *error*; what the tool did stands."""
+        if self._state in {"failed", "overdue"}:
+            self._enter(self.transitions[cast("State", self._state)]["settled"])
+            return
+        blame = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
+        self._end("denied", f"{blame} failed, and the call with it", type(error).__name__)
+
+    # --- other ways to an end, and the outcome -------------------------------------------------
+
+    def refuse(self, reason: str) -> None:
+        """End the call as denied, before its tool runs."""
+        self._end("denied", reason)
 
     def interrupt(self) -> None:
-        """End it as one that was left open."""
+        """End the call as one that a former process left open."""
         text = "the call was interrupted, and may have had effects; it was not run again"
-        self._fail(text, "interrupted")
-        self._state = "interrupted"
+        self._end("interrupted", text)
 
     def restore(self, ended: ToolCallOutcome) -> None:
-        """End it as it has *ended* before, when its message could not be written."""
+        """End the call as it has *ended* before, when its message could not be written."""
         self.call, self.executed = ended.executed or self.requested, ended.executed
         self._tool, self._attempts = self._look_up(self.call.name), ended.attempts
         self._started -= ended.duration_ns
-        self._response, self._state = ended.response, ended.status
+        self._response = ended.response
+        self._enter(ended.status)
 
     def resume(self, executed: ToolCall, response: ToolResponse) -> None:
-        """Go on behind the run of a tool out of reach: *executed* is what ran there."""
+        """Go on behind the run of a tool out of reach: *executed* is the call as it ran there."""
         self.call = self.executed = executed
         self._tool, self._attempts = self._look_up(executed.name), 1
         self._response = response
-        self._state = TRANSITIONS["running"]["failed" if response.is_error else "returned"]
+        self._enter(self.transitions["running"]["failed" if response.is_error else "returned"])
 
     @property
     def spec(self) -> ToolSpec | None:
-        """What its tool says of itself; None if the caller knows no such tool."""
+        """The tool's spec; None if the caller knows no such tool."""
         if self.executed is not None:
             return None if self._tool is None else self._tool.spec
         if self._state == "answered":
@@ -97,17 +175,11 @@ class CallInProgress(CallJudging):
         return tool.spec if tool else None
 
     @property
-    def _answered_for(self) -> ToolCall:
-        """The call whose result it is: as it ran, as a handler answered it, or as requested."""
-        if self.executed is not None:
-            return self.executed
-        return self.call if self._state == "answered" else self.requested
-
-    @property
     def outcome(self) -> ToolCallOutcome:
-        """What became of it; the response carries the facts of the execution."""
+        """The end of the call; the response carries the facts of the execution."""
         duration = max(1, self._environment.clock() - self._started)
-        shown = self._answered_for
+        # The call as it ran, as a handler answered it, or as it was requested.
+        shown = self.executed or (self.call if self._state == "answered" else self.requested)
         return ToolCallOutcome(
             requested=self.requested,
             executed=self.executed,
@@ -124,54 +196,88 @@ class CallInProgress(CallJudging):
             pending=self._pending,
         )
 
+    # --- the steps -----------------------------------------------------------------------------
+
+    def _fail(self, signal: Signal, text: str, error_type: str) -> Signal:
+        self._response = failure(text, error_type)
+        return signal
+
+    def _judge(self) -> Signal | Awaitable[Signal]:
+        environment, advertised = self._environment, self._advertised
+        spec = advertised.specs.get(self.call.name) if advertised else None
+        if spec or not advertised:
+            self.call = environment.check.converted(self.call, spec)
+        if environment.bus.hears(TOOL_CALL_BEFORE):
+            return self._pass_handlers(spec)
+        return self._unasked()
+
+    async def _pass_handlers(self, spec: ToolSpec | None) -> Signal:
+        environment, advertised = self._environment, self._advertised
+        tool = environment.toolset.get(self.call.name)
+        context = await environment.bus.apply(
+            TOOL_CALL_BEFORE,
+            self.call,
+            scope=environment.scope,
+            tool=spec or (tool.spec if tool else None),
+            check=environment.check,
+            signatures=advertised.spec_for if advertised else None,
+        )
+        self.call, self._answer = context.value, context.answer
+        self._fillers = fillers_of(context) if context.steps else ()
+        if rejected := context.rejected:
+            text = f"handler {rejected.handler!r} broke the arguments: {rejected.reason}"
+            return self._fail("rejected", text, "invalid_arguments")
+        if denied := context.denied:
+            return self._fail("denied", denied.reason, "denied")
+        if asked := context.asked:
+            return self._asked(asked, context)
+        signal = self._unasked()
+        return signal if isinstance(signal, str) else await signal
+
+    def _asked(self, ask: Ask, _: EventContext[ToolCall]) -> Signal:
+        """Deny the call: without a gate nobody can be asked."""
+        return self._fail("denied", nobody_to_ask(ask).reason, "denied")
+
+    def _unasked(self) -> Signal | Awaitable[Signal]:
+        return self._allowed()
+
+    def _allowed(self) -> Signal:
+        if self._answer is None:
+            return "allowed"
+        self._response = self._answer
+        return "answered"
+
     def _find(self) -> Signal:
         self._tool = self._look_up(self.call.name)
         if self._tool is not None:
             return "known"
         names = [spec.name for spec in self._environment.toolset.specs if self._look_up(spec.name)]
         text = f"no tool named {self.call.name!r}; known tools: {', '.join(names) or 'none'}"
-        self._fail(text, "unknown_tool")
-        return "unknown"
+        return self._fail("unknown", text, "unknown_tool")
 
     def _validate(self) -> Signal | Awaitable[Signal]:
-        if self.permit is not PERMIT:
-            return self._take()
-        return self._fill() if self._fillers else self._fit(self.call)
+        """Validate the arguments as the tool gets them; fillers put in what it alone gets."""
+        return self._fill_in() if self._fillers else self._fit(self.call)
 
-    async def _take(self) -> Signal:
-        """Make ready, and use up the approval: the last step before the tool runs.
+    async def _fill_in(self) -> Signal:
+        filled = await self._filled(cast("Tool", self._tool))
+        if isinstance(filled, Deny):
+            return self._fail("denied", filled.reason, "denied")
+        return self._fit(filled)
 
-        Run once more, it is compared with the approval once more.
-        """
-        refusal = self.hold()
-        if refusal is None:
-            signal = await self._fill() if self._fillers else self._fit(self.call)
-            if signal != "valid" or (refusal := await self.take_permit(self._tool)) is None:
-                return signal
-        self._fail(refusal.reason, "denied")
-        return "denied"
-
-    async def _fill(self) -> Signal:
-        """Let fillers put in what the tool alone gets, and validate that."""
-        spec = cast("Tool", self._tool).spec
-        filled = await fill(self._fillers, self.call, self._environment.scope, spec)
-        if not isinstance(filled, Deny):
-            return self._fit(filled)
-        self._fail(filled.reason, "denied")
-        return "denied"
+    async def _filled(self, tool: Tool) -> ToolCall | Deny:
+        return await fill(self._fillers, self.call, self._environment.scope, tool.spec)
 
     def _fit(self, call: ToolCall) -> Signal:
         self._values, problem = fit_filled(self._environment.check, call, self.call)
         if problem is None:
             return "valid"
-        self._fail(f"invalid arguments: {problem}", "invalid_arguments")
-        return "invalid"
+        return self._fail("invalid", f"invalid arguments: {problem}", "invalid_arguments")
 
     async def _run(self) -> Signal:
         tool = cast("Tool", self._tool)
         self._attempts += 1
         self.executed = self.call
-        # What it got the first time it may have changed.
         if self._attempts > 1 and not await self._is_still_valid():
             return "failed"
         is_continued = self._continued and self._attempts == 1
@@ -185,23 +291,23 @@ class CallInProgress(CallJudging):
                 in_place=tool.in_place,
             )
         except DeadlineError as error:
-            self._fail(f"the tool {error}", "timeout")
-            return "timed_out"
-        if isinstance(ending.error, ApprovalPendingError):
-            self._pending = ending.error.pending
-            self._fail(str(ending.error), "pending")
-            return "waits"
-        self._response = ending.response
-        return "failed" if self._response.is_error else "returned"
+            return self._fail("timed_out", f"the tool {error}", "timeout")
+        return self._ran(ending)
 
     async def _is_still_valid(self) -> bool:
+        """Validate the arguments again: the tool's first run may have changed them."""
         signal = self._validate()
         return (signal if isinstance(signal, str) else await signal) == "valid"
 
+    def _ran(self, ending: Ending) -> Signal:
+        self._response = ending.response
+        return "failed" if self._response.is_error else "returned"
+
     async def _recover(self) -> Signal:
         environment, failed = self._environment, failure_of(self.outcome)
-        bus, scope = environment.bus, environment.scope
-        context = await bus.apply(TOOL_CALL_ERROR, failed, scope=scope, tool=self.spec)
+        context = await environment.bus.apply(
+            TOOL_CALL_ERROR, failed, scope=environment.scope, tool=self.spec
+        )
         if context.denied is not None:
             return "settled"
         match context.answer:
@@ -219,13 +325,13 @@ class CallInProgress(CallJudging):
         return self._tool is not None and may_retry(self._tool, attempts, limit)
 
     def _look_up(self, name: str) -> Tool | None:
-        """Return the tool *name*, if it was offered to whoever calls."""
+        """Return the tool *name*, if the caller was offered it."""
         if self._advertised is not None and name not in self._advertised.specs:
             return None
         return self._environment.toolset.get(name)
 
     steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
-        **CallJudging.steps,
+        "requested": _judge,
         "permitted": _find,
         "known": _validate,
         "running": _run,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import JsonObject, ToolCall, ToolResponse
-    from toolbus.tools.calls.approvals import Approvals
+    from toolbus.tools.calls.gate import CallGate
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
 
@@ -38,14 +38,14 @@ class CallEnvironment:
         bus: EventBus,
         toolset: Toolset,
         scope: Scope,
-        approvals: Approvals,
+        gate: CallGate | None,
         *,
         max_attempts: int,
         progress: Progress,
         clock: Callable[[], int],
         deps: Any = NO_DEPS,
     ) -> None:
-        self.bus, self.toolset, self.scope, self.approvals = bus, toolset, scope, approvals
+        self.bus, self.toolset, self.scope, self.gate = bus, toolset, scope, gate
         self.max_attempts, self.progress, self.deps = max_attempts, _guarded(progress), deps
         self.check, self.clock = ArgumentsCheck(toolset), clock
 
@@ -56,7 +56,7 @@ class CallEnvironment:
             call.id,
             self.nested,
             self.progress,
-            self.approvals,
+            self.gate,
             deps=self.deps,
             bus=self.bus,
             continued=continued,

@@ -10,14 +10,12 @@ concerns; what was put in is thrown away then.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolbus.events.catalogue import Deny
-from toolbus.messages.codec import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope, ToolSpec
@@ -60,21 +58,6 @@ async def fill(
             return filled
         call = filled
     return call
-
-
-def changed_paths(before: Any, after: Any, path: str = "$") -> Iterator[str]:
-    """Give the JSON paths at which the JSON value *after* is another one than *before*."""
-    if before is after:
-        return
-    match before, after:
-        case Mapping(), Mapping() if before.keys() == after.keys():
-            for name in before:
-                yield from changed_paths(before[name], after[name], f"{path}.{name}")
-        case tuple(), tuple() if len(before) == len(after):
-            for index, (item, new) in enumerate(zip(before, after, strict=True)):
-                yield from changed_paths(item, new, f"{path}[{index}]")
-        case _ if changed(before, after):
-            yield path
 
 
 def fit_filled(

@@ -9,16 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.tasks.shielding import ContainedTask
-    from toolbus.tools.calls.call_judging import CallJudging
 
 
-async def next_to_answer(
-    calls: Sequence[CallJudging], running: Sequence[ContainedTask[Any] | None]
-) -> int:
+async def next_to_answer(calls: Sequence[Any], running: Sequence[ContainedTask[Any] | None]) -> int:
     """Return the place of the call to be answered next, of those that remain.
 
-    It is the first one, unless that waits for a person, which may take long: a process that is
-    killed meanwhile has lost the results of the others if they waited for it.
+    Each is a `GatedCall`. The first is next, unless it waits for a person, which may take long: a
+    process killed meanwhile would have lost the results of the others if they waited for it.
     """
     tasks = [each.task for each in running if each is not None]
     if len(tasks) < len(calls):

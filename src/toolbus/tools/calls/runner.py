@@ -15,11 +15,11 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
 from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
-from toolbus.tools.calls.approvals import Approvals
-from toolbus.tools.calls.call import CallInProgress
-from toolbus.tools.calls.call_judging import ASKED, PERMITTED
+from toolbus.tools.calls.approver import gate_of
+from toolbus.tools.calls.call import PERMITTED, CallInProgress
 from toolbus.tools.calls.ends import raise_first, read_by_model
 from toolbus.tools.calls.environment import CallEnvironment, log_progress
+from toolbus.tools.calls.gated_call import ASKED, GatedCall
 from toolbus.tools.calls.order import next_to_answer
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.admission import admit
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
     from toolbus.messages.records import JsonObject, Message, ToolResponse
     from toolbus.tools.calls.advertised import AdvertisedTools
-    from toolbus.tools.calls.approvals import Approver
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
 
@@ -44,7 +45,8 @@ class ToolRunner(CallEnvironment):
 
     Args:
         bus, toolset, scope: whose handlers see the calls; the tools; who calls.
-        approver: decides what guards ask; without one, what is asked is denied.
+        approver: a function that decides what guards ask, or a `CallGate`; without one, every call
+            that a guard asks about is denied.
         append: takes each tool message into a transcript and returns it as it was appended, in
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
@@ -71,7 +73,7 @@ class ToolRunner(CallEnvironment):
         toolset: Toolset,
         scope: Scope | None = None,
         *,
-        approver: Approver | Approvals | None = None,
+        approver: Approver | CallGate | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         sheltered: bool = False,
         reported: dict[str, ToolCallOutcome | None] | None = None,
@@ -88,7 +90,7 @@ class ToolRunner(CallEnvironment):
             bus,
             toolset,
             scope or Scope(),
-            approver if isinstance(approver, Approvals) else Approvals(approver),
+            None if approver is None else gate_of(approver),
             max_attempts=max_attempts,
             progress=progress,
             clock=clock,
@@ -111,8 +113,7 @@ class ToolRunner(CallEnvironment):
         """
         call = ToolCall(id=self._ids(), name=name, arguments=arguments)
         await self.bus.catch_up()
-        in_progress = CallInProgress(call, self, None, stays_open=self._leaves_pending)
-        (outcome,) = await self._finish([in_progress])
+        (outcome,) = await self._finish([self._begin(call, stays_open=self._leaves_pending)])
         return outcome
 
     async def call_all(
@@ -130,21 +131,44 @@ class ToolRunner(CallEnvironment):
         cancels the tools; every call still gets its message before `CancelledError` goes on.
         Those whose ids are in *continued* have begun before, and were approved then.
         """
-        # A call that is alone has nobody to wait for.
-        passed = [asyncio.Event() for _ in calls] if len(calls) > 1 else [None]
+        siblings: list[asyncio.Event] = []
+        if self.gate is not None and len(calls) > 1:
+            siblings = [asyncio.Event() for _ in calls]
         return await self._finish(
             [
-                CallInProgress(
+                self._begin(
                     call,
-                    self,
                     advertised,
-                    passed=passed[index],
-                    earlier=[event for event in passed[:index] if event],
+                    siblings=siblings,
+                    place=place,
                     continued=call.id in continued,
                     stays_open=self._leaves_pending,
                 )
-                for index, call in enumerate(calls)
+                for place, call in enumerate(calls)
             ]
+        )
+
+    def _begin(
+        self,
+        call: ToolCall,
+        advertised: AdvertisedTools | None = None,
+        *,
+        siblings: Sequence[asyncio.Event] = (),
+        place: int = 0,
+        continued: bool = False,
+        stays_open: bool = False,
+    ) -> CallInProgress:
+        if self.gate is None:
+            return CallInProgress(call, self, advertised, continued=continued)
+        return GatedCall(
+            call,
+            self,
+            advertised,
+            gate=self.gate,
+            siblings=siblings,
+            place=place,
+            continued=continued,
+            stays_open=stays_open,
         )
 
     async def judge(self, call: ToolCall, *, asks: bool = False) -> CallInProgress:
@@ -153,7 +177,7 @@ class ToolRunner(CallEnvironment):
         With *asks* it stops at the `question` of a guard, which is asked there as well. One that
         has ended is to be finished; of another the result is, by a call that takes its `resume`.
         """
-        judged = CallInProgress(call, self, None)
+        judged = self._begin(call)
         await judged.walk({PERMITTED, ASKED} if asks else {PERMITTED})
         if not judged.has_ended and judged.question is None:
             # A handler has an answer, so whoever would ask there cannot go on by it.
@@ -175,7 +199,7 @@ class ToolRunner(CallEnvironment):
 
         A call whose message could not be written gets it now; another one is interrupted.
         """
-        under_way = [CallInProgress(call, self, None) for call in calls]
+        under_way = [self._begin(call) for call in calls]
         for call in under_way:
             ended = self._reported.get(call.requested.id)
             if ended is not None:
@@ -186,7 +210,7 @@ class ToolRunner(CallEnvironment):
 
     async def close_refused(self, calls: Sequence[ToolCall], reason: str) -> None:
         """Answer *calls*, which wait for a person, as denied for this *reason*."""
-        under_way = [CallInProgress(call, self, None) for call in calls]
+        under_way = [self._begin(call) for call in calls]
         for call in under_way:
             call.refuse(reason)
         await self._finish(under_way)
@@ -234,7 +258,9 @@ class ToolRunner(CallEnvironment):
         errors: list[BaseException] = []
         remaining = list(under_way)
         while remaining:
-            place = 0 if self.approvals.store is None else await next_to_answer(remaining, tasks)
+            place = 0
+            if self.gate is not None and self.gate.keeps_questions:
+                place = await next_to_answer(remaining, tasks)
             call, running = remaining.pop(place), tasks.pop(place)
             try:
                 outcome = await self._end_of(call, running)
@@ -273,7 +299,8 @@ class ToolRunner(CallEnvironment):
             return outcome
         message = await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.pop(call.requested.id, None)
-        await call.permit.end()
+        if call.permit is not None:
+            await call.permit.end()
         if self._answered is not None:
             self._answered(outcome, message)
         read = read_by_model(message, outcome.response)
@@ -285,15 +312,13 @@ class ToolRunner(CallEnvironment):
         Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
         """
         requested = ToolCall(id=self._ids(), name=name, arguments=arguments)
-        call = CallInProgress(requested, self, None)
+        call = self._begin(requested)
         try:
             outcome = await shield_until_done(partial(self._complete, call), lambda _: call.stop())
         finally:
             self._reported.pop(requested.id, None)
-            await call.permit.end()
-            if call.outcome.status == "pending":
-                # Its id is that of no other call, so nobody could come back for the answer.
-                await self.approvals.withdraw(self.scope.session_id, {requested.id})
+            if isinstance(call, GatedCall):
+                await call.give_up()
         if call.error is not None:
             raise call.error
         message = await admit(self.bus, self._message(outcome), self.scope, call.spec)

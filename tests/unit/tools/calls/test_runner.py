@@ -28,8 +28,9 @@ from toolbus.events.catalogue import (
     TOOLS_PROVIDE,
 )
 from toolbus.tools.calls.advertised import AdvertisedTools, ArgumentsCheck
-from toolbus.tools.calls.approvals import PERMIT, ApprovalRequest, Approvals
+from toolbus.tools.calls.approver import ApproverGate
 from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.gate import ApprovalRequest, nobody_to_ask
 from toolbus.tools.toolset import Toolset
 from toolbus.transcript.transcript import Transcript
 
@@ -191,21 +192,21 @@ async def test_a_slow_handler_is_not_waited_for_twice():
     assert len(messages) == 1
 
 
-async def test_approvals_can_be_shared():
+async def test_a_gate_can_be_shared():
     asked = []
 
     async def approver(ask, call, scope):
         asked.append((ask.prompt, call and call.name, scope.agent_id))
         return True
 
-    bus, approvals = EventBus(), Approvals(approver)
+    bus, gate = EventBus(), ApproverGate(approver)
     bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("may it?"))
     scope = Scope(agent_id="main")
 
-    refusal = await approvals.decide(ApprovalRequest(Ask("may I?"), None, scope, EventBus()))
-    await ToolRunner(bus, Toolset([count]), scope, approver=approvals).call("count")
+    permit = await gate.ask(ApprovalRequest(Ask("may I?"), None, scope, EventBus()))
+    await ToolRunner(bus, Toolset([count]), scope, approver=gate).call("count")
 
-    assert refusal is PERMIT
+    assert await permit.take() is None
     assert asked == [("may I?", None, "main"), ("may it?", "count", "main")]
 
 
@@ -216,10 +217,10 @@ async def test_a_refusal_keeps_the_question_for_operators():
     def fail(*_):
         raise ValueError("no terminal")
 
-    details = []
-    for approver, seconds in ((None, 60), (lambda *_: False, 60), (fail, 60), (forget, 0.01)):
+    details = [nobody_to_ask(Ask("may I?")).detail]
+    for approver, seconds in ((lambda *_: False, 60), (fail, 60), (forget, 0.01)):
         asked = ApprovalRequest(Ask("may I?"), None, Scope(), EventBus())
-        refusal = await Approvals(approver, seconds).decide(asked)
+        refusal = await ApproverGate(approver, seconds).ask(asked)
         details.append(refusal.detail)
 
     assert details == ["may I?", "may I?", "ValueError: no terminal", "timed out after 0.01 s"]

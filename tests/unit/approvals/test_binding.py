@@ -2,8 +2,8 @@
 
 import pytest
 
+from toolbus.approvals.binding import changed_paths
 from toolbus.messages.immutable import freeze
-from toolbus.tools.calls.filling import changed_paths
 
 
 @pytest.mark.parametrize(

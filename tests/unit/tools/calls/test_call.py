@@ -51,7 +51,7 @@ async def test_a_denied_call_has_ended_and_is_finished_once():
 
 
 async def test_a_question_is_left_to_who_asks_there():
-    ends = Ends()
+    ends = Ends(lambda ask, call, scope: pytest.fail("it is asked elsewhere"))
     ends.bus.guard(TOOL_CALL_BEFORE, lambda ctx: Ask("sure?"))
 
     judged = await ends.runner.judge(CALL, asks=True)

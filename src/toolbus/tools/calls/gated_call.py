@@ -1,0 +1,198 @@
+"""One tool call of a runner with a gate: the states of a call, and those of a question."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from toolbus.errors import FreezeError
+from toolbus.events.catalogue import Ask, Deny
+from toolbus.tools.calls.call import CallInProgress
+from toolbus.tools.calls.gate import (
+    CHANGED_CALL,
+    ApprovalPendingError,
+    ApprovalRequest,
+    Pending,
+    copy_of,
+)
+from toolbus.tools.calls.table import GATED_TRANSITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.messages.records import ToolCall
+    from toolbus.tools.calls.advertised import AdvertisedTools
+    from toolbus.tools.calls.environment import CallEnvironment
+    from toolbus.tools.calls.execution import Ending
+    from toolbus.tools.calls.gate import CallGate, Permit
+    from toolbus.tools.calls.table import Signal, State
+    from toolbus.tools.definitions import Tool
+
+ASKED = "asking"
+"""The state of a question: a call stops before it if its host asks the person itself."""
+
+
+class GatedCall(CallInProgress):
+    """One call that *gate* may stop at a question.
+
+    Of the calls that are made together, it is the one at *place*, and a person gets the questions
+    in this order: each of *siblings* is set once its call asks no more. A call that *stays_open*
+    has no answer while it is pending. *waits* is done once the call waits for a person, *permit* is
+    the person's yes, *pending* the question that nobody has answered.
+    """
+
+    transitions = GATED_TRANSITIONS
+
+    def __init__(
+        self,
+        requested: ToolCall,
+        environment: CallEnvironment,
+        advertised: AdvertisedTools | None = None,
+        *,
+        gate: CallGate,
+        siblings: Sequence[asyncio.Event] = (),
+        place: int = 0,
+        stays_open: bool = False,
+        continued: bool = False,
+    ) -> None:
+        super().__init__(requested, environment, advertised, continued=continued)
+        self.waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.pending: Pending | None = None
+        self._gate, self._stays_open = gate, stays_open
+        self._siblings, self._place = siblings, place
+        self._ask = Ask("")
+        self._askers: tuple[str, ...] = ()
+        self._is_judged_again = False
+
+    async def walk(self, until: Collection[str] = ()) -> None:
+        """Take every step until an end is reached, or a state of *until*."""
+        try:
+            await super().walk(until)
+        finally:
+            self._pass()
+            self.is_left_open = self._stays_open and self._state == "pending"
+            # A handler's answer in place of the tool's is asked about here alone.
+            asks = self._state == ASKED and self._answer is None
+            self.question = self._ask if asks else None
+
+    def approval_request(self) -> ApprovalRequest:
+        """Return the question about the call as it is now."""
+        environment, fill = self._environment, None
+        tool = environment.toolset.get(self.call.name)
+        if tool is not None and self._fillers and self._answer is None:
+            fill = partial(self._filled, tool)
+        return ApprovalRequest(
+            self._ask,
+            self.call,
+            environment.scope,
+            environment.bus,
+            requested=self.requested,
+            guards=self._askers,
+            earlier=self._siblings[: self._place],
+            fill=fill,
+            stays_open=self._stays_open,
+            continued=self._continued,
+            tool=tool.spec if tool else None,
+        )
+
+    def seal(self) -> Deny | None:
+        """Go on with a private copy of the call, for the yes is compared with that.
+
+        Return the reason if it cannot run: a handler may have changed the arguments in place.
+        """
+        try:
+            self.call = copy_of(self.call)
+        except FreezeError as error:
+            return Deny(CHANGED_CALL.reason, str(error))
+        return None
+
+    async def give_up(self) -> None:
+        """Close the permit, and withdraw the question: the call does not come back for it."""
+        if self.permit is not None:
+            await self.permit.end()
+        if self.pending is not None:
+            await self.pending.end()
+
+    def _asked(self, ask: Ask, context: EventContext[ToolCall]) -> Signal:
+        self._ask, self._askers = ask, context.askers
+        return "asked"
+
+    async def _put_question(self) -> Signal:
+        if not self.waits.done():
+            self.waits.set_result(None)
+        decision = await self._gate.ask(self.approval_request())
+        if isinstance(decision, Pending):
+            self.pending, self._pending = decision, (decision.question_id,)
+            return self._fail("waits", decision.text, "pending")
+        if isinstance(decision, Deny):
+            return self._fail("denied", decision.reason, "denied")
+        return await self._approved(decision)
+
+    async def _approved(self, permit: Permit) -> Signal:
+        former, self.permit = self.permit, permit
+        if former is not None and former.question_id != permit.question_id:
+            await former.end()
+        if permit.came_later and not self._is_judged_again:
+            # Once: what a handler makes anew each time would be asked about for ever.
+            self._is_judged_again, self.call = True, self.requested
+            return "approved"
+        if self._answer is not None:
+            # An answer in place of the tool's is the whole effect.
+            tool = self._environment.toolset.get(self.call.name)
+            refusal = await permit.take(self.call, tool.spec if tool else None)
+            if refusal is not None:
+                return self._fail("denied", refusal.reason, "denied")
+        return self._allowed()
+
+    def _unasked(self) -> Signal | Awaitable[Signal]:
+        if self._stays_open and self._answer is None and self.permit is None:
+            return self._hold()
+        return self._allowed()
+
+    async def _hold(self) -> Signal:
+        """Use up a question from before the call was left open: no guard asks any more."""
+        held = await self._gate.hold(self._environment.scope.session_id, self.requested.id)
+        if isinstance(held, Deny):
+            return self._fail("denied", held.reason, "denied")
+        self.permit = held
+        return self._allowed()
+
+    def _allowed(self) -> Signal:
+        self._pass()
+        return super()._allowed()
+
+    def _validate(self) -> Signal | Awaitable[Signal]:
+        return super()._validate() if self.permit is None else self._take(self.permit)
+
+    async def _take(self, permit: Permit) -> Signal:
+        """Validate, and take *permit*: the last step before the tool runs.
+
+        If the tool runs again, the call is compared with the approval again.
+        """
+        refusal = self.seal()
+        if refusal is None:
+            signal = await self._fill_in() if self._fillers else self._fit(self.call)
+            if signal != "valid":
+                return signal
+            refusal = await permit.take(self.call, cast("Tool", self._tool).spec)
+            if refusal is None:
+                return "valid"
+        return self._fail("denied", refusal.reason, "denied")
+
+    def _ran(self, ending: Ending) -> Signal:
+        if isinstance(ending.error, ApprovalPendingError):
+            self._pending = ending.error.pending
+            return self._fail("waits", str(ending.error), "pending")
+        return super()._ran(ending)
+
+    def _pass(self) -> None:
+        if self._siblings:
+            self._siblings[self._place].set()
+
+    steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
+        **CallInProgress.steps,
+        "asking": _put_question,
+        "known": _validate,
+    }
