@@ -6,6 +6,7 @@ Most are read from the syntax trees; the walks run five pieces of work and count
 
 import ast
 import re
+import tomllib
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 
 import toolbus
 from measured_walks import WALKS, walked
+from wall import read_wings
 
 ROOT = Path(toolbus.__file__).parent
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
     "functions over complexity 10": 200,
@@ -24,6 +27,7 @@ RATCHETS = {
     "pronouns without a noun in 1,000 words of docstrings": 68,
     "modules that begin with What, Who, Where or How": 227,
     '"is no" in texts': 212,
+    "imports through the wall": 25,
 }
 ROOMS = {
     "": (3, 437),
@@ -58,37 +62,36 @@ ROOMS = {
 }
 """By room the files and lines that it has at most today."""
 
-STORE_WINGS = (
-    *("checking", "copying", "forgetting", "inspection", "pairing", "postgres"),
-    *("recovery", "salvage", "survey", "wal"),
+WALL = next(
+    contract
+    for contract in tomllib.loads(PYPROJECT.read_text())["tool"]["importlinter"]["contracts"]
+    if contract["type"] == "wall"
 )
-"""The files and folders of `store` that stand beside the core."""
-MODEL_WINGS = ("anthropic", "keys", "naming", "openai", "remote", "servers", "wires")
-"""The files of `models` that serve a provider."""
+"""The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3191, 3000),
+    ("errors", "events", "messages"): (3173, 3000),
     ("bus",): (4162, 2600),
     ("components",): (1864, 1350),
     ("tools",): (3129, 2100),
-    ("agent", "transcript", "tasks"): (3613, 2900),
-    ("store",): (3289, 2700),
-    ("models",): (661, 700),
-    ("settings",): (877, 750),
+    ("agent", "transcript", "tasks"): (3561, 2900),
+    ("store",): (3362, 2700),
+    ("models",): (498, 700),
+    ("settings", "terminal"): (1652, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (20716, 16800)
+CORE_LINES = (21401, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (88, 25, 25),
     "tool call of an agent with one adapter": (461, 144, 57),
     "judged frame": (299, 80, 49),
-    "line with a secret": (1043, 67, 53),
-    "clean line": (254, 37, 44),
+    "line with a secret": (1038, 67, 53),
+    "clean line": (249, 37, 44),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 
@@ -113,6 +116,10 @@ class Source(NamedTuple):
     name: str
     text: str
     tree: ast.Module
+
+    @property
+    def module(self):
+        return self.name.removesuffix(".__init__")
 
     @property
     def lines(self):
@@ -189,10 +196,17 @@ def odd_negations():
     return sum(len(re.findall(r"[\"'][^\"'\n]*\bis no [a-zA-Z]", each.text)) for each in sources())
 
 
+def breaches():
+    return len(WALL["ignore_imports"])
+
+
 MEASURES = dict(
     zip(
         RATCHETS,
-        (complex_functions, lone_small_files, vague_words, vague_modules, odd_negations),
+        (
+            *(complex_functions, lone_small_files, vague_words, vague_modules, odd_negations),
+            breaches,
+        ),
         strict=True,
     )
 )
@@ -210,11 +224,11 @@ def is_stale(figure, number):
 
 def core_lines():
     """Count the lines of each core room, without the wings that still live in it."""
+    _, wing_of = read_wings(WALL["wings"], [source.module for source in sources()])
     lines = Counter()
     for source in sources():
-        _, room, *inner = source.name.split(".")
-        wings = {"store": STORE_WINGS, "models": MODEL_WINGS}.get(room, ())
-        lines[room] += 0 if inner and inner[0] in wings else source.lines
+        if source.module not in wing_of:
+            lines[source.name.split(".")[1]] += source.lines
     return {rooms: sum(lines[room] for room in rooms) for rooms in BUDGETS}
 
 
