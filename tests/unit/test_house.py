@@ -27,7 +27,7 @@ RATCHETS = {
     "pronouns without a noun in 1,000 words of docstrings": 68,
     "modules that begin with What, Who, Where or How": 227,
     '"is no" in texts': 212,
-    "imports through the wall": 25,
+    "imports through the wall": 22,
 }
 ROOMS = {
     "": (3, 437),
