@@ -55,7 +55,7 @@ ROOMS = {
     "tasks": (4, 234),
     "terminal": (16, 1275),
     "testing": (39, 5220),
-    "tools": (25, 3129),
+    "tools": (22, 3027),
     "transcript": (6, 634),
     "truncation": (12, 1519),
     "workspace": (9, 895),
@@ -73,7 +73,7 @@ BUDGETS = {
     ("errors", "events", "messages"): (3173, 3000),
     ("bus",): (4162, 2600),
     ("components",): (1864, 1350),
-    ("tools",): (3129, 2100),
+    ("tools",): (3027, 2100),
     ("agent", "transcript", "tasks"): (3561, 2900),
     ("store",): (3362, 2700),
     ("models",): (498, 700),
@@ -87,9 +87,9 @@ CORE_LINES = (21401, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
-    "plain tool call": (88, 25, 25),
-    "tool call of an agent with one adapter": (461, 144, 57),
-    "judged frame": (299, 80, 49),
+    "plain tool call": (82, 25, 23),
+    "tool call of an agent with one adapter": (451, 141, 55),
+    "judged frame": (291, 77, 48),
     "line with a secret": (1038, 67, 53),
     "clean line": (249, 37, 44),
 }

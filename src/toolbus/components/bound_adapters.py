@@ -21,7 +21,7 @@ from toolbus.errors import HandlerContractError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny, ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.records import ToolResponse, changed, encode
-from toolbus.tools.calls.filling import ArgumentsFiller
+from toolbus.tools.calls.advertised import ArgumentsFiller
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable

@@ -31,8 +31,13 @@ _BRACKETS = {"{": ("}", "object"), "[": ("]", "array")}
 
 _KINDS = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
 _TYPES = {bool: "boolean", str: "string", type(None): "null", int: "integer"}
-_PLAIN = {bool, int, float, type(None)}
+_PLAIN = frozenset((bool, int, float, type(None)))
 _MAX_LEVELS = 100
+
+
+def is_plain(arguments: JsonObject) -> bool:
+    """Return whether no member of *arguments* is a text or may hold one."""
+    return _PLAIN.issuperset(map(type, arguments.values()))
 
 
 def converted(arguments: JsonObject, schema: JsonObject) -> JsonObject:
@@ -40,8 +45,6 @@ def converted(arguments: JsonObject, schema: JsonObject) -> JsonObject:
 
     The same object if there are none. Beyond 100 values inside each other nothing is converted.
     """
-    if all(type(value) in _PLAIN for value in arguments.values()):
-        return arguments
     try:
         result: JsonObject = _Conversion(schema).value(arguments, schema, _MAX_LEVELS)
     except (RecursionError, AttributeError, LookupError, TypeError, ValueError):

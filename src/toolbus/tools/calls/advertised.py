@@ -1,18 +1,20 @@
-"""What a model was offered in one turn, and the signature that each adapter was given for it."""
+"""The arguments of calls: the signatures that hold for them, their check, and their filling."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 from toolbus.messages import schemas
-from toolbus.tools.lenient import converted
+from toolbus.tools.lenient import converted, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.events.catalogue import ToolSpec
+    from toolbus.events.catalogue import Deny, Scope, ToolSpec
     from toolbus.messages.records import ToolCall
+    from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
 
 
@@ -50,6 +52,32 @@ class AdvertisedTools:
         return self._by_adapter.get(actor, {}).get(call.name)
 
 
+class ArgumentsFiller(ABC):
+    """An actor of a step in a dispatch of `TOOL_CALL_BEFORE` that may fill the arguments later.
+
+    It puts in the values of the tool alone: after the guards and a person, before the validation.
+    The call stays as it was for handlers, observers, the ledger, a person and the stored copy.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def fills(self) -> bool:
+        """Whether it has anything to do with the arguments of a final call."""
+
+    @abstractmethod
+    async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
+        """Return *call* as the tool of *spec* gets it, or a refusal."""
+
+
+def fitted(tool: Tool | None, call: ToolCall) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments of *call* as *tool* takes them, and the problem if they do not fit."""
+    if call.raw is not None:
+        return {}, "expected a JSON object - at `$`"
+    return ({}, None) if tool is None else tool.fit(call.arguments)
+
+
 class ArgumentsCheck:
     """Judges rewritten calls: who turns fitting arguments into unfitting ones is to blame.
 
@@ -72,23 +100,22 @@ class ArgumentsCheck:
     def converted(self, call: ToolCall, spec: ToolSpec | None = None) -> ToolCall:
         """Return *call* with its texts as the values that they stand for; *call* if there are none.
 
-        *spec* is what the caller was told. Whoever judges the call sees what its tool will get.
+        *spec* is the spec that the caller was told. Handlers judge the arguments of the tool.
         """
+        if is_plain(call.arguments) or call.raw is not None:
+            return call
         tool = self._toolset.get(call.name)
-        if tool is None or not tool.lenient or call.raw is not None:
+        if tool is None or not tool.lenient:
             return call
         arguments = converted(call.arguments, (spec or tool.spec).input_schema)
-        # What is valid in the eyes of the tool's own types is left alone, whatever a schema says.
+        # Arguments that are valid by the tool's own types are left alone, whatever a schema says.
         if arguments is call.arguments or self.problem(call, spec) is None:
             return call
         return call.with_arguments(arguments)
 
     def fit(self, call: ToolCall) -> tuple[dict[str, Any], str | None]:
         """Return the arguments of *call* as its tool takes them, and why they do not fit."""
-        if call.raw is not None:
-            return {}, "expected a JSON object - at `$`"
-        tool = self._toolset.get(call.name)
-        return ({}, None) if tool is None else tool.fit(call.arguments)
+        return fitted(self._toolset.get(call.name), call)
 
     def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
         """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""

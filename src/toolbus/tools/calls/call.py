@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import DeadlineError, HandlerError
@@ -12,15 +13,15 @@ from toolbus.events.catalogue import (
     Ask,
     Deny,
     Retry,
+    ToolCallFailure,
     ToolCallOutcome,
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
+from toolbus.tools.calls.advertised import ArgumentsFiller, fitted
 from toolbus.tools.calls.execution import execute, failure
-from toolbus.tools.calls.filling import fill, fillers_of, fit_filled
 from toolbus.tools.calls.gate import nobody_to_ask
-from toolbus.tools.calls.recovery import failure_of, may_retry
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
 if TYPE_CHECKING:
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
-    from toolbus.tools.calls.environment import CallEnvironment
     from toolbus.tools.calls.execution import Ending
-    from toolbus.tools.calls.filling import ArgumentsFiller
     from toolbus.tools.calls.gate import Permit
+    from toolbus.tools.calls.runner import ToolRunner
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.definitions import Tool
 
@@ -42,6 +42,8 @@ PERMITTED = "permitted"
 """The state before the tool: a call stops there if its tool runs elsewhere."""
 
 _NO_RESPONSE = ToolResponse()
+
+logger = logging.getLogger("toolbus")
 
 
 class CallInProgress:
@@ -62,7 +64,7 @@ class CallInProgress:
     def __init__(
         self,
         requested: ToolCall,
-        environment: CallEnvironment,
+        runner: ToolRunner,
         advertised: AdvertisedTools | None = None,
         *,
         continued: bool = False,
@@ -71,7 +73,7 @@ class CallInProgress:
         self.executed: ToolCall | None = None
         self.error: BaseException | None = None
         self.has_ended = False
-        self._environment, self._advertised = environment, advertised
+        self._runner, self._advertised = runner, advertised
         self._continued = continued
         self._state: State | ToolStatus = "requested"
         self._tool: Tool | None = None
@@ -80,7 +82,7 @@ class CallInProgress:
         self._answer: ToolResponse | None = None
         self._response = _NO_RESPONSE
         self._pending: tuple[str, ...] = ()
-        self._attempts, self._started = 0, environment.clock()
+        self._attempts, self._started = 0, runner.clock()
         self._walker: asyncio.Task[Any] | None = None
         self._stopped = False
 
@@ -169,7 +171,7 @@ class CallInProgress:
         if self.executed is not None:
             return None if self._tool is None else self._tool.spec
         if self._state == "answered":
-            tool = self._environment.toolset.get(self.call.name)
+            tool = self._runner.toolset.get(self.call.name)
         else:
             tool = self._look_up(self.requested.name)
         return tool.spec if tool else None
@@ -177,7 +179,7 @@ class CallInProgress:
     @property
     def outcome(self) -> ToolCallOutcome:
         """The end of the call; the response carries the facts of the execution."""
-        duration = max(1, self._environment.clock() - self._started)
+        duration = max(1, self._runner.clock() - self._started)
         # The call as it ran, as a handler answered it, or as it was requested.
         shown = self.executed or (self.call if self._state == "answered" else self.requested)
         return ToolCallOutcome(
@@ -203,27 +205,34 @@ class CallInProgress:
         return signal
 
     def _judge(self) -> Signal | Awaitable[Signal]:
-        environment, advertised = self._environment, self._advertised
+        runner, advertised = self._runner, self._advertised
         spec = advertised.specs.get(self.call.name) if advertised else None
         if spec or not advertised:
-            self.call = environment.check.converted(self.call, spec)
-        if environment.bus.hears(TOOL_CALL_BEFORE):
+            self.call = runner.check.converted(self.call, spec)
+        if runner.bus.hears(TOOL_CALL_BEFORE):
             return self._pass_handlers(spec)
-        return self._unasked()
+        return self._go_on()
 
     async def _pass_handlers(self, spec: ToolSpec | None) -> Signal:
-        environment, advertised = self._environment, self._advertised
-        tool = environment.toolset.get(self.call.name)
-        context = await environment.bus.apply(
+        runner, advertised = self._runner, self._advertised
+        tool = runner.toolset.get(self.call.name)
+        context = await runner.bus.apply(
             TOOL_CALL_BEFORE,
             self.call,
-            scope=environment.scope,
+            scope=runner.scope,
             tool=spec or (tool.spec if tool else None),
-            check=environment.check,
+            check=runner.check,
             signatures=advertised.spec_for if advertised else None,
         )
         self.call, self._answer = context.value, context.answer
-        self._fillers = fillers_of(context) if context.steps else ()
+        # By their steps: senders, predicates and switches hold for fillers as for handlers.
+        self._fillers = tuple(
+            [
+                step.actor
+                for step in context.steps
+                if isinstance(step.actor, ArgumentsFiller) and step.actor.fills
+            ]
+        )
         if rejected := context.rejected:
             text = f"handler {rejected.handler!r} broke the arguments: {rejected.reason}"
             return self._fail("rejected", text, "invalid_arguments")
@@ -231,14 +240,15 @@ class CallInProgress:
             return self._fail("denied", denied.reason, "denied")
         if asked := context.asked:
             return self._asked(asked, context)
-        signal = self._unasked()
+        signal = self._go_on()
         return signal if isinstance(signal, str) else await signal
 
     def _asked(self, ask: Ask, _: EventContext[ToolCall]) -> Signal:
         """Deny the call: without a gate nobody can be asked."""
         return self._fail("denied", nobody_to_ask(ask).reason, "denied")
 
-    def _unasked(self) -> Signal | Awaitable[Signal]:
+    def _go_on(self) -> Signal | Awaitable[Signal]:
+        """Let the call go on: no guard is against it, and none asks."""
         return self._allowed()
 
     def _allowed(self) -> Signal:
@@ -251,7 +261,7 @@ class CallInProgress:
         self._tool = self._look_up(self.call.name)
         if self._tool is not None:
             return "known"
-        names = [spec.name for spec in self._environment.toolset.specs if self._look_up(spec.name)]
+        names = [spec.name for spec in self._runner.toolset.specs if self._look_up(spec.name)]
         text = f"no tool named {self.call.name!r}; known tools: {', '.join(names) or 'none'}"
         return self._fail("unknown", text, "unknown_tool")
 
@@ -266,12 +276,22 @@ class CallInProgress:
         return self._fit(filled)
 
     async def _filled(self, tool: Tool) -> ToolCall | Deny:
-        return await fill(self._fillers, self.call, self._environment.scope, tool.spec)
+        """Return the call as *tool* gets it, filled by one filler after the other."""
+        call = self.call
+        for filler in self._fillers:
+            filled = await filler.fill(call, self._runner.scope, tool.spec)
+            if isinstance(filled, Deny):
+                return filled
+            call = filled
+        return call
 
     def _fit(self, call: ToolCall) -> Signal:
-        self._values, problem = fit_filled(self._environment.check, call, self.call)
+        self._values, problem = fitted(self._tool, call)
         if problem is None:
             return "valid"
+        if call is not self.call:
+            # The problem may quote the values that were filled in.
+            problem = fitted(self._tool, self.call)[1] or "they do not fit with what was filled in"
         return self._fail("invalid", f"invalid arguments: {problem}", "invalid_arguments")
 
     async def _run(self) -> Signal:
@@ -281,7 +301,7 @@ class CallInProgress:
         if self._attempts > 1 and not await self._is_still_valid():
             return "failed"
         is_continued = self._continued and self._attempts == 1
-        context = self._environment.context_of(self.call, continued=is_continued)
+        context = self._runner.context_of(self.call, continued=is_continued)
         try:
             ending = await execute(
                 f"tool {tool.spec.name!r}",
@@ -304,9 +324,16 @@ class CallInProgress:
         return "failed" if self._response.is_error else "returned"
 
     async def _recover(self) -> Signal:
-        environment, failed = self._environment, failure_of(self.outcome)
-        context = await environment.bus.apply(
-            TOOL_CALL_ERROR, failed, scope=environment.scope, tool=self.spec
+        runner, outcome = self._runner, self.outcome
+        failed = ToolCallFailure(
+            call=outcome.executed or outcome.requested,
+            response=outcome.response,
+            error_type=outcome.response.error_type or "error",
+            error_text=outcome.response.text,
+            attempts=outcome.attempts,
+        )
+        context = await runner.bus.apply(
+            TOOL_CALL_ERROR, failed, scope=runner.scope, tool=self.spec
         )
         if context.denied is not None:
             return "settled"
@@ -321,14 +348,22 @@ class CallInProgress:
         return "settled"
 
     def _may_retry(self) -> bool:
-        attempts, limit = self._attempts, self._environment.max_attempts
-        return self._tool is not None and may_retry(self._tool, attempts, limit)
+        """Return whether the tool may run again; a reason against it is logged."""
+        tool, reason = self._tool, f"{self._attempts} attempts were made"
+        if tool is None:
+            return False
+        if not tool.idempotent:
+            reason = "it is not marked idempotent"
+        elif self._attempts < self._runner.max_attempts:
+            return True
+        logger.warning("no retry of tool %r: %s", tool.spec.name, reason)
+        return False
 
     def _look_up(self, name: str) -> Tool | None:
         """Return the tool *name*, if the caller was offered it."""
         if self._advertised is not None and name not in self._advertised.specs:
             return None
-        return self._environment.toolset.get(name)
+        return self._runner.toolset.get(name)
 
     steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
         "requested": _judge,

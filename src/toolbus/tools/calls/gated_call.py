@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.messages.records import ToolCall
     from toolbus.tools.calls.advertised import AdvertisedTools
-    from toolbus.tools.calls.environment import CallEnvironment
     from toolbus.tools.calls.execution import Ending
     from toolbus.tools.calls.gate import CallGate, Permit
+    from toolbus.tools.calls.runner import ToolRunner
     from toolbus.tools.calls.table import Signal, State
     from toolbus.tools.definitions import Tool
 
@@ -48,7 +48,7 @@ class GatedCall(CallInProgress):
     def __init__(
         self,
         requested: ToolCall,
-        environment: CallEnvironment,
+        runner: ToolRunner,
         advertised: AdvertisedTools | None = None,
         *,
         gate: CallGate,
@@ -57,7 +57,7 @@ class GatedCall(CallInProgress):
         stays_open: bool = False,
         continued: bool = False,
     ) -> None:
-        super().__init__(requested, environment, advertised, continued=continued)
+        super().__init__(requested, runner, advertised, continued=continued)
         self.waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.pending: Pending | None = None
         self._gate, self._stays_open = gate, stays_open
@@ -79,15 +79,15 @@ class GatedCall(CallInProgress):
 
     def approval_request(self) -> ApprovalRequest:
         """Return the question about the call as it is now."""
-        environment, fill = self._environment, None
-        tool = environment.toolset.get(self.call.name)
+        runner, fill = self._runner, None
+        tool = runner.toolset.get(self.call.name)
         if tool is not None and self._fillers and self._answer is None:
             fill = partial(self._filled, tool)
         return ApprovalRequest(
             self._ask,
             self.call,
-            environment.scope,
-            environment.bus,
+            runner.scope,
+            runner.bus,
             requested=self.requested,
             guards=self._askers,
             earlier=self._siblings[: self._place],
@@ -140,20 +140,20 @@ class GatedCall(CallInProgress):
             return "approved"
         if self._answer is not None:
             # An answer in place of the tool's is the whole effect.
-            tool = self._environment.toolset.get(self.call.name)
+            tool = self._runner.toolset.get(self.call.name)
             refusal = await permit.take(self.call, tool.spec if tool else None)
             if refusal is not None:
                 return self._fail("denied", refusal.reason, "denied")
         return self._allowed()
 
-    def _unasked(self) -> Signal | Awaitable[Signal]:
+    def _go_on(self) -> Signal | Awaitable[Signal]:
         if self._stays_open and self._answer is None and self.permit is None:
             return self._hold()
         return self._allowed()
 
     async def _hold(self) -> Signal:
         """Use up a question from before the call was left open: no guard asks any more."""
-        held = await self._gate.hold(self._environment.scope.session_id, self.requested.id)
+        held = await self._gate.hold(self._runner.scope.session_id, self.requested.id)
         if isinstance(held, Deny):
             return self._fail("denied", held.reason, "denied")
         self.permit = held

@@ -15,13 +15,13 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
 from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
+from toolbus.tools.calls.advertised import ArgumentsCheck
 from toolbus.tools.calls.approver import gate_of
 from toolbus.tools.calls.call import PERMITTED, CallInProgress
 from toolbus.tools.calls.ends import raise_first, read_by_model
-from toolbus.tools.calls.environment import CallEnvironment, log_progress
 from toolbus.tools.calls.gated_call import ASKED, GatedCall
 from toolbus.tools.calls.order import next_to_answer
-from toolbus.tools.contexts import NO_DEPS
+from toolbus.tools.contexts import NO_DEPS, ToolContext
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
@@ -40,7 +40,12 @@ Answered: TypeAlias = "Callable[[ToolCallOutcome, Message], object]"
 logger = logging.getLogger("toolbus")
 
 
-class ToolRunner(CallEnvironment):
+def log_progress(call_id: str, text: str, part: float | None) -> None:
+    """Log the progress of a call, where a program takes it nowhere else."""
+    logger.debug("tool call %s: %s (%s)", call_id, text, part)
+
+
+class ToolRunner:
     """Runs tool calls past the handlers of *bus*, for an agent or for a program without one.
 
     Args:
@@ -86,16 +91,10 @@ class ToolRunner(CallEnvironment):
         ids: Callable[[], str] = new_id,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
-        super().__init__(
-            bus,
-            toolset,
-            scope or Scope(),
-            None if approver is None else gate_of(approver),
-            max_attempts=max_attempts,
-            progress=progress,
-            clock=clock,
-            deps=deps,
-        )
+        self.bus, self.toolset, self.scope = bus, toolset, scope or Scope()
+        self.gate = None if approver is None else gate_of(approver)
+        self.check, self.clock, self.max_attempts = ArgumentsCheck(toolset), clock, max_attempts
+        self._progress, self._deps = progress, deps
         self._append, self._sheltered = append or partial(admit, bus), sheltered
         self._ids, self._answered = ids, answered
         self._leaves_pending = leaves_pending
@@ -323,6 +322,26 @@ class ToolRunner(CallEnvironment):
             raise call.error
         message = await admit(self.bus, self._message(outcome), self.scope, call.spec)
         return read_by_model(message, outcome.response)
+
+    def context_of(self, call: ToolCall, *, continued: bool) -> ToolContext:
+        """Return the context of the tool of *call*; *continued*: the call began before."""
+        return ToolContext(
+            self.scope,
+            call.id,
+            self.nested,
+            self._report,
+            self.gate,
+            deps=self._deps,
+            bus=self.bus,
+            continued=continued,
+        )
+
+    def _report(self, call_id: str, text: str, part: float | None) -> None:
+        """Tell of the progress of a call; a failure of that does not reach the tool."""
+        try:
+            self._progress(call_id, text, part)
+        except Exception:
+            logger.exception("the progress of tool call %s could not be told", call_id)
 
     def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
         return ToolMessage(
