@@ -545,7 +545,8 @@ async def test_a_runner_waits_for_observers():
 
     @bus.on(TOOL_CALL_AFTER)
     async def observe(ctx):
-        await asyncio.sleep(0)
+        for _ in range(9):
+            await asyncio.sleep(0)
         seen.append(ctx.value.requested.id)
 
     runner = runner_of(bus, note)

@@ -33,7 +33,7 @@ ROOMS = {
     "": (3, 437),
     "agent": (18, 2745),
     "approvals": (22, 3368),
-    "bus": (31, 4162),
+    "bus": (29, 3996),
     "cli": (29, 2957),
     "components": (16, 1864),
     "config": (14, 2047),
@@ -71,7 +71,7 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3173, 3000),
-    ("bus",): (4162, 2600),
+    ("bus",): (3996, 2600),
     ("components",): (1864, 1350),
     ("tools",): (3027, 2100),
     ("agent", "transcript", "tasks"): (3561, 2900),

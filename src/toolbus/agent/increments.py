@@ -80,7 +80,7 @@ class Increments:
         self, binding: Binding, message: AssistantMessage, window: AnswerWindow
     ) -> object:
         context = EventContext(MESSAGE_APPEND_BEFORE, message, scope=self._scope, window=window)
-        if binding.predicate is not None and not binding.predicate(context):
+        if not binding.runs_for(context):
             return None  # It may be for the whole answer, so nothing more is released.
         result: object = binding.function(context)
         return await result if isawaitable(result) else result

@@ -9,7 +9,7 @@ from blinker import Namespace
 
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.details import Details
-from toolbus.bus.dispatch.loop import Surroundings
+from toolbus.bus.dispatch.loop import DispatchServices
 from toolbus.bus.dispatch.plans import make_plan
 from toolbus.bus.ledger.taps import Tap, TapFilter
 from toolbus.bus.registry import Registry
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import Check, EventContext, Signatures
     from toolbus.bus.dispatch.plans import Verb
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.bus.loops import Loops
+    from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event, ObserveEvent, ToolSpec, TransformEvent
 
 V = TypeVar("V")
@@ -48,10 +48,10 @@ class EventBus(Registry):
     def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:
         self.dry_run, self.max_pending = dry_run, max_pending
         super().__init__(Namespace().signal)
-        self._loops: Loops | None = None
+        self._queues: Queues | None = None
 
     async def __aenter__(self) -> Self:
-        self._used_loops().open()
+        self._used_queues().open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -173,15 +173,15 @@ class EventBus(Registry):
     @property
     def pending(self) -> int:
         """How many events wait in the queues of async observers, in all loops."""
-        return 0 if self._loops is None else self._loops.pending
+        return 0 if self._queues is None else self._queues.pending
 
     @property
     def lost(self) -> int:
-        """How many turns of async observers were cut off by the end of their loop; each is logged.
+        """How many events async observers missed by the end of their loop; each loss is logged.
 
-        What had not begun is not among them: the loop in which the bus is used next shows it.
+        A loop that was closed is found when the bus is asked or used next.
         """
-        return 0 if self._loops is None else self._loops.lost
+        return 0 if self._queues is None else self._queues.lost
 
     async def drain(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - ends quietly
         """Wait until the async observers have seen all that is queued now in the running loop.
@@ -191,25 +191,25 @@ class EventBus(Registry):
         Args:
             timeout: seconds; when they are over it returns, and the log says how much still waits.
         """
-        if self._loops is not None:
-            await self._loops.drain(timeout)
+        if self._queues is not None:
+            await self._queues.drain(timeout)
 
     async def catch_up(self) -> None:
         """Wait until no async observer here is more than `max_pending` events behind."""
-        if self._loops is not None:
-            await self._loops.below(self.max_pending)
+        if self._queues is not None:
+            await self._queues.below(self.max_pending)
 
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as `drain`
         """Drain, at most *timeout* seconds, and refuse events for async observers from then on."""
-        await self._used_loops().close(timeout)
+        await self._used_queues().close(timeout)
 
-    def _used_loops(self) -> Loops:
-        if self._loops is None:
-            from toolbus.bus.loops import Loops  # noqa: PLC0415 - loads asyncio
+    def _used_queues(self) -> Queues:
+        if self._queues is None:
+            from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
 
             with self._making:
-                self._loops = self._loops or Loops()
-        return self._loops
+                self._queues = self._queues or Queues()
+        return self._queues
 
     def _plan(
         self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
@@ -218,12 +218,12 @@ class EventBus(Registry):
             return partial(self._refuse, channel, bindings)
         event, queues, recorder = channel.event, None, None
         if verb == "do" and any(binding.is_async for binding in bindings):
-            queues = self._used_loops()
+            queues = self._used_queues()
         if self._taps.wants(event, handled=bool(bindings), tapped=tapped):
             recorder = self._taps.recorder(event, bindings)
         notify = channel.notify if channel.has_plain_receivers else None
-        around = Surroundings(channel.nesting, recorder, notify, queues)
-        return make_plan(verb, event, bindings, around, dry_run=self.dry_run)
+        services = DispatchServices(channel.permits, recorder, notify, queues)
+        return make_plan(verb, event, bindings, services, dry_run=self.dry_run)
 
     def _is_heard(self, channel: Channel) -> bool:
         handled = channel.handled
@@ -235,7 +235,7 @@ class EventBus(Registry):
     ) -> EventContext[Any]:
         """Raise for the handler that cannot run without a loop, if it still lives."""
         for binding in bindings:
-            if binding.blocking is None and binding.alive:
+            if binding.needs_loop and binding.alive:
                 reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
                 raise DispatchError(channel.event.name, reason)
         channel.outdate()
@@ -244,4 +244,4 @@ class EventBus(Registry):
 
 def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:
     """Tell whether *verb* can run *bindings*: there is no loop in a sync transform."""
-    return verb != "apply_sync" or all(binding.blocking is not None for binding in bindings)
+    return verb != "apply_sync" or not any(binding.needs_loop for binding in bindings)

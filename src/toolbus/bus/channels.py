@@ -9,7 +9,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
 from toolbus.bus.dispatch.bindings import Binding
-from toolbus.bus.dispatch.nesting import Nesting
 from toolbus.bus.dispatch.observers import notify
 from toolbus.bus.dispatch.plans import Verb
 from toolbus.errors import DispatchError
@@ -55,7 +54,8 @@ class Channel:
         self, event: Event, signal: Signal, planner: Planner, tapped: Collection[str]
     ) -> None:
         self.event, self.signal, self.verbs = event, signal, _verbs(event)
-        self._planner, self._tapped, self.nesting = planner, tapped, Nesting(event.name)
+        self._planner, self._tapped = planner, tapped
+        self.permits: deque[None] = deque([None])
         # Reentrant, because blinker tells its listeners of a change while it is made.
         self._order, self._lock = count(), threading.RLock()
         self._by_sender: dict[str | None, dict[Binding, None]] = {}

@@ -1,202 +1,267 @@
-"""The queues of async observers in one loop: each gets its events one at a time and in order."""
+"""The queues of async observers: one for each observer and loop, which shows events in order."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from collections import deque
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.bus.dispatch.failures import log
-from toolbus.bus.dispatch.nesting import next_turn
+from toolbus.bus.dispatch.contexts import observer_context
+from toolbus.bus.dispatch.deadlines import abandon, calling_loop, running_loop
+from toolbus.bus.dispatch.details import QUEUED
+from toolbus.bus.dispatch.failures import log, log_failure
+from toolbus.bus.dispatch.nesting import current_level, is_inside, next_level
 from toolbus.bus.dispatch.observers import show
+from toolbus.errors import ClosedError, DeadlineError, DispatchError, NoLoopError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.dispatch.nesting import ObserverTurn
-    from toolbus.bus.loops import Loops
+    from toolbus.bus.dispatch.nesting import Level
 
-# Who waits for a queue whose task was cancelled looks again, and starts it anew.
-LOOK_AGAIN = 0.1
+logger = logging.getLogger("toolbus")
 
 
 class Item(NamedTuple):
-    """An event that an observer shall see, with the context variables of its dispatch.
+    """An event for an observer, with the context variables of its dispatch.
 
-    *held* keeps the observer until then, also if who subscribed it is gone meanwhile.
+    *level* is the observer's turn. *held* keeps the observer until then, also without subscriber.
     """
 
     context: EventContext[Any]
     variables: Context
-    turn: ObserverTurn
+    level: Level
     held: object
 
 
 class Queue:
-    """What one observer has still to see, and what it is shown; the counts only grow."""
+    """The events that one observer has still to see in one loop, and the task that shows them."""
 
-    __slots__ = ("done", "entered", "items", "running", "shown")
-
-    def __init__(self) -> None:
-        self.items: deque[Item] = deque()
+    def __init__(self, binding: Binding, loop: asyncio.AbstractEventLoop, owner: Queues) -> None:
+        self.binding, self.loop, self._owner = binding, loop, owner
         self.entered = self.done = 0
-        self.running = False
-        self.shown: Item | None = None
+        self._items: deque[Item] = deque()
+        self._shown: Item | None = None
+        self._is_moving = False
+        self._moved = asyncio.Event()
+        # Kept here, because the loop keeps its tasks only weakly.
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def length(self) -> int:
         """How many events wait, or are being shown."""
         return self.entered - self.done
 
+    def add(self, item: Item) -> None:
+        """Add *item*, from any thread, under the lock of the queues."""
+        self._items.append(item)
+        self.entered += 1
+        self.start()
 
-class Waiter(NamedTuple):
-    """Somebody who waits until *mark* events have left *queue*."""
+    def start(self) -> None:
+        """See that the queue moves, also after its task was cancelled."""
+        if not self._is_moving:
+            # A loop that was closed just now leaves its events to `Queues`, which counts them.
+            with suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._serve)
+                self._is_moving = True
 
-    queue: Queue
-    mark: int
-    passed: asyncio.Event
+    async def until(self, done: int) -> None:
+        """Wait, in the loop of the queue, until *done* events have left it."""
+        while self.done < done:
+            self.start()
+            await self._moved.wait()
+            self._moved = asyncio.Event()
+
+    def _serve(self) -> None:
+        self._task = self.loop.create_task(self._show_all())
+        self._task.add_done_callback(self._stop)
+
+    async def _show_all(self) -> None:
+        while item := self._next():
+            await self._show(item)
+            self._count()
+
+    def _next(self) -> Item | None:
+        with self._owner.lock:
+            self._shown = self._items.popleft() if self._items else None
+            if self._shown is None:
+                self._owner.forget(self)
+            return self._shown
+
+    async def _show(self, item: Item) -> None:
+        """Show one event, in a task with the dispatch's own context variables."""
+        binding = self.binding
+        seconds = binding.queue_timeout
+        task = self.loop.create_task(
+            show(binding, item.context, item.level), context=item.variables
+        )
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError:
+            if task.done() and not task.cancelled():
+                self._count()  # It ended just then.
+            task.cancel()
+            raise
+        if not task.done():
+            abandon(task)
+            item.level.over = True
+            error = DeadlineError(seconds or 0)
+            log_failure(binding.event.name, binding.name, error, str(error))
+
+    def _count(self) -> None:
+        self._shown = None
+        self.done += 1
+        self._moved.set()
+
+    def _stop(self, _: object) -> None:
+        # Not started anew here: all tasks of a loop are cancelled when it is about to close.
+        with self._owner.lock:
+            self._is_moving = False
+            if self._shown is not None:
+                self._shown.level.over = True
+                self._owner.lose(self, 1)
+                self._count()
+        self._moved.set()
 
 
-class LoopQueues:
-    """The queues of one *loop* among those of the bus, and the tasks that empty them there."""
+class Queues:
+    """All queues of one bus, by the loop that empties them; *lock* guards them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, bus_loops: Loops) -> None:
-        self.loop, self._bus_loops, self._lock = loop, bus_loops, bus_loops.lock
-        self._queues: dict[Binding, Queue] = {}
-        self._waiting: list[Waiter] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self) -> None:
+        # Reentrant: the garbage collector may dispatch from a finalizer, at any moment.
+        self.lock = threading.RLock()
+        self._loops: dict[asyncio.AbstractEventLoop, dict[Binding, Queue]] = {}
+        self._is_closed = False
+        self._lost = 0
 
     @property
     def pending(self) -> int:
-        """How many events wait, or are being shown."""
-        with self._lock:
-            return sum([queue.length for queue in self._queues.values()])
+        """How many events wait, or are being shown, in all loops."""
+        with self.lock:
+            self._forget_closed_loops()
+            return sum([queue.length for here in self._loops.values() for queue in here.values()])
 
-    def put(self, binding: Binding, context: EventContext[Any]) -> None:
-        """Queue *context* for the observer *binding*, from any thread.
+    @property
+    def lost(self) -> int:
+        """How many events were cut off, or not shown, because their loop ended."""
+        with self.lock:
+            self._forget_closed_loops()
+            return self._lost
 
-        Raises `DispatchDepthError`.
+    def open(self) -> None:
+        """Serve from the running loop; raises `ClosedError` after `close`."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        for queue in self._of(loop):
+            queue.start()
+        # For threads that this block starts by means of its own.
+        calling_loop.set(loop)
+
+    def ready(self, event: str) -> asyncio.AbstractEventLoop:
+        """Return the loop for a dispatch of *event*; raises `NoLoopError` if there is none.
+
+        That is the running loop, else the one that called this thread's function, else the one
+        in which the bus was used last.
         """
-        turn, variables = next_turn(self._bus_loops, binding.event), copy_context()
-        turn.mark(variables)
-        with self._lock:
-            self._add(binding, Item(context, variables, turn, binding.hold()))
+        self._check_open()
+        loop = running_loop() or calling_loop.get()
+        if loop is None or loop.is_closed():
+            with self.lock:
+                used = [each for each in self._loops if not each.is_closed()]
+            loop = used[-1] if used else None
+        if loop is None:
+            raise NoLoopError(event)
+        if loop not in self._loops:
+            self._of(loop)
+        return loop
 
-    def take_over(self, former: LoopQueues) -> None:
-        """Take what waits in the queues of a *former* loop, which was closed."""
-        with self._lock:
-            for binding, queue in former._queues.items():
-                former._cut_off(binding, queue)
-                for item in queue.items:
-                    self._add(binding, item)
-            former._queues.clear()
+    def put(self, binding: Binding, context: EventContext[Any]) -> object:
+        """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
+        loop = self.ready(binding.event.name)
+        level, variables = next_level(self, binding.event), copy_context()
+        variables.run(current_level.set, level)
+        item = Item(observer_context(context), variables, level, binding.hold())
+        with self.lock:
+            queues = self._loops[loop]
+            if binding not in queues:
+                queues[binding] = Queue(binding, loop, self)
+            queues[binding].add(item)
+        return QUEUED
 
-    def start(self) -> None:
-        """See that no queue stands still."""
-        with self._lock:
-            for binding, queue in self._queues.items():
-                if not queue.running:
-                    self._start(binding, queue)
+    async def drain(self, seconds: float | None) -> None:
+        """Wait until all that is queued now in the running loop has been seen, or *seconds*."""
+        self._check_outside()
+        await self._within(seconds, self._below(0))
 
     async def below(self, limit: int) -> None:
-        """Wait until of each queue all but *limit* of its present events have been seen."""
-        with self._lock:
-            waiters = [
-                Waiter(queue, queue.entered - limit, asyncio.Event())
-                for queue in self._queues.values()
-                if queue.length > limit
-            ]
-            self._waiting += waiters
-        try:
-            for waiter in waiters:
-                await self._wait(waiter)
-        finally:
-            self._waiting = [other for other in self._waiting if other not in waiters]
+        """Wait until no queue here is longer than *limit*; an async observer does not wait."""
+        if not is_inside(self):
+            await self._below(limit)
 
-    async def _wait(self, waiter: Waiter) -> None:
-        while not waiter.passed.is_set():
-            self.start()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN):
-                    await waiter.passed.wait()
+    async def close(self, seconds: float | None) -> None:
+        """Drain, also what observers dispatch meanwhile, then take no more."""
+        self._check_outside()
+        await self._within(seconds, self._until_empty())
+        self._is_closed = True
 
-    def _add(self, binding: Binding, item: Item) -> None:
-        queue = self._queues.setdefault(binding, Queue())
-        queue.items.append(item)
-        queue.entered += 1
-        if not queue.running:
-            self._start(binding, queue)
+    def forget(self, queue: Queue) -> None:
+        """Forget *queue*, which is empty: a cancelled subscription leaves nothing behind."""
+        self._loops.get(queue.loop, {}).pop(queue.binding, None)
 
-    def _start(self, binding: Binding, queue: Queue) -> None:
-        # What a loop that was closed just now has in its queues is left to the next one.
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._serve, binding, queue)
-            queue.running = True
-
-    def _serve(self, binding: Binding, queue: Queue) -> None:
-        task = asyncio.ensure_future(self._empty(binding, queue))
-        self._tasks.add(task)
-        task.add_done_callback(lambda _: self._end(binding, queue, task))
-
-    def _end(self, binding: Binding, queue: Queue, task: asyncio.Task[None]) -> None:
-        # Also after a task that was cancelled before it began. It is not begun anew here: who
-        # cancels all tasks is most likely about to close the loop.
-        self._tasks.discard(task)
-        with self._lock:
-            queue.running = False
-            self._cut_off(binding, queue)
-
-    async def _empty(self, binding: Binding, queue: Queue) -> None:
-        while item := self._next(binding, queue):
-            await self._show(binding, queue, item)
-            with self._lock:
-                self._seen(queue)
-
-    def _next(self, binding: Binding, queue: Queue) -> Item | None:
-        with self._lock:
-            if queue.items:
-                queue.shown = queue.items.popleft()
-                return queue.shown
-            # A queue lives no longer than it has work, so a cancelled subscription leaves nothing.
-            del self._queues[binding]
-            return None
-
-    async def _show(self, binding: Binding, queue: Queue, item: Item) -> None:
-        """Show one event, in a task with the dispatch's own context variables."""
-        task = self.loop.create_task(show(binding, item.context), context=item.variables)
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            if not task.done():
-                task.cancel()
-            elif not task.cancelled():
-                with self._lock:
-                    self._seen(queue)  # It ended just then.
-            raise
-        finally:
-            item.turn.over = True
-
-    def _cut_off(self, binding: Binding, queue: Queue) -> None:
-        """Give up what was being shown when its task or its loop ended; it is not shown again."""
-        if queue.shown is None:
-            return
-        queue.shown.turn.over = True
-        event, waiting = binding.event.name, len(queue.items)
+    def lose(self, queue: Queue, count: int) -> None:
+        """Count events of *queue* that ended with its loop."""
+        self._lost += count
+        name, event = queue.binding.name, queue.binding.event.name
         log(
-            "observer %r of %r was cut off by the end of its loop; %d more events wait for another",
-            binding.name,
+            "observer %r of %r was cut off by the end of its loop; events lost: %d",
+            name,
             event,
-            waiting,
+            count,
         )
-        self._bus_loops.count_lost()
-        self._seen(queue)
 
-    def _seen(self, queue: Queue) -> None:
-        """Count what was shown."""
-        queue.shown = None
-        queue.done += 1
-        for waiter in self._waiting:
-            if waiter.queue is queue and queue.done >= waiter.mark:
-                waiter.passed.set()
+    async def _until_empty(self) -> None:
+        while any(queue.length for queue in self._of(asyncio.get_running_loop())):
+            await self._below(0)
+
+    async def _below(self, limit: int) -> None:
+        for queue in self._of(asyncio.get_running_loop()):
+            await queue.until(queue.entered - limit)
+
+    async def _within(self, seconds: float | None, waiting: Coroutine[Any, Any, None]) -> None:
+        """Await *waiting*; after *seconds* log how much is left, and go on."""
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                await waiting
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            pending = sum([queue.length for queue in self._of(asyncio.get_running_loop())])
+            logger.warning("%d events still wait for async observers after %g s", pending, seconds)
+
+    def _of(self, loop: asyncio.AbstractEventLoop) -> list[Queue]:
+        """Return the queues of *loop*, which is known from now on."""
+        with self.lock:
+            self._forget_closed_loops()
+            return list(self._loops.setdefault(loop, {}).values())
+
+    def _forget_closed_loops(self) -> None:
+        for loop in [loop for loop in self._loops if loop.is_closed()]:
+            for queue in self._loops.pop(loop).values():
+                if queue.length:
+                    self.lose(queue, queue.length)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the bus")
+
+    def _check_outside(self) -> None:
+        if is_inside(self):
+            raise DispatchError("drain", "an async observer would wait for itself; call it outside")

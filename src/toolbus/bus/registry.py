@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from toolbus.bus.channels import Channel
-from toolbus.bus.dispatch.bindings import Binding
-from toolbus.bus.dispatch.holding import Held
+from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler, check_options
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Taps
@@ -177,7 +176,7 @@ class Registry(Subscribing):
         channel = self._channel(event)
         check_handler(event, handler, settings)
         abandoned = self._threads() if settings.thread else None
-        held = Held(handler, settings.when) if attached and not settings.weak else None
+        held = WeakHandler(handler, settings.when) if attached and not settings.weak else None
         binding = Binding(
             event, handler, kind, settings, abandoned=abandoned, held=held, on_end=channel.end
         )

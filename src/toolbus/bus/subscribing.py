@@ -21,8 +21,7 @@ from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from toolbus.bus.channels import Channel
-    from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.holding import Held
+    from toolbus.bus.dispatch.bindings import Binding, WeakHandler
     from toolbus.bus.dispatch.options import Policy, Speaker
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
@@ -58,7 +57,7 @@ class Subscription:
 
     __slots__ = ("_binding", "_channel", "_held")
 
-    def __init__(self, channel: Channel, binding: Binding, held: Held | None = None) -> None:
+    def __init__(self, channel: Channel, binding: Binding, held: WeakHandler | None = None) -> None:
         self._channel, self._binding, self._held = channel, binding, held
 
     def __enter__(self) -> Self:

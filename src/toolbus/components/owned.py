@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.bus.dispatch.holding import reference
+from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.subscribing import Subscription
 from toolbus.components.components import PROVIDE_PRIORITY, AgentComponent
 

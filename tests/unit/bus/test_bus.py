@@ -16,7 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.details import Rejected
-from toolbus.bus.dispatch.nesting import MAX_DEPTH, PERMITS
+from toolbus.bus.dispatch.nesting import MAX_DEPTH, enter, next_level
 from toolbus.bus.subscribing import Subscribing
 from toolbus.errors import DispatchDepthError
 from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
@@ -296,11 +296,9 @@ def test_a_handler_that_is_cancelled_in_its_own_turn_goes_on():
 
 
 def depth(bus):
-    """Return how many levels there are here, and how many dispatches are under way."""
-    nesting = bus._channel(WORD).nesting
-    level = nesting.enter()
-    level.over = True
-    return level.depth - 1 + PERMITS - len(nesting.permits)
+    """Return how many levels there are here, and how many permits are taken."""
+    permits = bus._channel(WORD).permits
+    return next_level(permits, WORD).depth - 1 + 1 - len(permits)
 
 
 def test_the_depth_is_counted_back():
@@ -329,15 +327,16 @@ def test_a_dispatch_may_end_in_a_foreign_context():
 
 def test_dispatches_that_end_out_of_order_are_counted_back():
     bus = EventBus()
-    first, second, third = (bus._channel(WORD).nesting.enter() for _ in range(3))
-    assert (first.depth, second.depth, third.depth) == (1, 2, 3)
+    permits = bus._channel(WORD).permits
+    first, second, third = (enter(permits, WORD) for _ in range(3))
+    assert (first.depth, second.depth, third.depth) == (2, 3, 4)
 
     depths = []
     for ended in (second, third, first):
         ended.over = True
         depths.append(depth(bus))
 
-    assert depths == [3, 1, 0]
+    assert depths == [4, 2, 0]
 
 
 def test_what_fails_in_between_is_counted_back():
@@ -399,14 +398,14 @@ async def test_depth_is_bounded_while_many_are_under_way():
             levels.append(ctx.value)
             await bus.apply(WORD, "dive")
 
-    waiting = [asyncio.ensure_future(bus.apply(WORD, "wait")) for _ in range(2 * PERMITS)]
+    waiting = [asyncio.ensure_future(bus.apply(WORD, "wait")) for _ in range(2 * MAX_DEPTH)]
     await asyncio.sleep(0)
     with pytest.raises(DispatchDepthError):
         await bus.apply(WORD, "dive")
     release.set()
     await asyncio.gather(*waiting)
 
-    assert len(levels) == MAX_DEPTH - PERMITS
+    assert len(levels) == MAX_DEPTH - 1
     assert depth(bus) == 0
 
 
@@ -491,7 +490,7 @@ async def test_a_bus_without_queues_has_nothing_to_do():
     await bus.drain()
     await bus.catch_up()
 
-    assert (bus.pending, bus.lost, bus._loops) == (0, 0, None)
+    assert (bus.pending, bus.lost, bus._queues) == (0, 0, None)
 
 
 async def test_closing_an_unused_bus_closes_it():

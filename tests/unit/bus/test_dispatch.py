@@ -17,7 +17,6 @@ from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async, name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
-from toolbus.bus.dispatch.nesting import in_turn
 from toolbus.bus.dispatch.options import SubscriptionOptions
 from toolbus.bus.dispatch.replacements import mismatch
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
@@ -227,7 +226,8 @@ def test_a_binding_knows_its_rank_and_defaults():
 
     assert (binding.rank, guard.rank) == ((False, -100, 0), (True, -7, 0))
     assert (binding.policy, guard.policy) == ("open", "open")
-    assert (binding.predicate, binding.function, binding.blocking) == (None, plain, plain)
+    assert binding.row("apply_sync", None) == (binding, plain)
+    assert binding.row("apply", None) == (binding, plain, False)
     assert binding() is None
     assert binding("sender", ctx=None) is None
 
@@ -236,7 +236,7 @@ def test_a_ticket_is_taken_once():
     binding = Binding(WORD, plain, "transformer", SubscriptionOptions(once=True))
     ctx = EventContext(WORD, "x")
 
-    assert [binding.predicate(ctx), binding.predicate(ctx)] == [True, False]
+    assert [binding.runs_for(ctx), binding.runs_for(ctx)] == [True, False]
     assert binding.ended
 
 
@@ -248,16 +248,8 @@ async def test_awaited_observers_have_no_default_timeout():
 
     assert Binding(fact, later, "observer", SubscriptionOptions()).function is later
     assert Binding(WORD, later, "transformer", SubscriptionOptions()).function is later
-    assert Binding(NOTE, later, "observer", SubscriptionOptions()).function.args == (
-        30.0,
-        in_turn,
-        later,
-    )
-    assert Binding(NOTE, later, "observer", SubscriptionOptions(timeout=5)).function.args == (
-        5,
-        in_turn,
-        later,
-    )
+    assert Binding(NOTE, later, "observer", SubscriptionOptions()).queue_timeout == 30
+    assert Binding(NOTE, later, "observer", SubscriptionOptions(timeout=5)).queue_timeout == 5
 
 
 def test_an_error_that_cannot_be_shown_is_a_failure_like_any_other():

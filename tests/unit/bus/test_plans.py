@@ -107,7 +107,7 @@ async def test_every_verb_does_what_the_model_says(verb, rows, tapped, visited):
 
 
 def contexts_of(*handlers):
-    """Return the contexts that those of *handlers* got, which are "sync", "async" or "guard"."""
+    """Return the contexts of *handlers*: "sync", "async", "timed", "thread" or "guard"."""
     bus, kept = EventBus(), []
 
     async def keep_later(ctx):
@@ -115,23 +115,24 @@ def contexts_of(*handlers):
 
     for kind in handlers:
         on = bus.guard if kind == "guard" else bus.on
-        on(WORD, keep_later if kind == "async" else kept.append, thread=kind == "thread")
+        handler = keep_later if kind in {"async", "timed"} else kept.append
+        on(WORD, handler, thread=kind == "thread", timeout=30 if kind == "timed" else None)
     asyncio.run(bus.apply(WORD, "x"))
     return kept
 
 
-def test_sync_handlers_share_a_context():
-    one, two, three = contexts_of("sync", "sync", "sync")
+def test_sync_and_async_handlers_share_a_context():
+    one, two, three, four = contexts_of("sync", "async", "async", "sync")
 
-    assert one is two is three
+    assert one is two is three is four
 
 
-@pytest.mark.parametrize("kind", ["async", "thread"])
-def test_who_may_write_late_has_a_context_of_its_own(kind):
-    kept = contexts_of("sync", kind, kind, "sync", "sync")
+@pytest.mark.parametrize("kind", ["timed", "thread"])
+def test_a_handler_that_may_go_on_has_a_context_of_its_own(kind):
+    one, *own, four = contexts_of("sync", kind, kind, "sync")
 
-    assert len({id(one) for one in kept}) == 4
-    assert kept[3] is kept[4]
+    assert one is four
+    assert len({id(each) for each in (one, *own)}) == 3
 
 
 def test_guards_share_nothing_with_transformers():

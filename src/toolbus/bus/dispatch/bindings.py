@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from functools import partial
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.dispatch.callables import is_async, name_of, place_of
+from toolbus.bus.dispatch.contexts import own_context
+from toolbus.bus.dispatch.details import SKIPPED
 from toolbus.bus.dispatch.failures import PredicateError, passes
-from toolbus.bus.dispatch.holding import Held, asking, calling, reference
-from toolbus.bus.dispatch.nesting import in_turn
-from toolbus.bus.dispatch.options import Policy, Predicate, SubscriptionOptions, sender_id
+from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, sender_id
 from toolbus.bus.dispatch.selection import as_tuple, selections
 from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.deadlines import AbandonedThreads
+    from toolbus.bus.dispatch.loop import ObserverQueues
+    from toolbus.bus.dispatch.plans import Verb
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
 
 OBSERVER_TIMEOUT = 30.0
-"""Seconds that an async observer has for an event, unless its subscription says otherwise."""
+"""Seconds that a queued observer has for an event, unless its subscription says otherwise."""
+
+DEFAULT_POLICIES: dict[HandlerKind, Policy] = {
+    "observer": "open",
+    "transformer": "open",
+    "guard": "closed",
+}
+
+
+class WeakHandler:
+    """A handler and its predicate, kept by the holder of the subscription and not by the bus."""
+
+    __slots__ = ("__weakref__", "handler", "when")
+
+    def __init__(self, handler: Callable[..., Any], when: Callable[..., Any] | None) -> None:
+        self.handler, self.when = handler, when
 
 
 class Binding:
-    """A handler bound to an event, ready to run; made once, when somebody subscribes.
+    """A handler bound to an event, ready to run; made once, at the subscription.
 
-    *function* is what a dispatch calls, *is_async* says that it must be awaited, *blocking* is
-    the same for the sync verbs (None: there is none), *predicate* decides whether it runs at all.
-    Of what is *held* by others it has a weak reference only. *on_end* gets the binding when that
-    will never run again; it may be called by the garbage collector.
+    *is_async* says that *function* is awaited or queued, *needs_loop* that the sync verbs have
+    none instead. Of a handler with an *owner* the binding
+    has a weak reference only: the owner is the handler itself, or a `WeakHandler`. *on_end* gets
+    the binding once it will never run again; the garbage collector may call it.
     """
 
     def __init__(
@@ -43,30 +62,31 @@ class Binding:
         options: SubscriptionOptions,
         *,
         abandoned: AbandonedThreads | None = None,
-        held: Held | None = None,
+        held: WeakHandler | None = None,
         on_end: Callable[[Binding], object] = lambda _: None,
     ) -> None:
         self.event, self.kind, self.priority = event, kind, options.priority
         self.name, self.where = options.name or name_of(handler), place_of(handler)
-        self.policy: Policy = options.on_error or ("closed" if kind == "guard" else "open")
+        self.policy: Policy = options.on_error or DEFAULT_POLICIES[kind]
         self.sender = sender_id(options.sender)
         self.tools, self.roles = as_tuple(options.tools), as_tuple(options.roles)
         self.incremental = options.incremental
         self.order, self.warned, self.cancelled = 0, False, False
-        end = partial(on_end, self)
-        owner = handler if options.weak else held
-        self._owner = None if owner is None else reference(owner, end)
-        self._handler = handler if owner is None else None
-        self._is_held = held is not None
+        self.needs_loop, self.in_thread = is_async(handler), options.thread
+        self.is_async, self.timeout = self.needs_loop or self.in_thread, _timeout(event, options)
+        self._on_end, self._abandoned, self._is_held = on_end, abandoned, held is not None
+        self._handler: Callable[..., Any] | None = None
+        self._owner: weakref.ref[Any] | None = None
+        if options.weak or held is not None:
+            self._owner = reference(held or handler, partial(on_end, self))
+            self._call = self._call_weak
+        else:
+            self._call = self._handler = handler
+        self._when = None if held is not None else options.when
+        self._selectors = tuple(selections(self.tools, self.roles))
         self._tickets = [True] if options.once else None
-        self.is_async = is_async(handler)
-        call, when = handler, options.when
-        if self._owner is not None:
-            call = calling(self._owner, is_async=self.is_async)
-            when = asking(self._owner, when)
-        self.function, self.blocking = _prepared(call, self, options, abandoned)
-        self.is_async = self.is_async or options.thread
-        self.predicate = _all_of(tuple(self._conditions(options, when, end)))
+        self.is_conditional = any((self._selectors, options.when, options.once, options.weak))
+        self.function = self._function()
 
     def __call__(self, *_: object, **__: object) -> None:
         """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
@@ -83,93 +103,132 @@ class Binding:
 
     @property
     def handler(self) -> Callable[..., Any] | None:
-        """What was subscribed, None if it was held weakly and is gone."""
+        """The subscribed handler, None if it was held weakly and is gone."""
         owner = self._handler if self._owner is None else self._owner()
-        return owner.handler if isinstance(owner, Held) else owner
+        return owner.handler if isinstance(owner, WeakHandler) else owner
 
-    def hold(self) -> object:
-        """Return what keeps a handler that others hold, as long as the result is kept."""
-        return self._owner() if self._is_held and self._owner is not None else None
+    @property
+    def is_queued(self) -> bool:
+        """Whether the event is shown without waiting for this handler, if that is async."""
+        return isinstance(self.event, ObserveEvent) and not self.event.awaited
+
+    @property
+    def queue_timeout(self) -> float | None:
+        """The seconds that the handler has for a queued event; a thread has its own deadline."""
+        return None if self.in_thread else self.timeout
 
     @property
     def ended(self) -> bool:
         """Whether it has no place on the bus any more."""
         return self.cancelled or not self.alive
 
-    def _conditions(
-        self,
-        options: SubscriptionOptions,
-        when: Callable[[EventContext[Any]], object] | None,
-        end: Callable[[], object],
-    ) -> Iterator[Callable[[EventContext[Any]], object]]:
-        if options.weak:
-            yield lambda _: self.alive
-        for selects in selections(self.tools, self.roles):
-            yield partial(_of_value, selects)
-        if when is not None:
-            yield partial(_holds, when)
-        if self._tickets is not None:
-            yield partial(_take_ticket, self._tickets, end)
+    def hold(self) -> object:
+        """Return what keeps a handler that others hold, as long as the result is kept."""
+        return self._owner() if self._is_held and self._owner is not None else None
+
+    def row(self, verb: Verb, queues: ObserverQueues | None) -> tuple[Any, ...]:
+        """Return this binding and the function that runs it with *verb*, for the loop.
+
+        For the verbs that await handlers, whether the function is async comes third.
+        """
+        function = self.function
+        if queues is not None and self.is_async:
+            function = partial(queues.put, self)
+        elif verb == "apply_sync" and self.in_thread:
+            function = self._run_in_thread_now
+        awaited = self.is_async and verb in {"apply", "observe"}
+        if self.is_conditional:
+            function = partial(self._await_if if awaited else self._run_if, function)
+        return (self, function, awaited) if verb in {"apply", "observe"} else (self, function)
+
+    def runs_for(self, context: EventContext[Any]) -> bool:
+        """Return whether the handler is for *context*; raises `PredicateError`."""
+        try:
+            return self._is_chosen(context) and (
+                self._tickets is None or self._take_ticket(self._tickets)
+            )
+        except Exception as error:
+            if passes(error):
+                raise
+            raise PredicateError from error
+
+    def _is_chosen(self, context: EventContext[Any]) -> bool:
+        for selects in self._selectors:
+            if not selects(context._value):
+                return False
+        when = self._when
+        if self._owner is not None:
+            owner = self._owner()
+            if owner is None:
+                return False
+            when = owner.when if self._is_held else when
+        result = when is None or when(context)
+        if isinstance(result, CoroutineType):
+            result.close()
+            message = "a predicate must be sync, and this one returned a coroutine"
+            raise TypeError(message)
+        return bool(result)
+
+    def _take_ticket(self, tickets: list[bool]) -> bool:
+        # Taking from a list is atomic, so of two threads only one gets the ticket.
+        try:
+            tickets.pop()
+        except IndexError:
+            return False
+        self._on_end(self)
+        return True
+
+    def _function(self) -> Callable[..., Any]:
+        """Return the function that a dispatch calls."""
+        if self.in_thread:
+            return self._run_in_thread
+        if self.needs_loop and self.timeout is not None and not self.is_queued:
+            return self._run_in_time
+        return self._call
+
+    def _call_weak(self, context: EventContext[Any]) -> Any:
+        handler = None if self._owner is None else self._owner()
+        if self._is_held and handler is not None:
+            handler = handler.handler
+        if handler is None:
+            return _nothing() if self.needs_loop else None
+        return handler(context)
+
+    async def _run_in_time(self, context: EventContext[Any]) -> Any:
+        from toolbus.bus.dispatch.deadlines import within  # noqa: PLC0415 - loads asyncio
+
+        with own_context(context) as alone:
+            return await within(self.timeout, self._call(alone))
+
+    async def _run_in_thread(self, context: EventContext[Any]) -> Any:
+        from toolbus.bus.dispatch.deadlines import in_thread  # noqa: PLC0415 - loads asyncio
+
+        with own_context(context) as alone:
+            return await in_thread(self._call, alone, seconds=self.timeout, watcher=self._abandoned)
+
+    def _run_in_thread_now(self, context: EventContext[Any]) -> Any:
+        from toolbus.bus.dispatch.deadlines import in_thread_now  # noqa: PLC0415 - loads asyncio
+
+        with own_context(context) as alone:
+            return in_thread_now(self._call, alone, seconds=self.timeout, watcher=self._abandoned)
+
+    def _run_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+        return function(context) if self.runs_for(context) else SKIPPED
+
+    async def _await_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+        return await function(context) if self.runs_for(context) else SKIPPED
 
 
-def _prepared(
-    call: Callable[..., Any],
-    binding: Binding,
-    options: SubscriptionOptions,
-    abandoned: AbandonedThreads | None,
-) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """Return the function for the async verbs and the one for the sync verbs."""
-    timeout, event = options.timeout, binding.event
-    queued = isinstance(event, ObserveEvent) and not event.awaited
-    if timeout is None and queued:
-        timeout = OBSERVER_TIMEOUT
-    if not options.thread and (timeout is None or not binding.is_async):
-        return call, None if binding.is_async else call
-    from toolbus.bus.dispatch import deadlines  # noqa: PLC0415 - loads asyncio, which few buses need
-
-    if abandoned is None:
-        awaited = (in_turn, call) if queued else (call,)
-        return partial(deadlines.timed, timeout, *awaited), None
-    return (
-        partial(deadlines.in_thread, call, seconds=timeout, watcher=abandoned),
-        partial(deadlines.in_thread_now, call, seconds=timeout, watcher=abandoned),
-    )
+async def _nothing() -> None:
+    """Do nothing: the result of an async handler is awaited, also of a dead one."""
 
 
-def _all_of(conditions: tuple[Callable[[EventContext[Any]], object], ...]) -> Predicate | None:
-    """Return what asks *conditions* in their order, None if there are none."""
-    return partial(_judge, conditions) if conditions else None
+def _timeout(event: Event, options: SubscriptionOptions) -> float | None:
+    is_queued = isinstance(event, ObserveEvent) and not event.awaited
+    return OBSERVER_TIMEOUT if options.timeout is None and is_queued else options.timeout
 
 
-def _judge(
-    conditions: tuple[Callable[[EventContext[Any]], object], ...], context: EventContext[Any]
-) -> bool:
-    try:
-        return all(condition(context) for condition in conditions)
-    except Exception as error:
-        if passes(error):
-            raise
-        raise PredicateError from error
-
-
-def _of_value(selects: Callable[[object], bool], context: EventContext[Any]) -> bool:
-    return selects(context.value)
-
-
-def _holds(when: Callable[[EventContext[Any]], object], context: EventContext[Any]) -> object:
-    result = when(context)
-    if inspect.iscoroutine(result):
-        result.close()
-        message = "a predicate must be sync, and this one returned a coroutine"
-        raise TypeError(message)
-    return result
-
-
-def _take_ticket(tickets: list[bool], on_end: Callable[[], object], _: EventContext[Any]) -> bool:
-    # Taking from a list is atomic, so of two threads only one gets the ticket.
-    try:
-        ticket = tickets.pop()
-    except IndexError:
-        return False
-    on_end()
-    return ticket
+def reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:
+    """Return a weak reference to *handler*; *on_end* is called when it is dead."""
+    kind = weakref.WeakMethod if inspect.ismethod(handler) else weakref.ref
+    return kind(handler, lambda _: on_end())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -31,10 +32,10 @@ _NO_SCOPE = Scope()
 class EventContext(Generic[V_co]):
     """What a handler is given: the event, the value as earlier handlers left it, and the scope.
 
-    Make one yourself to call a handler in a test. The sync handlers of a dispatch share one until
-    one of them changes something, so write into it in your turn only, and keep its `value`, which
-    stays. What an async handler writes after its turn, or anybody once the guards have begun,
-    reaches nobody.
+    Make one yourself to call a handler in a test. The handlers of a dispatch share one until one
+    of them changes something, so write into it in your turn only, and keep its `value`, which
+    stays. A handler with a timeout or in a thread has its own. What a handler with its own writes
+    after its turn, or any handler once the guards have begun, is dropped.
 
     >>> def inside_only(ctx):
     ...     return Deny("outside") if ctx.value.arguments["path"].startswith("/") else None
@@ -224,13 +225,35 @@ class DispatchContext(EventContext[Any]):
         __init__ = object.__init__
 
 
-def observer_context(context: EventContext[Any]) -> EventContext[Any]:
-    """Return a context that shows what *context* does, for one observer alone."""
+def copy_context(context: EventContext[Any]) -> EventContext[Any]:
+    """Return a context that shows what *context* does."""
     fresh = DispatchContext()
     fresh._event, fresh._scope, fresh._details = context._event, context._scope, context._details
     fresh._value, fresh._original = context._value, context._original
-    fresh._assigned = None if isinstance(context._event, ObserveEvent) else OVER
+    fresh._assigned = None
     return fresh
+
+
+def observer_context(context: EventContext[Any]) -> EventContext[Any]:
+    """Return a context that shows what *context* does, for one observer alone."""
+    fresh = copy_context(context)
+    if not isinstance(context._event, ObserveEvent):
+        fresh._assigned = OVER
+    return fresh
+
+
+@contextmanager
+def own_context(shared: EventContext[Any]) -> Iterator[EventContext[Any]]:
+    """Give one handler a context of its own, since it may go on after its turn.
+
+    At the end of the turn *shared* has what was written into it, and later writes are dropped.
+    """
+    alone = copy_context(shared)
+    try:
+        yield alone
+    finally:
+        shared._assigned, shared._details = alone._assigned, alone._details
+        alone._assigned = OVER
 
 
 def next_context(
@@ -240,16 +263,6 @@ def next_context(
     fresh = DispatchContext()
     fresh._event, fresh._scope, fresh._original = ended._event, ended._scope, ended._original
     fresh._value, fresh._details, fresh._assigned = value, details, None
-    ended._assigned = OVER
-    return fresh
-
-
-def renewed(ended: EventContext[Any]) -> EventContext[Any]:
-    """Return a context like *ended*, whose turn changed nothing, and which takes no more."""
-    # Not by way of `next_context`: each async handler has one, so it shall cost little.
-    fresh = DispatchContext()
-    fresh._event, fresh._scope, fresh._original = ended._event, ended._scope, ended._original
-    fresh._value, fresh._details, fresh._assigned = ended._value, ended._details, None
     ended._assigned = OVER
     return fresh
 

@@ -64,19 +64,12 @@ async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        _abandon(task)
+        abandon(task)
         raise
     if not task.done():
-        _abandon(task)
+        abandon(task)
         raise DeadlineError(seconds or 0)
     return task.result()
-
-
-async def timed(
-    seconds: float | None, function: Callable[..., Coroutine[Any, Any, T]], *args: object
-) -> T:
-    """Do as `within` does with the coroutine that *function* gives."""
-    return await within(seconds, function(*args))
 
 
 def start(function: Callable[..., T], *args: object) -> Future[T]:
@@ -99,7 +92,10 @@ def start(function: Callable[..., T], *args: object) -> Future[T]:
 
 
 async def in_thread(
-    function: Callable[..., T], *args: object, seconds: float | None = None, watcher: Watcher
+    function: Callable[..., T],
+    *args: object,
+    seconds: float | None = None,
+    watcher: Watcher | None = None,
 ) -> T:
     """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
 
@@ -124,7 +120,10 @@ async def in_thread(
 
 
 def in_thread_now(
-    function: Callable[..., T], *args: object, seconds: float | None = None, watcher: Watcher
+    function: Callable[..., T],
+    *args: object,
+    seconds: float | None = None,
+    watcher: Watcher | None = None,
 ) -> T:
     """Do as `in_thread` does, and block the calling thread meanwhile."""
     work = start(function, *args)
@@ -137,8 +136,8 @@ def in_thread_now(
     return _result(work, seconds)
 
 
-def _watch(work: Future[Any], watcher: Watcher) -> None:
-    if not work.done():
+def _watch(work: Future[Any], watcher: Watcher | None) -> None:
+    if watcher is not None and not work.done():
         watcher.watch(work)
 
 
@@ -149,7 +148,8 @@ def _result(work: Future[T], seconds: float | None) -> T:
     return work.result()
 
 
-def _abandon(task: asyncio.Future[Any]) -> None:
+def abandon(task: asyncio.Future[Any]) -> None:
+    """Cancel *task* and do not wait for it."""
     task.cancel()
     task.add_done_callback(_forget)
 

@@ -1,48 +1,43 @@
 """The dispatch: a loop over the handlers of an event in their order, and its twin that awaits.
 
 All that can be decided before, such as whether a handler is async or has a predicate, was decided
-when the groups were made (see `plans`). What a handler returned is looked at only if it is
-something, or if the handler wrote into its context (see `results`).
+when its row was made (see `plans`). The result of a handler is looked at only if there is one, or
+if the handler wrote into its context (see `results`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from msgspec import Struct
-
-from toolbus.bus.dispatch.bindings import Binding
-from toolbus.bus.dispatch.contexts import DispatchContext, EventContext, renewed
+from toolbus.bus.dispatch.contexts import DispatchContext, EventContext, next_context
 from toolbus.bus.dispatch.details import OVER, Failed
+from toolbus.bus.dispatch.nesting import enter
 from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+    from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.details import Details
-    from toolbus.bus.dispatch.nesting import Nesting
     from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.bus.ledger.tracing import Trace
     from toolbus.events.catalogue import Event, Scope
 
-ApplyResult: TypeAlias = (
-    "Callable[[Binding, EventContext[Any], Any, Trace | None], EventContext[Any]]"
-)
-"""Returns the context of the next handler, after the result of this one."""
+SyncRow: TypeAlias = "tuple[Binding, Callable[..., Any]]"
+"""A handler and the function that runs it."""
+
+AwaitedRow: TypeAlias = "tuple[Binding, Callable[..., Any], bool]"
+"""A handler, the function that runs it, and whether that is async."""
 
 
-class Group(Struct, frozen=True, kw_only=True):
-    """Handlers that have their turns in a row, as pairs with the functions that run them.
+class Results(Protocol):
+    """The treatment of handlers' results, by the kind of event."""
 
-    If *fresh*, the first of them does not share the context of who had a turn before. What
-    *is_async* is awaited; if *alone*, each has a context of its own. If *judging* they are guards.
-    """
-
-    rows: tuple[tuple[Binding, Callable[..., Any]], ...]
-    apply_result: ApplyResult
-    fresh: bool
-    is_async: bool
-    alone: bool
-    judging: bool
+    def apply_result(
+        self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None, /
+    ) -> EventContext[Any]:
+        """Return the context of the next handler, after *result* of this one."""
 
 
 class ObserverQueues(Protocol):
@@ -51,40 +46,43 @@ class ObserverQueues(Protocol):
     def ready(self, event: str) -> object:
         """Raise if there is no loop for the async observers of *event*."""
 
-    def put(self, binding: Binding, context: EventContext[Any]) -> None:
+    def put(self, binding: Binding, context: EventContext[Any]) -> object:
         """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
 
 
-class Surroundings(NamedTuple):
-    """What the bus has for the dispatches of one event; what is None is not needed.
+class DispatchServices(NamedTuple):
+    """The bus's part in the dispatches of one event; None where a dispatch needs none.
 
-    *recorder* makes their records, *notify* shows the end to plain blinker receivers, *queues*
-    are for async observers.
+    *permits* holds one permit, *recorder* makes the ledger's records, *notify* shows the end to
+    plain blinker receivers, *queues* are for async observers.
     """
 
-    nesting: Nesting
+    permits: deque[None]
     recorder: DispatchRecorder | None = None
     notify: Callable[[EventContext[Any]], None] | None = None
     queues: ObserverQueues | None = None
 
 
 class Dispatch:
-    """Dispatches *event* to the handlers of *groups*, for the sync verbs and for those that await.
+    """Dispatches *event* to the handlers of *rows* and then to its *guards*.
 
-    *notify* shows the end to plain blinker receivers, None if there are none.
+    The first dispatch of an event takes the permit and counts no depth; any other one may be
+    inside it, and is a level (see `nesting`).
     """
 
-    __slots__ = ("_event", "_groups", "_nesting", "_notify", "_observes", "_permits")
+    __slots__ = ("_event", "_guards", "_notify", "_observes", "_permits", "_results", "_rows")
 
     def __init__(
         self,
         event: Event,
-        groups: tuple[Group, ...],
-        nesting: Nesting,
-        notify: Callable[[EventContext[Any]], None] | None,
+        results: Results,
+        rows: tuple[Any, ...],
+        guards: tuple[Any, ...],
+        services: DispatchServices,
     ) -> None:
-        self._event, self._groups, self._nesting, self._notify = event, groups, nesting, notify
-        self._permits, self._observes = nesting.permits, isinstance(event, ObserveEvent)
+        self._event, self._results, self._observes = event, results, isinstance(event, ObserveEvent)
+        self._rows, self._guards = (rows, guards) if rows else (guards, ())
+        self._permits, self._notify = services.permits, services.notify
 
     def run_sync(  # noqa: C901, PLR0912 - in one piece it can be read and stepped through
         self, value: Any, scope: Scope, details: Details | None = None, trace: Trace | None = None
@@ -99,25 +97,27 @@ class Dispatch:
         try:
             permits.pop()
         except IndexError:
-            level = self._nesting.enter()
+            level = enter(permits, self._event)
+        rows, guards = self._rows, self._guards
         try:
-            for group in self._groups:
-                if group.fresh:
-                    if context.ends(judging=group.judging):
-                        continue
-                    context = renewed(context)
-                for binding, function in group.rows:
+            while True:
+                for binding, function in rows:
                     try:
                         result = function(context)
-                    except BaseException as error:  # noqa: BLE001 - whether it passes is settled
+                    except BaseException as error:  # noqa: BLE001 - its policy decides
                         result = Failed(error)
-                    if result is not None or context._assigned is not None:
-                        context = group.apply_result(binding, context, result, trace)
+                    if result is not context._assigned:  # After most turns both are None.
+                        context = self._results.apply_result(binding, context, result, trace)
                         result = None  # Else an error would hold this frame, which holds it.
-                        if context.ends(judging=group.judging):
+                        if context.ends(judging=binding.kind == "guard"):
                             break
                     elif trace is not None:
                         trace.add(binding, "ran")
+                if not guards or context.ends(judging=True):
+                    break
+                # A fresh one: what is written into the handlers' context does not come in.
+                context = next_context(context, context._value, context._details)
+                rows, guards = guards, ()
             if self._notify is not None:
                 self._notify(context)
             if trace is not None:
@@ -143,32 +143,31 @@ class Dispatch:
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
         context._assigned = None
-        permits, level, previous = self._permits, None, None
+        permits, level = self._permits, None
         try:
             permits.pop()
         except IndexError:
-            level = self._nesting.enter()
+            level = enter(permits, self._event)
+        rows, guards = self._rows, self._guards
         try:
-            for group in self._groups:
-                if group.fresh:
-                    if context.ends(judging=group.judging):
-                        continue
-                    context = renewed(context)
-                for binding, function in group.rows:
-                    if group.alone and context is previous:
-                        context = renewed(context)
-                    previous = context
+            while True:
+                for binding, function, is_async in rows:
                     try:
-                        result = await function(context) if group.is_async else function(context)
-                    except BaseException as error:  # noqa: BLE001 - whether it passes is settled
+                        result = await function(context) if is_async else function(context)
+                    except BaseException as error:  # noqa: BLE001 - its policy decides
                         result = Failed(error)
-                    if result is not None or context._assigned is not None:
-                        context = group.apply_result(binding, context, result, trace)
+                    if result is not context._assigned:  # After most turns both are None.
+                        context = self._results.apply_result(binding, context, result, trace)
                         result = None  # Else an error would hold this frame, which holds it.
-                        if context.ends(judging=group.judging):
+                        if context.ends(judging=binding.kind == "guard"):
                             break
                     elif trace is not None:
                         trace.add(binding, "ran")
+                if not guards or context.ends(judging=True):
+                    break
+                # A fresh one: what is written into the handlers' context does not come in.
+                context = next_context(context, context._value, context._details)
+                rows, guards = guards, ()
             if self._notify is not None:
                 self._notify(context)
             if trace is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import observer_context
-from toolbus.bus.dispatch.details import OVER, QUEUED, SKIPPED, Failed
+from toolbus.bus.dispatch.details import QUEUED, SKIPPED, Failed
 from toolbus.bus.dispatch.failures import detail_of, explain, log, log_failure, passes
 from toolbus.bus.ledger.tracing import NO_WHY, Why
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.records import HandlerStatus
     from toolbus.bus.ledger.tracing import Trace
     from toolbus.events.catalogue import ObserveEvent
@@ -51,13 +52,12 @@ class ObserverResult:
             log_failure(self._event.name, binding.name, error, why.reason or "")
         elif status == "ran":
             _warn_once(binding, result)
-        # What timed out may still write.
-        context._assigned = OVER
-        return observer_context(context)
+        context._assigned = None
+        return context
 
 
-async def show(binding: Binding, context: EventContext[Any]) -> None:
-    """Run the queued async observer *binding*; its failure is logged."""
+async def show(binding: Binding, context: EventContext[Any], level: Level) -> None:
+    """Run the queued async observer *binding* in its turn, *level*; its failure is logged."""
     try:
         result = await binding.function(context)
     except Exception as error:  # noqa: BLE001 - observers never disturb
@@ -66,6 +66,8 @@ async def show(binding: Binding, context: EventContext[Any]) -> None:
     else:
         if result is not None or context._assigned is not None:
             _warn_once(binding, result)
+    finally:
+        level.over = True
 
 
 def notify(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
@@ -10,7 +11,6 @@ from msgspec import Struct
 
 from toolbus.bus.dispatch.callables import is_async, is_generator, is_local, takes_one
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.dispatch.holding import can_be_weak
 from toolbus.bus.dispatch.selection import problems_of_selection
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -124,8 +124,16 @@ def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions)
             yield "an async handler needs no thread; leave out thread=True"
     elif options.timeout is not None and not options.thread:
         yield "a sync handler cannot be timed out; add thread=True"
-    if options.weak and not can_be_weak(handler):
+    if options.weak and not _can_be_weak(handler):
         yield "it cannot be held weakly; leave out weak=True"
     if options.weak and is_local(handler):
         reason = "nobody else holds a lambda or a function inside a function for long"
         yield f"{reason}; leave out weak=True, or give a method of an object that lives on"
+
+
+def _can_be_weak(handler: Callable[..., Any]) -> bool:
+    try:
+        weakref.ref(getattr(handler, "__self__", handler))
+    except TypeError:
+        return False
+    return True

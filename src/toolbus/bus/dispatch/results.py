@@ -131,18 +131,19 @@ class TransformResult:
         identity = self._identities.get(type(result))
         if (
             identity is None
+            or binding.kind == "guard"
             or type(before) is not type(result)
             or result is before
             or identity(result) != identity(before)
             or (details is not None and (details.check or details.turn_steps))
         ):
-            return self.apply_verdict(binding, context, result, trace)
+            return self._apply_verdict(binding, context, result, trace)
         # The most frequent change, at a fifth of the cost: a record with the same identity.
         if trace is not None:
             trace.add(binding, "changed", change=(before, result))
         return next_context(context, result, details)
 
-    def apply_verdict(
+    def _apply_verdict(
         self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None
     ) -> EventContext[Any]:
         """Do the same for whatever a guard gave, and for what is rare."""
