@@ -13,9 +13,9 @@ import pytest
 NAMES = {
     "toolbus.store": {"MemoryStore": "memory", "SqliteStore": "sqlite", "Store": "protocol"},
     "toolbus.models": {
-        "AnthropicModel": "anthropic",
+        "AnthropicModel": ".providers.anthropic",
         "Model": "protocol",
-        "OpenAIModel": "openai",
+        "OpenAIModel": ".providers.openai",
         "ReplayModel": "replay",
         "ScriptedModel": "scripted",
     },
@@ -55,7 +55,7 @@ def test_names_come_from_their_packages(package):
     holder = import_module(package)
 
     for name, module in NAMES[package].items():
-        assert getattr(holder, name) is getattr(import_module(f"{package}.{module}"), name)
+        assert getattr(holder, name) is getattr(import_module(f".{module}", package), name)
         assert name in dir(holder)
     assert not hasattr(holder, "Nothing")
     if package == "toolbus.store":
@@ -79,7 +79,7 @@ def test_only_what_is_asked_for_is_loaded():
     assert not alone & {*lazy, *LIBRARIES, "asyncio", "sqlite3"}
     assert "toolbus.store.memory" in memory
     assert not memory & {"sqlite3", "toolbus.store.sqlite"}
-    assert not scripted & {"toolbus.models.replay", "toolbus.models.openai", "openai"}
+    assert not scripted & {"toolbus.models.replay", "toolbus.providers.openai", "openai"}
     assert not secrets & {"phonenumbers", "stdnum", "toolbus.redaction.redact_personal_data"}
 
 

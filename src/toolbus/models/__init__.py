@@ -6,16 +6,16 @@ from toolbus.models.protocol import Model as Model
 from toolbus.settings.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from toolbus.models.anthropic import AnthropicModel as AnthropicModel
-    from toolbus.models.openai import OpenAIModel as OpenAIModel
     from toolbus.models.replay import ReplayModel as ReplayModel
     from toolbus.models.scripted import ScriptedModel as ScriptedModel
+    from toolbus.providers.anthropic import AnthropicModel as AnthropicModel
+    from toolbus.providers.openai import OpenAIModel as OpenAIModel
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "AnthropicModel": "anthropic",
-        "OpenAIModel": "openai",
+        "AnthropicModel": ".providers.anthropic",
+        "OpenAIModel": ".providers.openai",
         "ReplayModel": "replay",
         "ScriptedModel": "scripted",
     },

@@ -27,10 +27,10 @@ def model_named(name: str, *, base_url: str | None = None, key_env: str | None =
         raise RegistrationError(f"model {name!r}", reason + hint(provider, PROVIDERS))
     # Each needs its extra.
     if provider == "anthropic":
-        from toolbus.models.anthropic import AnthropicModel  # noqa: PLC0415
+        from toolbus.models import AnthropicModel  # noqa: PLC0415
 
         return AnthropicModel(model, base_url=base_url, key_env=key_env)
-    from toolbus.models.openai import OpenAIModel  # noqa: PLC0415
+    from toolbus.models import OpenAIModel  # noqa: PLC0415
 
     api: Literal["chat", "responses"] = "chat" if provider == "openai" else "responses"
     return OpenAIModel(model, api=api, base_url=base_url, key_env=key_env)

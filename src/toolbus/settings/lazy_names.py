@@ -15,8 +15,9 @@ def lazily(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for *package*.
 
-    *modules* has for each name the module of the package that defines it. What that module raises
-    because an extra is missing reaches whoever asks for the name.
+    *modules* has for each name the module of the package that defines it, or with a dot before it
+    a module beside the package. The error of a module whose extra is missing reaches the reader of
+    the name.
     """
 
     def getter(name: str) -> Any:
@@ -24,7 +25,7 @@ def lazily(
         if name not in modules:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=holder)
-        value = getattr(import_module(f"{package}.{modules[name]}"), name)
+        value = getattr(import_module(f".{modules[name]}", package), name)
         setattr(holder, name, value)
         return value
 

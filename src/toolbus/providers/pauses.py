@@ -8,7 +8,7 @@ from email.utils import mktime_tz, parsedate_tz
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from toolbus.models.failures import retries_of
+from toolbus.providers.failures import retries_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

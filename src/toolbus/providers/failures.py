@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ContextOverflowError, DecodeError, ModelError
-from toolbus.models.keys import hide
+from toolbus.providers.keys import hide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,16 +14,16 @@ from toolbus.formats.names import names_on_the_wire
 from toolbus.formats.output_schemas import with_words
 from toolbus.formats.parsing import parse
 from toolbus.messages.immutable import mend
-from toolbus.models.failures import RefusedAnswerError, failure_of, retries_of
-from toolbus.models.pauses import excess_of, pause_limit
+from toolbus.providers.failures import RefusedAnswerError, failure_of, retries_of
+from toolbus.providers.pauses import excess_of, pause_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from toolbus.events.values import ModelDelta, ModelRequest
     from toolbus.messages.records import AssistantMessage
-    from toolbus.models.keys import ApiKey
-    from toolbus.models.wires import ModelWire
+    from toolbus.providers.keys import ApiKey
+    from toolbus.providers.wires import ModelWire
 
 _WITHHELD = frozenset({"content_filter", "refusal"})
 """Why an answer ended that a provider's filter stopped; an empty one is no answer."""

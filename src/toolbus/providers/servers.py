@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from toolbus.errors import RegistrationError
-from toolbus.models.keys import ApiKey, find_key
+from toolbus.providers.keys import ApiKey, find_key
 
 if TYPE_CHECKING:
     from pathlib import Path

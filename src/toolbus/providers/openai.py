@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolbus.errors import RegistrationError
 from toolbus.messages.immutable import EMPTY
-from toolbus.models.remote import RemoteModel, tls_for
-from toolbus.models.servers import OPENAI, find_server
-from toolbus.models.wires import CHAT, RESPONSES
+from toolbus.providers.remote import RemoteModel, tls_for
+from toolbus.providers.servers import OPENAI, find_server
+from toolbus.providers.wires import CHAT, RESPONSES
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolbus.messages.immutable import EMPTY
-from toolbus.models import servers
-from toolbus.models.remote import RemoteModel, tls_for
-from toolbus.models.wires import ANTHROPIC
+from toolbus.providers import servers
+from toolbus.providers.remote import RemoteModel, tls_for
+from toolbus.providers.wires import ANTHROPIC
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
