@@ -49,7 +49,7 @@ ROOMS = {
     "models": (7, 534),
     "policy": (114, 16513),
     "providers": (9, 853),
-    "redaction": (70, 8178),
+    "redaction": (71, 8310),
     "replay": (9, 1444),
     "settings": (13, 878),
     "store": (51, 7279),
@@ -90,9 +90,9 @@ CORE_LINES = (21438, 16800)
 WALKED = {
     "plain tool call": (82, 25, 23),
     "tool call of an agent with one adapter": (451, 141, 55),
-    "judged frame": (291, 77, 48),
-    "line with a secret": (1038, 67, 53),
-    "clean line": (249, 37, 44),
+    "judged frame": (287, 75, 48),
+    "line with a secret": (1006, 72, 53),
+    "clean line": (180, 26, 36),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 

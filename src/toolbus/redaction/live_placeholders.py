@@ -16,11 +16,12 @@ from toolbus.redaction.encoded import encoded_texts
 from toolbus.redaction.numbering import numbers_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.host import Host
     from toolbus.components.state import State
+    from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolCall
 
 # Brackets may be escaped, as in an address or an expression; six random letters need none.
@@ -81,16 +82,22 @@ class LivePlaceholders:
 
 
 async def live_placeholders(
-    ctx: EventContext[ToolCall], host: Host | None, state: State | None, kinds: Collection[str] = ()
+    ctx: EventContext[ToolCall],
+    host: Host | None,
+    numbers: Callable[[Scope], State | None],
+    kinds: Collection[str] = (),
 ) -> LivePlaceholders | None:
     """Return those of the session if the call of *ctx* may hold any; raises `StoreError`.
 
     A call of a sub-agent only gives a task: what that one calls is judged by itself. *host* knows
-    the sub-agents of its own agent, and not those below them.
+    the sub-agents of its own agent, and not those below them. *numbers* gives the state of a scope.
     """
     call = ctx.value
+    if not may_hold(call.arguments):
+        return None
     tool = None if host is None or ctx.scope.lineage else host.tools.get(call.name)
-    if state is None or (tool is not None and tool.delegates) or not may_hold(call.arguments):
+    state = numbers(ctx.scope)
+    if state is None or (tool is not None and tool.delegates):
         return None
     return LivePlaceholders(await state.read(), kinds)
 

@@ -213,7 +213,7 @@ class RedactPersonalData(AgentComponent):
 
     async def keep_personal_data(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Deny a call that holds a placeholder of the session: its tool would lose the value."""
-        live = await live_placeholders(ctx, self.host, self._numbers(ctx.scope), KINDS)
+        live = await live_placeholders(ctx, self.host, self._numbers, KINDS)
         held = None if live is None else live.find(ctx.value.arguments)
         return Deny(held.reason(ctx.value, "personal data")) if held else None
 

@@ -221,7 +221,7 @@ class RedactSecrets(AgentComponent):
 
     async def keep_secrets(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Deny a call that holds a placeholder of the session which no vault fills."""
-        live = await live_placeholders(ctx, self.host, self.numbers(ctx.scope))
+        live = await live_placeholders(ctx, self.host, self.numbers)
         if live is None:
             return None
         registry = self._redactor.registry(session_of(ctx.scope))
@@ -329,8 +329,11 @@ class RedactSecrets(AgentComponent):
         stream: str | None = None,
     ) -> R:
         """Return *record* without secrets. Raises `UnexaminedError`."""
+        session = session_of(scope)
+        if self._redactor.passes(session, record, walk, stream=stream):
+            return record
         return await self._redactor.clean_agreed(
-            session_of(scope), record, walk, self.numbers(scope), stream=stream
+            session, record, walk, self.numbers(scope), stream=stream
         )
 
     def _speaker(self, scope: Scope) -> AnswerContext:

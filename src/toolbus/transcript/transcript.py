@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _ENTERING: tuple[Event, ...] = (
-    MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_AFTER,
     MESSAGE_APPEND_AFTER,
 )
-"""What is dispatched of a message that was admitted."""
+"""The events of an admitted message that nobody writes: no handler has to make a copy of it."""
 
 
 class RequestedCall(NamedTuple):

@@ -111,3 +111,22 @@ def strings(value: Any) -> Iterator[tuple[str, ...]]:
                 yield item
             else:
                 pending += item
+
+
+class TailVisitor(SecretVisitor):
+    """Shows *visitor* the first texts behind *tail*, which went before them."""
+
+    def __init__(self, visitor: TextVisitor, tail: str | None) -> None:
+        self._visitor, self._tail, self.latest = visitor, tail, ""
+
+    def json(self, value: Any) -> Any:
+        """Show *value*, which no tail goes before."""
+        return self._visitor.json(value)
+
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        """Show *texts*, the first of all behind the tail."""
+        if not self._tail:
+            self.latest = self.latest or texts[-1]
+            return self._visitor.texts(texts)
+        tail, self._tail, self.latest = self._tail, None, texts[-1]
+        return self._visitor.texts((tail, *texts))[1:]

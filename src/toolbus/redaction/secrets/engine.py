@@ -59,14 +59,13 @@ class Engine:
                 end = min(stop, len(data), begin + STEP)
                 reach = min(len(data), end + self._reach)
                 for number in sorted(self._candidates.match(data[begin:reach])):
-                    yield from self._search(number).hits(data, (begin, end, reach))
+                    search = self._searches.get(number) or self._search(number)
+                    yield from search.hits(data, (begin, end, reach))
                 yield None
 
     def _search(self, number: int) -> _Search:
-        search = self._searches.get(number)
-        if search is None:
-            expression = self._candidates.expression(number)
-            search = self._searches[number] = _Search(number, self.rules[number], expression)
+        expression = self._candidates.expression(number)
+        search = self._searches[number] = _Search(number, self.rules[number], expression)
         return search
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from toolbus.redaction.limits import UnexaminedError
-from toolbus.redaction.secrets.collecting import Collector, SecretVisitor
+from toolbus.redaction.secrets.collecting import Collector, TailVisitor
 from toolbus.redaction.secrets.rewriting import Rewriter
 from toolbus.redaction.secrets.scanning import Scanner
 
@@ -23,7 +23,6 @@ logger = logging.getLogger("toolbus")
 
 # What was taken out may have stood between two halves of something else.
 _ROUNDS = 3
-_TAIL = 512
 _LONGER = 16
 
 
@@ -81,34 +80,17 @@ class Examination(Generic[T]):
         for number in range(_ROUNDS):
             # Placeholders may be longer than what they stand for, and were read before.
             collector = Collector(self._sight.limits.chars * (_LONGER if number else 1))
-            seer = _TailVisitor(collector, tail)
+            seer = TailVisitor(collector, tail)
             self._walk(self.record, seer)
             self._chars = max(self._chars, collector.chars)
             latest = latest or seer.latest
             yield
             yield from scanner.look(collector, again=number > 0)
             rewriter = Rewriter(scanner.edits, scanner.exact, collector.encoded)
-            new = self._walk(self.record, _TailVisitor(rewriter, tail))
+            new = self._walk(self.record, TailVisitor(rewriter, tail))
             if new is self.record:
                 break
             self.record = new
             yield
         if self._stream is not None:
-            self._registry.follow(self._stream, latest[-_TAIL:])
-
-
-class _TailVisitor(SecretVisitor):
-    """Shows *visitor* the first texts behind *tail*, which went before them."""
-
-    def __init__(self, visitor: TextVisitor, tail: str | None) -> None:
-        self._visitor, self._tail, self.latest = visitor, tail, ""
-
-    def json(self, value: Any) -> Any:
-        return self._visitor.json(value)
-
-    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        if not self._tail:
-            self.latest = self.latest or texts[-1]
-            return self._visitor.texts(texts)
-        tail, self._tail, self.latest = self._tail, None, texts[-1]
-        return self._visitor.texts((tail, *texts))[1:]
+            self._registry.follow(self._stream, latest)

@@ -11,11 +11,12 @@ from toolbus.messages.text_walker import rewrite_response, updated
 from toolbus.redaction.limits import SLICE, ScanLimits, UnexaminedError
 from toolbus.redaction.numbering import agree, join
 from toolbus.redaction.secrets.examination import Examination, Sight
+from toolbus.redaction.secrets.gate import passes
 from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from toolbus.components.state import State
     from toolbus.events.catalogue import ToolSpec
@@ -72,6 +73,24 @@ class Redactor:
                 pass
             return examination.record
 
+    def passes(
+        self,
+        session: str,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
+        *,
+        look: bool = True,
+        stream: str | None = None,
+    ) -> bool:
+        """Return whether a quick look shows that `clean_agreed` would return *record* itself."""
+        sight = self._looking if look else self._knowing
+        with self.registries.lock:
+            registry = self.registries.of(session)
+            # What another task is examining may be known when this record has its turn.
+            if registry.lock.here().locked():
+                return False
+            return passes(record, walk, registry, sight, stream)
+
     async def clean_agreed(
         self,
         session: str,
@@ -106,21 +125,19 @@ class Redactor:
 
     async def _run(self, examination: Examination[T]) -> None:
         """Run all slices of *examination*, and let the loop turn between them."""
-        slices = examination.slices()
+        slices, locked = examination.slices(), self.registries.lock
         try:
             until = time.monotonic() + SLICE
-            while self._runs_on(slices):
+            while True:
+                with locked:
+                    if next(slices, _END) is _END:
+                        return
                 if time.monotonic() > until:
                     await asyncio.sleep(0)
                     until = time.monotonic() + SLICE
         finally:
-            with self.registries.lock:
+            with locked:
                 slices.close()
-
-    def _runs_on(self, slices: Generator[None, None, None]) -> bool:
-        """Run the next of *slices*, and tell whether there was any."""
-        with self.registries.lock:
-            return next(slices, _END) is not _END
 
     async def filled(self, session: str, call: ToolCall, vault: Vault) -> ToolCall:
         """Return *call* with values of *session* where *vault* allows it."""

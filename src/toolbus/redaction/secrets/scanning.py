@@ -48,7 +48,7 @@ class _RankedRule(NamedTuple):
     rule: Rule
 
 
-_ESCAPED, _MOST_SOUGHT = r'["\\\n\r\t]', 64
+ESCAPED, _MOST_SOUGHT = r'["\\\n\r\t]', 64
 
 
 class Scanner:
@@ -137,7 +137,7 @@ class Scanner:
         It is to be known where in a string that stands. One with escapes is another in the whole.
         """
         distinct = {*values}
-        parts = [_ESCAPED, *map(re.escape, distinct)] if len(distinct) <= _MOST_SOUGHT else [""]
+        parts = [ESCAPED, *map(re.escape, distinct)] if len(distinct) <= _MOST_SOUGHT else [""]
         has_any = re.compile("|".join(parts)).search
         for group in strings(value):
             for text in group:
@@ -285,6 +285,11 @@ def _joints(group: tuple[str, ...]) -> list[int]:
     return list(accumulate([len(text.encode()) for text in group]))[:-1]
 
 
+def joint_spans(group: tuple[str, ...]) -> Spans:
+    """Return where to look in adjoining texts: where they meet."""
+    return around([(joint, joint) for joint in _joints(group)])
+
+
 def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     """Return where to look in *group*; None for everywhere.
 
@@ -294,10 +299,10 @@ def _spans(group: tuple[str, ...], *, again: bool) -> Spans | None:
     """
     if len(group) == 1 and not again:
         return None
+    if not again:
+        return joint_spans(group)
     data = "".join(group).encode()
     joints = [(joint, joint) for joint in _joints(group)]
-    if not again:
-        return around(joints)
     ends = [(0, 0), (len(data), len(data))]
     return around([*ends, *joints, *placeholder_spans(data)], _NEAR)
 

@@ -39,7 +39,7 @@ With 1,024 of 40 letters, examining takes half as long again as without any.
 MAX_ASSUMED, MAX_ASSUMED_CHARS = 1_024, 262_144
 """The same for what is only assumed: it is not searched for, so more of it costs no time."""
 
-_STREAMS, _REMEMBERED = 16, 1_024
+_STREAMS, _REMEMBERED, _TAIL = 16, 1_024, 512
 
 
 class Secret(Struct, frozen=True):
@@ -174,9 +174,9 @@ class SecretRegistry:
         """Return what the latest text of *stream* ended with."""
         return self._tails.get(stream, "")
 
-    def follow(self, stream: str, tail: str) -> None:
-        """Remember what the latest text of *stream* ended with."""
-        _remember(self._tails, stream, tail, _STREAMS)
+    def follow(self, stream: str, text: str) -> None:
+        """Remember the end of *text*, the latest one of *stream*."""
+        _remember(self._tails, stream, text[-_TAIL:], _STREAMS)
 
     def _value(self, placeholder: str) -> str | None:
         secret = self._secret(placeholder)
@@ -291,7 +291,9 @@ class SessionRegistries:
 
     def of(self, session: str) -> SecretRegistry:
         """Return the registry of *session*, a new one if it has none."""
-        registry = self._registries.setdefault(session, SecretRegistry())
+        registry = self._registries.get(session)
+        if registry is None:
+            registry = self._registries[session] = SecretRegistry()
         self._registries.move_to_end(session)
         while len(self._registries) > MAX_SESSIONS:
             self._registries.popitem(last=False)

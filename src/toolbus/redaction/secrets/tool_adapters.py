@@ -44,13 +44,16 @@ class SecretsAdapter(ToolAdapter):
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
     ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
-        state, session = self._numbers(ctx.scope), session_of(ctx.scope)
+        session, look = session_of(ctx.scope), self._examined.matches(call.name)
         if self._redactor.registries.vaults:
-            caller = (ctx.scope.session_id, call.id)
+            caller, state = (ctx.scope.session_id, call.id), self._numbers(ctx.scope)
             response = await self._redactor.unquoted(
                 session, response, state, ctx.message_id, caller
             )
-        look = self._examined.matches(call.name)
+        if self._redactor.passes(session, response, rewrite_response, look=look, stream=call.name):
+            self.latest = response if look else None
+            return response
+        state = self._numbers(ctx.scope)
         try:
             new = await self._redactor.clean_agreed(
                 session, response, rewrite_response, state, look=look, stream=call.name
