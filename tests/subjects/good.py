@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, guard, on, tool
-from toolbus.components.callbacks import before_tool
+from toolbus.components.participants import before_tool
 from toolbus.demo import handlers as demo
 from toolbus.demo.tools import Workspace
 from toolbus.events import (

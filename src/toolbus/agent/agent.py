@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.adapters import ToolAdapter
-    from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
+    from toolbus.components.participants import BeforeToolCallback
     from toolbus.events.catalogue import RunResult, ToolCallOutcome
     from toolbus.messages.records import JsonObject, Message
     from toolbus.models.protocol import Model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.callables import takes
-from toolbus.components.checks import check_no_class
+from toolbus.components.participants import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from toolbus.agent.outputs import OutputType
     from toolbus.components.adapters import ToolAdapter
-    from toolbus.components.callbacks import BeforeToolCallback
     from toolbus.components.components import AgentComponent
+    from toolbus.components.participants import BeforeToolCallback
     from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store

@@ -47,7 +47,6 @@ class LivingAgent(Participant):
     ) -> None:
         self._lock, self._work = LoopLock(), TaskSet("the agent", check_grace(grace))
         self._starting: ContextVar[bool] = ContextVar("toolbus_starting", default=False)
-        bus.agent_ids.claim(scope.agent_id, self)
         super().__init__(bus, tools, scope, components)
 
     async def __aenter__(self) -> Self:

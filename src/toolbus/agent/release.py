@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.agent.increments import Increments
-from toolbus.components.adapter_handlers import adapter_methods
+from toolbus.components.adapter_handlers import AdapterHandler, owner_of
 from toolbus.components.components import AgentComponent
 from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, ModelDelta
@@ -184,7 +184,7 @@ def _concerns_answers(binding: Binding) -> bool:
     """Tell whether the handler of *binding* runs for messages of a model."""
     if binding.ended or binding.tools or (binding.roles and "assistant" not in binding.roles):
         return False
-    return adapter_methods(binding.handler) is None
+    return not isinstance(binding.handler, AdapterHandler)
 
 
 def _concerns_call(binding: Binding, name: str) -> bool:
@@ -194,12 +194,13 @@ def _concerns_call(binding: Binding, name: str) -> bool:
     owner = _component_of(binding)
     if owner is not None and not owner.enabled:
         return False
-    return adapter_methods(binding.handler) != []
+    handler = binding.handler
+    return not isinstance(handler, AdapterHandler) or bool(handler.methods())
 
 
 def _component_of(binding: Binding) -> AgentComponent | None:
     """Return the component that *binding* is a handler of, None if it is of none."""
-    owner = getattr(binding.handler, "__self__", None)
+    owner = owner_of(binding.handler)
     return owner if isinstance(owner, AgentComponent) else None
 
 

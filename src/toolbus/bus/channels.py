@@ -98,6 +98,12 @@ class Channel:
             # As hearing the channel itself, so that blinker never walks ours for those who send.
             self.signal.connect(binding, sender=self, weak=False)
 
+    def replace(self, old: Binding, new: Binding) -> None:
+        """Put *new* into the place of *old*."""
+        with self._lock:
+            self.add(new, lambda _: old.order)
+            self.remove(old)
+
     def remove(self, binding: Binding) -> None:
         """Take *binding* out; one that is not there is ignored."""
         binding.cancelled = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -14,7 +13,6 @@ from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler, check_options
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Taps
-from toolbus.bus.speakers import AgentIds, Numbers
 from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import check_event
@@ -57,11 +55,7 @@ class Registry(Subscribing):
         self._signals = signals
         self._channels: dict[Event, Channel] = {}
         self._taps = Taps(self._outdate)
-        # For components, whose handlers of parameters stand in a row across all agents.
-        self.numbers, self.agent_ids = Numbers(), AgentIds()
         self._shared: dict[Any, Any] = {}
-        # For agents that adopt it: who is called later is further in.
-        self.depths = count(1)
         self._abandoned: AbandonedThreads | None = None
         # For what is made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()

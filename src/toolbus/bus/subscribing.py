@@ -16,12 +16,13 @@ from typing import (
     overload,
 )
 
+from toolbus.bus.dispatch.bindings import WeakHandler
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from toolbus.bus.channels import Channel
-    from toolbus.bus.dispatch.bindings import Binding, WeakHandler
+    from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.options import Policy, Speaker
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
@@ -49,16 +50,19 @@ class HandlerOptions(TypedDict, total=False):
     once: bool
     weak: bool
     incremental: bool
+    composite: bool
     name: str | None
 
 
 class Subscription:
     """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block."""
 
-    __slots__ = ("_binding", "_channel", "_held")
+    __slots__ = ("_binding", "_channel", "_followers", "_held", "_replaced")
 
     def __init__(self, channel: Channel, binding: Binding, held: WeakHandler | None = None) -> None:
         self._channel, self._binding, self._held = channel, binding, held
+        self._replaced: WeakHandler | None = None
+        self._followers: tuple[Callable[[], object], ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -73,8 +77,23 @@ class Subscription:
 
     def cancel(self) -> None:
         """End the subscription; a second time does nothing. Dispatches under way go on with it."""
-        self._held = None
+        self._held = self._replaced = None
         self._channel.remove(self._binding)
+        followers, self._followers = self._followers, ()
+        for end in followers:
+            end()
+
+    def follow(self, end: Callable[[], object]) -> None:
+        """Have *end* called when the subscription is cancelled."""
+        self._followers += (end,)
+
+    def replace(self, handler: Callable[..., Any]) -> None:
+        """Give *handler* this place in the order, from the next dispatch on."""
+        # A dispatch under way goes on with the old one, which is kept for it.
+        self._replaced = self._held
+        self._held = None if self._held is None else WeakHandler(handler, self._held.when)
+        old, self._binding = self._binding, self._binding.with_handler(handler, self._held)
+        self._channel.replace(old, self._binding)
 
     def without_bus(self) -> Callable[[], None]:
         """Return what cancels it and keeps its handler, and not the bus, which may go before."""
@@ -160,8 +179,8 @@ class Subscribing:
                 *timeout* (seconds), *thread* (run a blocking sync handler off the loop), *once*,
                 *weak* (the handler goes with its owner: a method with its object),
                 *incremental* (of `MESSAGE_APPEND_BEFORE`: also called in mid-answer, with
-                `ctx.window`, so that a stream need not wait for the whole), *name* (in logs and
-                in the ledger).
+                `ctx.window`, so that a stream need not wait for the whole), *composite* (it has
+                parts, which tell what they did by `ctx.step`), *name* (in logs and in the ledger).
 
         What an async handler sets in context variables, later handlers and the caller see; one
         with a *timeout* or in a *thread* works in a copy, and so does each observer of `do`.

@@ -1,28 +1,168 @@
-"""The way of a spec, a call or a response past the adapters of one component."""
+"""The way of a spec, a call or a response past the adapters of one component.
+
+A failure of an adapter is a fact on this way, and no exception.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from inspect import isawaitable
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.components.bound_adapters import AdapterResult
-from toolbus.events.catalogue import Deny
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
+from toolbus.components.adapters import AdapterContext, ToolAdapter, asks_for_context, with_context
+from toolbus.errors import HandlerContractError
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny, ToolSpec
+from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
-from toolbus.messages.records import TextPart, ToolCall, ToolMessage, ToolResponse
+from toolbus.messages.records import (
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+    changed,
+    encode,
+)
+from toolbus.tools.calls.advertised import ArgumentsFiller
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.bound_adapters import BoundAdapter
-    from toolbus.events.catalogue import ToolSpec
+    from toolbus.events.catalogue import Scope
     from toolbus.events.subjects import ToolSelector
 
-_FINE: AdapterResult[Any] = AdapterResult(None)
+T = TypeVar("T")
 _LISTED = 5
 """How many hidden tools an entry of the ledger names: servers may have hundreds."""
+
+
+class AdapterResult(Struct, Generic[T], frozen=True):
+    """The *value* after an adapter: the old object unless the adapter really changed something.
+
+    *applies* says that the tool is one of the adapter's; *failed* is for the model, *detail* for
+    operators; *withhold* says that a failure must not let the value pass.
+    """
+
+    value: T
+    applies: bool = True
+    failed: str | None = None
+    detail: str | None = None
+    withhold: bool = False
+
+
+_FINE: AdapterResult[Any] = AdapterResult(None)
+
+
+class BoundAdapter(ArgumentsFiller):
+    """An adapter as one component has it.
+
+    The same adapter may be registered in several components, and in each it is given other
+    signatures: in steps of a dispatch this object stands for it.
+    """
+
+    __slots__ = ("_advertised", "_asking", "adapter")
+
+    def __init__(self, adapter: ToolAdapter) -> None:
+        self.adapter = adapter
+        methods = ("adapt_signature", "adapt_parameters", "adapt_response")
+        self._asking = {name for name in methods if asks_for_context(getattr(adapter, name))}
+        # By a tool's name: its spec before and after, as a model was last told of it.
+        self._advertised: dict[str, tuple[ToolSpec, ToolSpec]] = {}
+
+    @property
+    def fills(self) -> bool:
+        """Whether the adapter has a `fill_parameters` of its own."""
+        return type(self.adapter).fill_parameters is not ToolAdapter.fill_parameters
+
+    async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
+        """Return *call* as the adapter fills it, or why its tool, that of *spec*, gets nothing."""
+        ctx = EventContext(TOOL_CALL_BEFORE, call, scope=scope, tool=spec)
+        try:
+            if not self.adapter.should_adapt(call.name):
+                return call
+            method = with_context(self.adapter.fill_parameters)
+            new = method(call, ctx=AdapterContext(scope, spec))
+            new = await new if isawaitable(new) else new
+            return new if isinstance(new, Deny) else self._accept(ctx, call, new)
+        except BaseException as error:  # noqa: BLE001 - what passes is raised again
+            result = self._fail(ctx, call, error)
+        if result.withhold:
+            return Deny(f"adapter {self.adapter.name!r} {result.failed}", result.detail)
+        return call
+
+    def advertise(
+        self, specs: Iterable[ToolSpec], results: Iterable[AdapterResult[ToolSpec]]
+    ) -> None:
+        """Remember the specs that a model is told in place of *specs* with output schemas."""
+        self._advertised = {
+            spec.name: (spec, result.value)
+            for spec, result in zip(specs, results, strict=True)
+            if spec.output_schema is not None and result.failed is None
+        }
+
+    async def advertised(self, ctx: EventContext[Any], spec: ToolSpec | None) -> ToolSpec | None:
+        """Return *spec* as the adapter rewords it, if it has an output schema.
+
+        The spec that a model was told last holds; if it was told none, the adapter is asked.
+        """
+        if spec is None or spec.output_schema is None:
+            return spec
+        before, after = self._advertised.get(spec.name, (None, spec))
+        if before is not None and before.output_schema is spec.output_schema:
+            return after
+        return (await self.run(ctx, "adapt_signature", spec.name, spec)).value
+
+    async def run(
+        self, ctx: EventContext[Any], method: str, tool_name: str, value: T, *call: ToolCall
+    ) -> AdapterResult[T]:
+        """Return *value*, of the tool *tool_name*, as the adapter's *method* leaves it."""
+        adapter = self.adapter
+        try:
+            if not adapter.should_adapt(tool_name):
+                return AdapterResult(value, applies=False)
+            adapt = getattr(adapter, method)
+            if method in self._asking:
+                tool = value if isinstance(value, ToolSpec) else ctx.tool
+                message_id = ctx.value.id if call else ""
+                context = AdapterContext(ctx.scope, tool, message_id=message_id)
+                new = adapt(value, *call, ctx=context)
+            else:
+                new = adapt(value, *call)
+            if new is None:
+                return AdapterResult(value)
+            if type(new) is not type(value) and isawaitable(new):
+                new = await new
+            return AdapterResult(self._accept(ctx, value, new))
+        except BaseException as error:  # noqa: BLE001 - what passes is raised again
+            return self._fail(ctx, value, error)
+
+    def _fail(self, ctx: EventContext[Any], value: T, error: BaseException) -> AdapterResult[T]:
+        if passes(error):
+            raise error
+        event, name = ctx.event.name, self.adapter.name
+        _, reason = explain(event, name, error)
+        closed = self.adapter.on_error != "open"
+        # A failed signature reaches nobody but who reads the log or the ledger.
+        where = f" for the tool {value.name!r}" if isinstance(value, ToolSpec) else ""
+        log_failure(event, name, error, f"{reason}{where}", silent=closed)
+        return AdapterResult(value, failed=reason, detail=detail_of(error), withhold=closed)
+
+    def _accept(self, ctx: EventContext[Any], old: T, new: Any) -> T:
+        """Return *new* if it really changes *old*, else *old*; raise if it cannot replace it."""
+        if new is None or new is old:
+            return old
+        # Most often a response. Those that are not equal are not encoded alike either.
+        if type(new) is type(old) is ToolResponse and new != old:
+            return new
+        if problem := _breach(old, new):
+            raise HandlerContractError(ctx.event.name, self.adapter.name, problem)
+        return new if changed(old, new) else old
 
 
 async def adapt_specs(
@@ -63,9 +203,7 @@ async def adapt_call(
     """Return the call as *adapters* leave it, last to first: each undoes what it told the model."""
     call = ctx.value
     for bound in reversed(adapters):
-        result = bound.adapt_parameters(ctx, call)
-        if not isinstance(result, AdapterResult):
-            result = await result
+        result = await bound.run(ctx, "adapt_parameters", call.name, call)
         call = result.value
         if result.applies:
             _step(ctx, bound, call, result)
@@ -85,9 +223,7 @@ async def adapt_message(
     for bound in adapters:
         # The same for all adapters that see the same response.
         call = call or answered_call(message, response)
-        result = bound.adapt_response(ctx, response, call)
-        if not isinstance(result, AdapterResult):
-            result = await result
+        result = await bound.run(ctx, "adapt_response", call.name, response, call)
         if result.withhold or result.value is not response:
             response = result.value
             if result.withhold:
@@ -129,8 +265,7 @@ async def _adapt_spec(
 ) -> AdapterResult[ToolSpec]:
     if not selector.matches(spec.name):
         return AdapterResult(spec, applies=False)
-    result = bound.adapt_signature(ctx, spec)
-    return result if isinstance(result, AdapterResult) else await result
+    return await bound.run(ctx, "adapt_signature", spec.name, spec)
 
 
 def _step(
@@ -143,3 +278,30 @@ def _step(
     """Tell the ledger, and whoever checks the value, what an adapter left."""
     name, failed, detail = bound.adapter.name, result.failed, result.detail
     ctx.step(name, value, actor=bound, failed=failed, detail=detail, tool=tool)
+
+
+def _breach(old: object, new: Any) -> str | None:
+    """Return why *new* cannot stand for *old*, or None."""
+    if type(new) is not type(old):
+        return f"returned `{type(new).__name__}` instead of `{type(old).__name__}`"
+    for field in ("name", "id"):
+        if getattr(new, field, None) != getattr(old, field, None):
+            return f"changed the {field}"
+    if isinstance(new, ToolSpec) and isinstance(old, ToolSpec):
+        for schema, known in (
+            (new.input_schema, old.input_schema),
+            (new.output_schema, old.output_schema),
+        ):
+            if schema is not None and schema is not known and (problem := _flaw(encode(schema))):
+                return f"returned a malformed schema: {problem}"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _flaw(schema: bytes) -> str | None:
+    """Return the first flaw of *schema*, in JSON, or None.
+
+    An adapter says the same before each model call. Kept by its text, because as JSON 1, 1.0 and
+    true differ, and as keys of a cache they would not.
+    """
+    return schemas.check_schema(msgspec.json.decode(schema))

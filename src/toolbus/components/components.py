@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.subscribing import HandlerOptions, Subscribing
+from toolbus.components.adapter_handlers import AdapterHandler, adapter_handler
 from toolbus.components.adapters import ToolAdapter, adapter_problem
-from toolbus.components.bound_adapters import BoundAdapter
-from toolbus.components.chains import adapt_call, adapt_message, adapt_specs
+from toolbus.components.chains import BoundAdapter, adapt_call, adapt_message, adapt_specs
 from toolbus.components.marks import Mark, marked, tools_of
+from toolbus.components.roster import Roster
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -27,10 +30,10 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.host import Host
-    from toolbus.components.installing import Installation
+    from toolbus.bus.subscribing import Subscription
+    from toolbus.components.participants import Installation
     from toolbus.components.state import State
-    from toolbus.events.catalogue import Event
+    from toolbus.tools.toolset import Toolset
 
 _EVERY_TOOL = ToolSelector()
 PROVIDE_PRIORITY, APPEND_PRIORITY = 200, 50
@@ -43,7 +46,30 @@ twice that.
 _REACH = 100_000
 """Priorities of late components count up to this, so that none leaves the range around `LATE`."""
 
-Predicate: TypeAlias = "Callable[[EventContext[Any]], bool] | None"
+
+class Host(Protocol):
+    """What a component is installed on: an agent, or another object with these four members."""
+
+    @property
+    def bus(self) -> EventBus:
+        """The bus of the component's handlers."""
+
+    @property
+    def tools(self) -> Toolset:
+        """The toolset of the component's tools."""
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that handlers hear, sub-agents included; without an agent id: every scope."""
+
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return the state *name* of the session of *scope*, a sub-agent's its own.
+
+        With *shared* it is that of the outermost agent above, one for all below it. Without a
+        *scope* it is that of the host itself; raises `RegistrationError` if it has many, as the
+        proxy. Names are shared by all components of a host: `AgentComponent.state` gives its own.
+        """
+        ...
 
 
 class AgentComponent:
@@ -51,7 +77,7 @@ class AgentComponent:
 
     `@on(EVENT)` and `@guard(EVENT)` make a method a handler, `@tool` makes it a tool; a method
     that overrides it stays one. *requires* names component classes that must be there too.
-    *enabled* may be switched at any time; its host gives it a *number* among those of its name.
+    *enabled* may be switched at any time.
 
     >>> class Careful(AgentComponent):
     ...     @guard(events.TOOL_CALL_BEFORE, tools="delete")
@@ -61,12 +87,13 @@ class AgentComponent:
 
     requires: tuple[type[AgentComponent], ...] = ()
     enabled: bool = True
-    number: int = 1
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()
-    _undo: tuple[Callable[[], object], ...] = ()
+    _applying: tuple[tuple[Subscription, AdapterHandler], ...] = ()
+    _undo: ExitStack | None = None
     _host: Host | None = None
+    _state_name: str = ""
     _selector: ToolSelector = _EVERY_TOOL
     _priority: int | None = None
     _is_late: bool = False
@@ -77,31 +104,34 @@ class AgentComponent:
 
     @property
     def name(self) -> str:
-        """Its name in errors and logs."""
+        """The name in errors and logs."""
         return type(self).__name__
 
     @property
     def host(self) -> Host | None:
-        """What it is installed on, or None."""
+        """The host of the component, None before its installation."""
         return self._host
 
-    def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
-        """Return what it keeps for the session of *scope*; see `Host.state`.
-
-        It is kept under its name, of the second one of that name on a host under `NAME-2`: so the
-        order of components is part of what a session resumes. Raises `RegistrationError` if it is
-        not installed.
-        """
-        if self._host is None:
-            reason = "it is not installed, and what it keeps belongs to what it is installed on"
-            raise RegistrationError(f"component {self.name!r}", reason)
-        name = self.name if self.number == 1 else f"{self.name}-{self.number}"
-        return self._host.state(name, scope, shared=shared)
+    @property
+    def selector(self) -> ToolSelector:
+        """The tools that the component was restricted to, all by default."""
+        return self._selector
 
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
-        """Its adapters in the order in which they see signatures and responses."""
+        """The adapters in the order in which they see signatures and responses."""
         return tuple([bound.adapter for bound in self._adapters])
+
+    def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return the component's state for the session of *scope*; see `Host.state`.
+
+        It is kept under the component's name, for the second one of that name on a host under
+        `NAME-2`: so the order of components is part of what a session resumes. Raises
+        `RegistrationError` if the component is not installed.
+        """
+        if self._host is None:
+            raise self._refusal("it is not installed, and its state belongs to its host")
+        return self._host.state(self._state_name, scope, shared=shared)
 
     def register_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Add *adapter*; also after installation."""
@@ -110,10 +140,12 @@ class AgentComponent:
         # Sorting is stable, so equal priorities stay in order of registration.
         adapters = (*self._adapters, BoundAdapter(adapter))
         self._adapters = tuple(sorted(adapters, key=lambda bound: -bound.adapter.priority))
+        self._choose_handlers()
 
     def unregister_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Take *adapter* out; one that is not there is ignored."""
         self._adapters = tuple([bound for bound in self._adapters if bound.adapter is not adapter])
+        self._choose_handlers()
 
     def restrict(
         self,
@@ -131,61 +163,73 @@ class AgentComponent:
         `RegistrationError` when the component is installed, or overrides `setup`: the limits do
         not reach the handlers that such a `setup` subscribes.
         """
-        what = f"component {self.name!r}"
         if self._host is not None:
-            raise RegistrationError(what, "it is installed already; restrict it before that")
+            raise self._refusal("it is installed already; restrict it before that")
         selector = ToolSelector(tools)
         if problem := selector.problem:
-            raise RegistrationError(what, problem)
+            raise self._refusal(problem)
         if priority is not None and type(priority) is not int:
-            raise RegistrationError(what, f"priority must be an integer, not {priority!r}")
+            raise self._refusal(f"priority must be an integer, not {priority!r}")
         if type(self).setup is not AgentComponent.setup:
             unreached = "which tools and priority do not reach; give them to the component itself"
             if late:
                 unreached = "which could come before your own components"
-            raise RegistrationError(what, f"it has a `setup` of its own, {unreached}")
+            raise self._refusal(f"it has a `setup` of its own, {unreached}")
         self._selector, self._priority, self._is_late = selector, priority, late
         return self
-
-    @property
-    def selector(self) -> ToolSelector:
-        """The tools that the component was restricted to, all by default."""
-        return self._selector
 
     def setup(self, agent: Host) -> None:
         """Subscribe the handlers and add the tools; called when the agent is made."""
         if self._host is not None:
-            reason = "it is installed already; make another one"
-            raise RegistrationError(f"component {self.name!r}", reason)
-        self._host = agent
+            raise self._refusal("it is installed already; make another one")
+        self._host, self._undo = agent, ExitStack()
         try:
+            self._take_name(agent)
             self._subscribe_adapters(agent)
-            marks: Iterable[tuple[str, Mark]] = marked(type(self))
+            self.subscribe(agent)
+            marks = list(marked(type(self)))
             if self._priority is not None:
                 # The order of their own priorities stays.
-                marks = sorted(marks, key=lambda named: -named[1].options.get("priority", 100))
+                marks.sort(key=lambda named: -named[1].options.get("priority", 100))
             for name, mark in marks:
-                self._subscribe_marked(agent, mark, getattr(self, name))
+                self.add_handler(mark, getattr(self, name))
             for tool in tools_of(self):
                 agent.tools.add(tool, offered=lambda: self.enabled)
-                self._undo += (partial(agent.tools.remove, tool.spec.name),)
+                self._defer(partial(agent.tools.remove, tool.spec.name))
         except BaseException:
             self.teardown()
             raise
 
-    def is_for_parameters(self, handler: Callable[..., Any]) -> bool:
-        """Tell whether *handler* is its own for parameters, which pass components in reverse."""
-        return handler == self._on_tool_call_before_adapter
+    def subscribe(self, host: Host) -> None:
+        """Subscribe handlers that no mark can describe, by `add_handler`; called by `setup`."""
+
+    def add_handler(
+        self, mark: Mark, handler: Callable[..., Any], *, restricted: bool = True
+    ) -> None:
+        """Subscribe *handler* as *mark* says until `teardown`; it runs while `enabled`.
+
+        Unless *restricted*, the limits of `restrict` do not hold for it, but that it may be late.
+        """
+        options, wanted = mark.options.copy(), mark.options.get("when")
+        if restricted:
+            wanted = self._when(wanted)
+            if self._priority is not None:
+                options["priority"] = self._priority
+        options["when"] = lambda ctx: self.enabled and (wanted is None or wanted(ctx))
+        if self._is_late:
+            options["priority"] = _late(options.get("priority", 100))
+        self._subscribe(mark, handler, options)
 
     def teardown(self) -> None:
         """Undo `setup`: nothing of the component stays behind."""
-        for undo in self._undo:
-            undo()
-        self._undo, self._host = (), None
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo.close()
+        self._applying, self._host = (), None
 
     def installed(self, bus: EventBus) -> Installation:
         """Install it on *bus*, for a test; see `Installation`."""
-        from toolbus.components.installing import Installation  # noqa: PLC0415 - stands above
+        from toolbus.components.participants import Installation  # noqa: PLC0415 - stands above
 
         return Installation(self, bus)
 
@@ -197,7 +241,7 @@ class AgentComponent:
         """
         if self._host is not agent:
             reason = "it is not set up there; to try it write `with component.installed(bus):`"
-            raise RegistrationError(f"component {self.name!r}", reason)
+            raise self._refusal(reason)
         return _nothing()
 
     async def close(self) -> None:
@@ -244,49 +288,102 @@ class AgentComponent:
             return f"{self.name} has it already"
         return adapter_problem(adapter)
 
+    def _refusal(self, reason: str) -> RegistrationError:
+        return RegistrationError(f"component {self.name!r}", reason)
+
+    def _take_name(self, agent: Host) -> None:
+        """Take the name for `state`, which differs from those of others on the host *agent*."""
+        row = id(agent), self.name
+        number, give_back = agent.bus.shared(Roster).number(row, self, lowest=True)
+        self._state_name = self.name if number == 1 else f"{self.name}-{number}"
+        self._defer(give_back)
+
     def _subscribe_adapters(self, agent: Host) -> None:
         # One above the last on this bus, so that parameters pass the components in reverse.
-        number, give_back = agent.bus.numbers.take(self)
-        self._undo += (give_back,)
-        options: HandlerOptions = {"on_error": "closed", "when": self._when(None)}
-        for event, handler, priority in (
-            (TOOLS_PROVIDE, self._on_tools_provide_adapter, PROVIDE_PRIORITY),
-            (TOOL_CALL_BEFORE, self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
-            (MESSAGE_APPEND_BEFORE, self._on_message_append_before_adapter, APPEND_PRIORITY),
-        ):
-            self._subscribe(agent, event, "on", handler, **options | {"priority": priority})
+        number, give_back = agent.bus.shared(Roster).number("components", self)
+        self._defer(give_back)
+        on_provide = _late(PROVIDE_PRIORITY) if self._is_late else PROVIDE_PRIORITY
+        on_append = _late(APPEND_PRIORITY) if self._is_late else APPEND_PRIORITY
+        events: Any = {
+            TOOLS_PROVIDE: (self._on_tools_provide_adapter, on_provide),
+            TOOL_CALL_BEFORE: (self._on_tool_call_before_adapter, PROVIDE_PRIORITY + number),
+            MESSAGE_APPEND_BEFORE: (self._on_message_append_before_adapter, on_append),
+        }
+        for event, (method, priority) in events.items():
+            options: HandlerOptions = {"priority": priority, "on_error": "closed"}
+            options["when"] = self._when(None)
+            # A subclass that overrides the method has a handler like any other.
+            if getattr(AgentComponent, method.__name__) is not method.__func__:
+                self._subscribe(Mark(event, "on", options), method, options)
+                continue
+            options |= {"name": name_of(method), "composite": True}
+            handler = adapter_handler(self, event, method)
+            subscription = self._subscribe(Mark(event, "on", options), handler, options)
+            self._applying += ((subscription, handler),)
 
-    def _subscribe_marked(self, agent: Host, mark: Mark, handler: Callable[..., Any]) -> None:
-        """Subscribe a marked method for the time that the component is enabled."""
-        options = mark.options.copy()
-        when = self._when(options.get("when"))
-        options["when"] = lambda ctx: self.enabled and (when is None or when(ctx))
-        if self._priority is not None:
-            options["priority"] = self._priority
-        self._subscribe(agent, mark.event, mark.kind, handler, **options)
+    def _choose_handlers(self) -> None:
+        """Have sync handlers for the present adapters if these are sync, else async ones."""
+        chosen = []
+        for subscription, present in self._applying:
+            handler = adapter_handler(self, present.event, present.method)
+            if type(handler) is not type(present):
+                subscription.replace(handler)
+            chosen.append((subscription, handler))
+        self._applying = tuple(chosen)
 
     def _subscribe(
-        self,
-        agent: Host,
-        event: Event,
-        kind: Literal["on", "guard"],
-        handler: Callable[..., Any],
-        **options: Unpack[HandlerOptions],
-    ) -> None:
+        self, mark: Mark, handler: Callable[..., Any], options: HandlerOptions
+    ) -> Subscription:
+        agent: Any = self._host
         # A host that subscribes itself forgets what it subscribed when it leaves its bus.
-        subscriber = agent if isinstance(agent, Subscribing) else agent.bus
-        if self._is_late and handler != self._on_tool_call_before_adapter:
-            options["priority"] = LATE + max(-_REACH, min(options.get("priority", 100), _REACH))
-        subscribe: Any = subscriber.guard if kind == "guard" else subscriber.on
+        subscriber: Any = agent if isinstance(agent, Subscribing) else agent.bus
+        subscribe = subscriber.guard if mark.kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
-        self._undo += (subscribe(event, handler, **options).cancel,)
+        subscription: Subscription = subscribe(mark.event, handler, **options)
+        self._defer(subscription.cancel)
+        return subscription
 
-    def _when(self, wanted: Predicate) -> Predicate:
+    def _defer(self, undo: Callable[[], object]) -> None:
+        """Have *undo* called by `teardown`."""
+        if self._undo is not None:
+            self._undo.callback(undo)
+
+    def _when(
+        self, wanted: Callable[[EventContext[Any]], bool] | None
+    ) -> Callable[[EventContext[Any]], bool] | None:
         """Return the predicate *wanted*, for values about the component's tools alone."""
         if self._selector.is_everything:
             return wanted
         admits = self._selector.admits
         return lambda ctx: admits(ctx.value) and (wanted is None or wanted(ctx))
+
+
+class AdapterComponent(AgentComponent):
+    """The component of one *adapter*, with its name."""
+
+    def __init__(self, adapter: ToolAdapter) -> None:
+        self.register_tool_adapter(adapter)
+
+    @property
+    def name(self) -> str:
+        """The adapter's name."""
+        return self.adapters[0].name
+
+
+def component_of(candidate: Any) -> Any:
+    """Return *candidate*, in a component of its own if it is an adapter."""
+    return AdapterComponent(candidate) if isinstance(candidate, ToolAdapter) else candidate
+
+
+def stands_for(component: AgentComponent, candidate: object) -> bool:
+    """Return whether *component* is *candidate*, or the component of the adapter *candidate*."""
+    if isinstance(component, AdapterComponent) and component.adapters[0] is candidate:
+        return True
+    return component is candidate
+
+
+def _late(priority: int) -> int:
+    return LATE + max(-_REACH, min(priority, _REACH))
 
 
 async def _nothing() -> None:

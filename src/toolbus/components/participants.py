@@ -1,43 +1,116 @@
-"""Somebody on a bus: its handlers and components there, and how all of it is taken away again."""
+"""Participants of a bus: their handlers and components, and how all of these are taken away."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.bindings import reference
+from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
-from toolbus.components.callbacks import BeforeToolCallback, before_tool
-from toolbus.components.checks import check_components, check_requires
-from toolbus.components.lone_adapters import stands_for
-from toolbus.components.owned import JoinedBus, OwnedSubscription, Terms
+from toolbus.components.adapter_handlers import (
+    AdapterHandler,
+    AsyncAdapterHandler,
+    SyncAdapterHandler,
+)
+from toolbus.components.components import (
+    PROVIDE_PRIORITY,
+    AgentComponent,
+    component_of,
+    stands_for,
+)
+from toolbus.components.roster import Roster
 from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
+from toolbus.messages.immutable import thaw
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Coroutine
 
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.adapters import ToolAdapter
-    from toolbus.components.components import AgentComponent
     from toolbus.components.state import State
     from toolbus.events.catalogue import Event
+    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
+Changed: TypeAlias = Mapping[str, Any] | None
+BeforeToolCallback: TypeAlias = Callable[[str, dict[str, Any]], Changed | Awaitable[Changed]]
+"""Gets a tool's name and a copy of the arguments; a mapping that it returns is laid over them."""
+
 _NOBODY = Scope(agent_id="agent")
+_SPAN = 1 << 40
+"""More handlers than one event of a bus ever has."""
 
 
-class Participant(Subscribing):
-    """Somebody on a bus, with tools, handlers and components under a scope.
+class ComponentHost:
+    """A host of components in place of an agent, on a *bus* of its own unless one is given."""
 
-    What it subscribes hears its own scope and those below it. All *components* are set up, or
-    none: then it raises `RegistrationError`.
+    def __init__(
+        self, bus: EventBus | None = None, scope: Scope = _NOBODY, tools: Toolset | None = None
+    ) -> None:
+        self.bus, self.scope = EventBus() if bus is None else bus, scope
+        self.tools, self._states = Toolset() if tools is None else tools, StateSource()
+
+    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
+        """Return the state *name* of the session of *scope*, else of its own; see `Host.state`."""
+        return self._states.get(self._state_place(), name, scope, shared=shared)
+
+    def _state_place(self) -> tuple[Store, str]:
+        """Return the store of states, and the session that the host runs itself, if any."""
+        return self._states.memory, self.scope.session_id
+
+
+class SubscriptionTerms(NamedTuple):
+    """The terms of a subscription; *recall* returns the handler, None if a weak one is dead."""
+
+    event: Event
+    recall: Callable[[], Callable[..., Any] | None]
+    kind: HandlerKind
+    options: HandlerOptions
+
+    def attach_to(self, bus: EventBus, depth: int) -> Callable[[], None]:
+        """Subscribe the same on *bus*; return what ends that, which does not keep *bus*.
+
+        It comes before what is there already and what has less *depth*, so that those above wrap
+        those below; handlers of parameters, which pass in reverse, come after that.
+        """
+        event, recall, kind, options = self
+        handler, inmost = recall(), depth * _SPAN
+        if handler is None:
+            return lambda: None
+        if isinstance(handler, AdapterHandler):
+            # Right for all adapters, also for those that are registered later.
+            handler = AsyncAdapterHandler(handler.component, handler.event, handler.method)
+        if isinstance(handler, AdapterHandler) and event is TOOL_CALL_BEFORE:
+            options = {**options, "priority": PROVIDE_PRIORITY}
+            attached = bus.attach(event, handler, kind, options, lambda number: inmost - number)
+        else:
+            attached = bus.attach(event, handler, kind, options, lambda number: number - inmost)
+        return attached.without_bus()
+
+
+class InstalledComponent(NamedTuple):
+    """A component that was set up; *undo* takes away all that its set-up made."""
+
+    component: AgentComponent
+    undo: ExitStack
+
+
+class Participant(ComponentHost, Subscribing):
+    """A speaker on a bus, with tools, handlers and components under a scope.
+
+    Its handlers hear its own scope and those below it. All *components* are set up, or none: then
+    it raises `RegistrationError`.
     """
 
     def __init__(
@@ -47,37 +120,27 @@ class Participant(Subscribing):
         scope: Scope,
         components: Iterable[AgentComponent | ToolAdapter],
     ) -> None:
-        self.bus, self.tools, self.scope = bus, tools, scope
-        self._subscriptions: dict[OwnedSubscription, None] = {}
-        # The buses of its callers, on which it is heard, too.
-        self._joined: WeakKeyDictionary[EventBus, JoinedBus] = WeakKeyDictionary()
+        super().__init__(bus, scope, tools)
+        self._subscriptions: dict[Subscription, SubscriptionTerms] = {}
+        # The buses of its callers, on which it is heard, too, and how far in.
+        self._joined: WeakKeyDictionary[EventBus, int] = WeakKeyDictionary()
         self._callback: Subscription | None = None
-        self._components, self._installed = check_components(components), False
-        check_requires(self._components)
-        number_components(self._components)
-        self._states = StateSource()
+        self._places: tuple[InstalledComponent, ...] = ()
+        self._installed = False
+        checked = check_components(components)
+        check_requires(checked)
+        bus.shared(Roster).claim(scope.agent_id, self)
         try:
-            for component in self._components:
-                component.setup(self)
+            for component in checked:
+                self._set_up(component)
         except BaseException:
             self._leave()
             raise
 
-    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
-        """Return what is kept under *name* for the session of *scope*, else for its own.
-
-        See `Host.state`.
-        """
-        return self._states.get(self._state_place(), name, scope, shared=shared)
-
-    def _state_place(self) -> tuple[Store, str]:
-        """Return where states are kept, and the session that it runs itself, if any."""
-        return self._states.memory, self.scope.session_id
-
     @property
     def components(self) -> tuple[AgentComponent, ...]:
         """The installed components."""
-        return self._components
+        return tuple([place.component for place in self._places])
 
     async def add(self, component: AgentComponent | ToolAdapter) -> None:
         """Install *component*, or an adapter, as the last; what it requires must be there already.
@@ -87,70 +150,70 @@ class Participant(Subscribing):
         If it cannot be installed, nothing of it stays. Raises `RegistrationError`, and whatever
         its `install` raises.
         """
-        (component,) = check_components([component], self._components)
-        check_requires((*self._components, component))
-        number_components((*self._components, component))
-        undo = self._set_up(component)
-        self._components = (*self._components, component)
+        (component,) = check_components([component], self.components)
+        check_requires((*self.components, component))
+        place = self._set_up(component)
         if not self._installed:
             return  # It is with the others, before the first step.
         try:
             await component.install(self)
         except BaseException:
-            self._components = self._without(component)
-            undo()
+            self._take_out(place)
             raise
-        if component not in self._components:
+        if all(each is not place for each in self._places):
             await component.close()
             reason = "it was removed before it was installed"
             raise RegistrationError(f"component {component.name!r}", reason)
 
-    def _set_up(self, component: AgentComponent) -> Callable[[], None]:
-        """Set *component* up, or leave nothing of it; return what takes all that away again."""
-        before = frozenset(self._subscriptions), frozenset(tool.spec.name for tool in self.tools)
+    def _set_up(self, component: AgentComponent) -> InstalledComponent:
+        """Set *component* up as the last, or leave nothing of it."""
+        subscriptions, tools = frozenset(self._subscriptions), self._tool_names()
+        place = InstalledComponent(component, ExitStack())
+        self._places = (*self._places, place)
         try:
             component.setup(self)
         except BaseException:
-            self._undo_of(component, *before)()
+            self._note_set_up(place, subscriptions, tools)
+            self._take_out(place)
             raise
-        return self._undo_of(component, *before)
+        self._note_set_up(place, subscriptions, tools)
+        return place
 
-    def _undo_of(
+    def _note_set_up(
         self,
-        component: AgentComponent,
-        subscriptions: frozenset[OwnedSubscription],
+        place: InstalledComponent,
+        subscriptions: frozenset[Subscription],
         tools: frozenset[str],
-    ) -> Callable[[], None]:
-        """Return what takes *component* away, and what was not among those before its set-up."""
-        # A set-up of its own may have made some that `teardown` knows nothing of.
-        new_subscriptions = self._subscriptions.keys() - subscriptions
-        new_tools = {tool.spec.name for tool in self.tools} - tools
+    ) -> None:
+        """Note in *place* how to undo its set-up: all but the *subscriptions* and *tools* before.
 
-        def undo() -> None:
-            if component.host is self:
-                component.teardown()
-            for subscription in new_subscriptions:
-                subscription.cancel()
-            for name in new_tools:
-                self.tools.remove(name)
+        An overriding `setup` may have made some that `teardown` does not know.
+        """
+        component, undo = place
+        for subscription in self._subscriptions.keys() - subscriptions:
+            undo.callback(subscription.cancel)
+        for name in self._tool_names() - tools:
+            undo.callback(self.tools.remove, name)
+        if component.host is self:
+            undo.callback(component.teardown)
 
-        return undo
+    def _tool_names(self) -> frozenset[str]:
+        return frozenset(tool.spec.name for tool in self.tools)
 
-    def _without(self, component: AgentComponent) -> tuple[AgentComponent, ...]:
-        return tuple([other for other in self._components if other is not component])
+    def _take_out(self, place: InstalledComponent) -> None:
+        self._places = tuple([other for other in self._places if other is not place])
+        place.undo.close()
 
     async def remove(self, component: AgentComponent | ToolAdapter) -> None:
         """Take *component* out: its handlers, tools and adapters, then what it holds."""
-        installed = [each for each in self._components if stands_for(each, component)]
-        if not installed:
+        places = [place for place in self._places if stands_for(place.component, component)]
+        if not places:
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
-        (component,) = installed
-        others = self._without(component)
-        check_requires(others)
-        component.teardown()
-        self._components = others
+        (place,) = places
+        check_requires(tuple([each for each in self.components if each is not place.component]))
+        self._take_out(place)
         if self._installed:
-            await component.close()
+            await place.component.close()
 
     def set_before_tool_callback(self, callback: BeforeToolCallback | None) -> None:
         """Let *callback*, sync or async, see each call before its tool; None takes it away.
@@ -160,7 +223,7 @@ class Participant(Subscribing):
         and guards judge what it makes of it. It gets the tool's name and a copy of the arguments,
         also in sub-agents; a dict that it returns is laid over the arguments. If it raises, that
         is logged and the call goes on. A sync one holds up the event loop while it runs. Raises
-        `RegistrationError` for what cannot be called so.
+        `RegistrationError` for a *callback* that cannot be called so.
         """
         handler = None if callback is None else before_tool(callback)
         if self._callback is not None:
@@ -169,31 +232,30 @@ class Participant(Subscribing):
 
     async def _install(self) -> None:
         """Let each component acquire what it needs, or none: then raise what one raised."""
-        installed: list[AgentComponent] = []
+        installed: list[InstalledComponent] = []
         async with AsyncExitStack() as undo:
             # One may add others while it is installed.
-            while waiting := [each for each in self._components if each not in installed]:
-                await waiting[0].install(self)
+            while waiting := [each for each in self._places if each not in installed]:
+                await waiting[0].component.install(self)
                 installed.append(waiting[0])
-                undo.push_async_callback(waiting[0].close)
+                undo.push_async_callback(waiting[0].component.close)
             undo.pop_all()
         self._installed = True
 
     async def _release(self) -> None:
         """Close the components, the last one first; each, also if another one raises."""
         async with AsyncExitStack() as closing:
-            for component in self._components if self._installed else ():
+            for component in self.components if self._installed else ():
                 closing.push_async_callback(component.close)
 
     def _leave(self) -> None:
         """Leave nothing on the bus."""
-        for component in self._components:
-            if component.host is self:
-                component.teardown()
+        for place in self._places:
+            place.undo.close()
         for subscription in tuple(self._subscriptions):
             subscription.cancel()
         for bus in (self.bus, *tuple(self._joined)):
-            bus.agent_ids.release(self.scope.agent_id, self)
+            bus.shared(Roster).release(self.scope.agent_id, self)
         self._joined.clear()
 
     def _join(self, bus: EventBus) -> None:
@@ -204,17 +266,17 @@ class Participant(Subscribing):
         """
         if bus is self.bus or bus in self._joined:
             return
-        bus.agent_ids.claim(self.scope.agent_id, self)
-        joined = self._joined[bus] = JoinedBus(next(bus.depths), {})
-        try:
-            for subscription in tuple(self._subscriptions):
-                joined.attach(bus, subscription)
-        except BaseException:
-            del self._joined[bus]
-            bus.agent_ids.release(self.scope.agent_id, self)
-            for end in joined.ends.values():
-                end()
-            raise
+        roster = bus.shared(Roster)
+        roster.claim(self.scope.agent_id, self)
+        self._joined[bus] = next(roster.depths)
+        with ExitStack() as undo:
+            undo.callback(roster.release, self.scope.agent_id, self)
+            undo.callback(self._joined.pop, bus)
+            for subscription, terms in tuple(self._subscriptions.items()):
+                end = terms.attach_to(bus, self._joined[bus])
+                undo.callback(end)
+                subscription.follow(end)
+            undo.pop_all()
 
     def _subscribe(
         self,
@@ -228,47 +290,135 @@ class Participant(Subscribing):
             subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
             subscribe(event, **scoped)  # Finds at once what could never work.
             return Subscribe(lambda function: self._subscribe(event, function, kind, options))
-        attached = self.bus.attach(event, handler, kind, scoped)
-        terms = Terms.of(event, handler, kind, scoped)
-        # Who keeps the subscription shall not keep its owner.
-        forget = partial(_forget, self._subscriptions, self._joined)
-        subscription = OwnedSubscription(attached, terms, forget)
-        self._subscriptions[subscription] = None
-        for bus, joined in tuple(self._joined.items()):
-            joined.attach(bus, subscription)
+        subscription = self.bus.attach(event, handler, kind, scoped)
+        is_weak = scoped.get("weak", False)
+        recall = reference(handler, lambda: None) if is_weak else lambda: handler
+        terms = self._subscriptions[subscription] = SubscriptionTerms(event, recall, kind, scoped)
+        # The holder of the subscription shall not keep its owner.
+        subscription.follow(partial(self._subscriptions.pop, subscription, None))
+        for bus, depth in tuple(self._joined.items()):
+            subscription.follow(terms.attach_to(bus, depth))
         return subscription
 
 
-def _forget(
-    subscriptions: dict[OwnedSubscription, None],
-    joined: WeakKeyDictionary[EventBus, JoinedBus],
-    subscription: OwnedSubscription,
-) -> None:
-    """Take *subscription* out of all that its owner has, and end it on the buses of callers."""
-    subscriptions.pop(subscription, None)
-    for other in tuple(joined.values()):
-        if (end := other.ends.pop(subscription, None)) is not None:
-            end()
+class Installation:
+    """Installs *component* on *bus* at once; a `with` block ends that, `async with` its resources.
+
+    Its handlers hear everybody there. `bus.apply_sync` runs it, its adapters included as far as
+    they are sync, but for `async with`.
+    """
+
+    def __init__(self, component: AgentComponent, bus: EventBus) -> None:
+        self._component, self._bus = component, bus
+        # A test that forgets the block would try a bus without the component, and pass.
+        component.setup(_SyncHost(bus, Scope()))
+
+    def __enter__(self) -> AgentComponent:
+        kind = type(self._component)
+        if kind.install is not AgentComponent.install or kind.close is not AgentComponent.close:
+            self._component.teardown()
+            reason = "it acquires resources; write `async with`, in an async test"
+            raise RegistrationError(f"component {self._component.name!r}", reason)
+        return self._component
+
+    def __exit__(self, *_: object) -> None:
+        self._component.teardown()
+
+    async def __aenter__(self) -> AgentComponent:
+        self._component.teardown()
+        host = ComponentHost(self._bus, Scope())
+        self._component.setup(host)
+        try:
+            await self._component.install(host)
+        except BaseException:
+            self._component.teardown()
+            raise
+        return self._component
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._component.close()
+        finally:
+            self._component.teardown()
 
 
-class ComponentHost:
-    """What components are installed on in place of an agent, on a *bus* of its own unless given."""
+class _SyncHost(ComponentHost, Subscribing):
+    """A host without an event loop, where async adapters fail with a way out."""
 
-    def __init__(self, bus: EventBus | None = None, scope: Scope = _NOBODY) -> None:
-        self.bus, self.tools, self.scope = EventBus() if bus is None else bus, Toolset(), scope
-        self._states = StateSource()
+    def _subscribe(
+        self,
+        event: Event,
+        handler: Callable[..., Any] | None,
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Any:
+        if isinstance(handler, AdapterHandler):
+            handler = SyncAdapterHandler(handler.component, handler.event, handler.method)
+        subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
+        return subscribe(event, handler, **options)
 
-    def state(self, name: str, scope: Scope | None = None, *, shared: bool = False) -> State:
-        """Return what is kept, in memory, under *name*; see `Host.state`."""
-        place = self._states.memory, self.scope.session_id
-        return self._states.get(place, name, scope, shared=shared)
+
+def before_tool(
+    callback: BeforeToolCallback,
+) -> Callable[[EventContext[ToolCall]], Coroutine[Any, Any, ToolCall | None]]:
+    """Return *callback* as a handler of `TOOL_CALL_BEFORE`.
+
+    Raises `RegistrationError` for an object that cannot take a name and arguments.
+    """
+    if not callable(callback) or isinstance(callback, type) or not takes(callback, 2):
+        reason = (
+            "it must be callable with the tool's name and the arguments, `callback(name, args)`"
+        )
+        raise RegistrationError(f"before_tool_callback {callback!r}", reason)
+
+    async def before_tool_callback(ctx: EventContext[ToolCall]) -> ToolCall | None:
+        changed = callback(ctx.value.name, thaw(ctx.value.arguments))
+        if isawaitable(changed):
+            changed = await changed
+        return None if changed is None else ctx.value.merge_arguments(changed)
+
+    return before_tool_callback
 
 
-def number_components(components: Sequence[AgentComponent]) -> None:
-    """Tell the *components* of one host apart that have the same name."""
-    taken = {(each.name, each.number) for each in components if each.host is not None}
+def check_no_class(kind: str, candidate: Any) -> None:
+    """Raise `RegistrationError` for a class in place of an instance, a *kind* of thing."""
+    if isinstance(candidate, type):
+        reason = f"it is a class; give an instance, `{candidate.__name__}(…)`"
+        raise RegistrationError(f"{kind} {candidate.__name__!r}", reason)
+
+
+def check_components(
+    components: Any, installed: tuple[AgentComponent, ...] = ()
+) -> tuple[AgentComponent, ...]:
+    """Return *components*, an adapter among them in a component of its own.
+
+    Raises `RegistrationError` for other objects, and for components that are given twice or are
+    *installed* already.
+    """
+    if not isinstance(components, Iterable) or isinstance(components, str):
+        raise RegistrationError("components", f"expected several, in a list, not {components!r}")
+    checked: tuple[AgentComponent, ...] = ()
+    for candidate in components:
+        check_no_class("component", candidate)
+        component = component_of(candidate)
+        if not isinstance(component, AgentComponent):
+            reason = "expected an AgentComponent or a ToolAdapter"
+            raise RegistrationError(f"component {candidate!r}", reason)
+        if any(stands_for(each, candidate) for each in (*installed, *checked)):
+            reason = "it is installed already; make another one"
+            raise RegistrationError(f"component {component.name!r}", reason)
+        checked = (*checked, component)
+    return checked
+
+
+def check_requires(components: tuple[AgentComponent, ...]) -> None:
+    """Raise `RegistrationError` if one of *components* requires what is not among them."""
     for component in components:
-        if component.host is None:
-            numbers = (number for number in count(1) if (component.name, number) not in taken)
-            component.number = next(numbers)
-            taken.add((component.name, component.number))
+        missing = [
+            wanted.__name__
+            for wanted in component.requires
+            if not any(isinstance(other, wanted) for other in components)
+        ]
+        if missing:
+            reason = f"it requires {', '.join(missing)}; install that too"
+            raise RegistrationError(f"component {component.name!r}", reason)

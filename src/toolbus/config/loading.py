@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from toolbus.bus.bus import EventBus
-from toolbus.components.components import AgentComponent
-from toolbus.components.lone_adapters import component_of
-from toolbus.components.participants import ComponentHost, number_components
+from toolbus.components.components import AgentComponent, component_of
+from toolbus.components.participants import ComponentHost
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 from toolbus.settings.importing import defines, import_file, worded
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from toolbus.agent.agent import Agent
-    from toolbus.components.host import Host
+    from toolbus.components.components import Host
     from toolbus.config.configuration import Configuration
 
 _WANTED = "agent, bus or component"
@@ -231,7 +230,6 @@ def _made(make: Callable[[], Any], where: str) -> Any:
 
 def _installed(components: Sequence[AgentComponent], where: str) -> ComponentHost:
     host = ComponentHost()
-    number_components(components)
     for component in components:
         try:
             component.setup(host)

@@ -6,8 +6,7 @@ import inspect
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from toolbus.components.components import AgentComponent
-from toolbus.components.lone_adapters import component_of
+from toolbus.components.components import AgentComponent, component_of
 from toolbus.settings.hints import unknown_key
 from toolbus.settings.importing import worded
 from toolbus.settings.values import MisfitError, fit

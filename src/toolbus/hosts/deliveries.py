@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.components.adapter_handlers import adapter_methods
+from toolbus.components.adapter_handlers import AdapterHandler, owner_of
 from toolbus.components.components import AgentComponent
 from toolbus.events.catalogue import (
     CATALOGUE,
@@ -113,8 +113,9 @@ def _needs(loaded: LoadedTarget, event: Event) -> Iterator[tuple[AgentComponent,
     """Yield components that handle *event*, with each ability that they need for that."""
     bus = loaded.bus
     for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
-        component = getattr(function, "__self__", None)
-        if not isinstance(component, AgentComponent) or adapter_methods(function) == []:
+        component = owner_of(function)
+        is_idle = isinstance(function, AdapterHandler) and not function.methods()
+        if not isinstance(component, AgentComponent) or is_idle:
             continue
         yield component, None
         if event is TOOL_CALL_BEFORE:

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
 from toolbus.bus.ledger.wording import describe_idleness, is_notable
-from toolbus.components.adapter_handlers import runs_adapters
 from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def view_of(reader: StoreReader, session: int, record: DispatchRecord) -> Dispat
         )
         for index, entry in enumerate(record.entries)
         # What adapters did stands under their names; that their component looked is no news.
-        if is_notable(entry.status) or not runs_adapters(entry.name)
+        if is_notable(entry.status) or not entry.composite
     ]
     return DispatchView(
         event=record.event,

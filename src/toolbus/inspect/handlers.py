@@ -17,7 +17,7 @@ from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.dispatch.selection import as_tuple
 from toolbus.bus.registry import HandlerInfo
-from toolbus.components.adapter_handlers import adapter_methods
+from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode
@@ -142,14 +142,12 @@ def _wiring_of(bus: EventBus, event: Event) -> EventWiring:
 
 def _lines_of(info: HandlerInfo, function: Callable[..., Any] | None) -> list[HandlerInfo]:
     """Return *info*, or in place of a component's own handler what its adapters are."""
-    methods = adapter_methods(function)
-    if methods is None:
+    if not isinstance(function, AdapterHandler):
         return [info]
-    component: Any = getattr(function, "__self__", None)
     lines: list[HandlerInfo] = []
-    for adapter, method in methods:
+    for adapter, method in function.methods():
         patterns = as_tuple(adapter.tools)
-        tools = component.selector.patterns if "*" in patterns else patterns
+        tools = function.component.selector.patterns if "*" in patterns else patterns
         adapted = replace(info, name=adapter.name, policy=adapter.on_error, where=place_of(method))
         lines.append(replace(adapted, tools=() if "*" in tools else tools))
     return lines

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.host import Host
+    from toolbus.components.components import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolCall

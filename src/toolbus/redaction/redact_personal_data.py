@@ -80,7 +80,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
-from toolbus.components.marks import on
+from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_PERSIST_BEFORE,
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
-    from toolbus.components.host import Host
+    from toolbus.components.components import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import RunStart, Scope
     from toolbus.messages.records import Message, ToolCall
@@ -217,12 +217,11 @@ class RedactPersonalData(AgentComponent):
         held = None if live is None else live.find(ctx.value.arguments)
         return Deny(held.reason(ctx.value, "personal data")) if held else None
 
-    def _subscribe_adapters(self, agent: Host) -> None:
-        super()._subscribe_adapters(agent)
+    def subscribe(self, host: Host) -> None:  # noqa: ARG002 - its handlers are the component's
+        """Subscribe the guard of placeholders."""
         # Not marked: a component for some tools alone keeps the data from all others as well.
-        self._subscribe(
-            agent, TOOL_CALL_BEFORE, "guard", self.keep_personal_data, when=lambda _: self.enabled
-        )
+        mark = Mark(TOOL_CALL_BEFORE, "guard", {})
+        self.add_handler(mark, self.keep_personal_data, restricted=False)
 
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
     async def _on_message_persist_before_redact(

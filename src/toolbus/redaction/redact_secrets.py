@@ -138,7 +138,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import HandlerOptions
-    from toolbus.components.host import Host
+    from toolbus.components.components import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message, ToolCall
@@ -289,17 +289,14 @@ class RedactSecrets(AgentComponent):
             registry = self._redactor.registries.of(session_of(scope))
             registry.note_answer((scope.parent_session_id, scope.parent_call_id), message.text)
 
-    def _subscribe_adapters(self, agent: Host) -> None:
-        super()._subscribe_adapters(agent)
+    def subscribe(self, host: Host) -> None:
+        """Subscribe the guard of placeholders, and with a vault the cleaning of answers."""
         # Whichever of them comes first finds a secret, and a vault has to know it.
-        shared = self._redactor.registries = agent.bus.shared(SessionRegistries)
+        shared = self._redactor.registries = host.bus.shared(SessionRegistries)
         # Not marked: a component for some tools alone keeps the secrets from all others as well.
-        self._subscribe(
-            agent, TOOL_CALL_BEFORE, "guard", self.keep_secrets, when=lambda _: self.enabled
-        )
+        self.add_handler(Mark(TOOL_CALL_BEFORE, "guard", {}), self.keep_secrets, restricted=False)
         if self._vault is not None:
             shared.vaults.add(self)
-            self._undo += (partial(shared.vaults.discard, self),)
             # Not marked: without a vault no answer is looked at before it is stored.
             options: HandlerOptions = {
                 "roles": "assistant",
@@ -307,8 +304,12 @@ class RedactSecrets(AgentComponent):
                 "on_error": "closed",
                 "incremental": True,
             }
-            mark = Mark(MESSAGE_APPEND_BEFORE, "on", options)
-            self._subscribe_marked(agent, mark, self.clean_answer)
+            self.add_handler(Mark(MESSAGE_APPEND_BEFORE, "on", options), self.clean_answer)
+
+    def teardown(self) -> None:
+        """Undo `setup`; the vault fills no arguments any more."""
+        super().teardown()
+        self._redactor.registries.vaults.discard(self)
 
     async def _cleaned(
         self,

@@ -8,8 +8,7 @@ import sys
 from contextlib import AsyncExitStack, closing, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.bus.dispatch.callables import place_of
-from toolbus.components.components import AgentComponent
+from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.components.state import rehearsal, rehearse
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from pathlib import Path
 
+    from toolbus.components.components import AgentComponent
     from toolbus.config.loading import LoadedTarget
     from toolbus.replay.findings import ReplayFinding
     from toolbus.replay.sessions import ReplaySession
@@ -177,13 +177,12 @@ def _not_replayed(target: LoadedTarget) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
     known = dict.fromkeys((*CATALOGUE, *target.bus.events))
     # Every component brings one for its adapters; a person wrote the others.
-    of_adapters = place_of(AgentComponent._on_tools_provide_adapter)  # noqa: SLF001 - public in effect
     return tuple(
         [
             event.name
             for event in known
             if event not in REPLAYED
-            and any(handler.where != of_adapters for handler in target.bus.handlers(event))
+            and not all(isinstance(each, AdapterHandler) for each in target.bus.functions(event))
         ]
     )
 

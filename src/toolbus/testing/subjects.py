@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.options import SubscriptionOptions, check_handler, check_options
 from toolbus.bus.dispatch.selection import as_tuple, selections
-from toolbus.components.checks import check_no_class
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
+from toolbus.components.participants import check_no_class
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent
 

@@ -583,22 +583,6 @@ def test_taps_come_and_go_in_threads():
 # --- who hears whom ------------------------------------------------------------------------------
 
 
-def test_numbers_are_given_back():
-    class Owner:
-        pass
-
-    numbers, owners = EventBus().numbers, [Owner() for _ in range(3)]
-    taken = [numbers.take(owner) for owner in owners]
-    assert [number for number, _ in taken] == [1, 2, 3]
-
-    taken[2][1]()
-    taken[2][1]()
-    assert numbers.take(owners[0])[0] == 3
-    del taken, owners
-    gc.collect()
-    assert numbers.take(Owner)[0] == 1
-
-
 def test_speakers_without_handlers_share_listeners():
     bus = EventBus()
     bus.on(WORD, lambda ctx: None, sender="a")

@@ -41,6 +41,7 @@ class Handler:
     name: str = "redact"
     priority: int = 50
     kind: str = "transformer"
+    composite: bool = False
 
 
 def step(name, before, after, *, failed=None, ended_ns=0):

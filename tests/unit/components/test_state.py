@@ -6,7 +6,7 @@ import pytest
 
 from toolbus import AgentComponent, Scope
 from toolbus.components import State
-from toolbus.components.participants import ComponentHost, number_components
+from toolbus.components.participants import ComponentHost
 from toolbus.components.state import rehearsal, rehearse
 from toolbus.store.memory import MemoryStore
 from toolbus.tasks.loops import holding
@@ -94,13 +94,18 @@ async def test_shared_is_the_session_of_the_outermost():
     assert read == [1, None]
 
 
-def test_components_of_one_name_have_numbers_of_their_own():
-    first, second, third = AgentComponent(), AgentComponent(), AgentComponent()
-    number_components([first, second])
-    second.setup(ComponentHost())
+async def test_components_of_one_name_have_states_of_their_own():
+    host = ComponentHost(scope=Scope(session_id="s"))
+    first, second, other = AgentComponent(), AgentComponent(), AgentComponent()
+    for component in (first, second):
+        component.setup(host)
+    other.setup(ComponentHost(host.bus, host.scope))
+    for number, component in enumerate((first, second, other), 1):
+        await component.state().update(lambda _, number=number: number)
 
-    number_components([second, third])
-    # Installed elsewhere, it keeps the number that it resumes by.
-    number_components([first, third, second])
+    first.teardown()
+    other.teardown()
+    # The lowest name that is free on this host: that of the first one.
+    other.setup(host)
 
-    assert [one.number for one in (first, second, third)] == [1, 2, 3]
+    assert [await each.state().read() for each in (second, other)] == [2, 1]

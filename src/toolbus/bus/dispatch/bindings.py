@@ -8,6 +8,8 @@ from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from toolbus.bus.dispatch.callables import is_async, name_of, place_of
 from toolbus.bus.dispatch.contexts import own_context
 from toolbus.bus.dispatch.details import SKIPPED
@@ -70,7 +72,9 @@ class Binding:
         self.policy: Policy = options.on_error or DEFAULT_POLICIES[kind]
         self.sender = sender_id(options.sender)
         self.tools, self.roles = as_tuple(options.tools), as_tuple(options.roles)
-        self.incremental = options.incremental
+        self.incremental, self.composite = options.incremental, options.composite
+        # The holder of the subscription keeps the predicate of a weak handler, too.
+        self._options = options if held is None else replace(options, when=None)
         self.order, self.warned, self.cancelled = 0, False, False
         self.needs_loop, self.in_thread = is_async(handler), options.thread
         self.is_async, self.timeout = self.needs_loop or self.in_thread, _timeout(event, options)
@@ -95,6 +99,19 @@ class Binding:
     def rank(self) -> tuple[bool, int, int]:
         """Its place in the order: guards last, higher priority first, then as subscribed."""
         return self.kind == "guard", -self.priority, self.order
+
+    def with_handler(self, handler: Callable[..., Any], held: WeakHandler | None) -> Binding:
+        """Return a binding like this one for *handler*."""
+        options = self._options if held is None else replace(self._options, when=held.when)
+        return Binding(
+            self.event,
+            handler,
+            self.kind,
+            options,
+            abandoned=self._abandoned,
+            held=held,
+            on_end=self._on_end,
+        )
 
     @property
     def alive(self) -> bool:

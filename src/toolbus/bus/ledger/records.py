@@ -34,7 +34,8 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     *before* and *after* are digests, the sizes bytes of the encoded values, *fields* the names
     of what changed between them; the values are there only if the tap asked for them. *detail*
-    is for operators: that of a denial, or a failed handler's error; a store has its digest.
+    is for operators: that of a denial, or a failed handler's error; a store has its digest. A
+    *composite* handler only runs parts, which have entries of their own.
     """
 
     name: str
@@ -52,6 +53,7 @@ class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_after: int = 0
     value_before: Any = None
     value_after: Any = None
+    composite: bool = False
 
 
 class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

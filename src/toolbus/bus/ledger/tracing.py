@@ -109,7 +109,7 @@ class Trace:
         if steps:
             self._add_steps(handler, status, why, change, steps)
         else:
-            self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
+            self._enter(handler, None, status, perf_counter_ns(), why, change)
 
     def differs(self, value: object) -> bool:
         """Tell whether *value* is encoded otherwise than the one that was dispatched."""
@@ -143,7 +143,7 @@ class Trace:
     def _miss_turn(self) -> None:
         handler = self._handlers[self._turns]
         self._turns += 1
-        self._enter(handler, handler.name, "not_run", self._turn_ns)
+        self._enter(handler, None, "not_run", self._turn_ns)
 
     def _add_steps(
         self,
@@ -167,7 +167,7 @@ class Trace:
             if result is stepped:
                 return
             status, why, change = "changed", NO_WHY, (stepped, result)
-        self._enter(handler, handler.name, status, perf_counter_ns(), why, change)
+        self._enter(handler, None, status, perf_counter_ns(), why, change)
 
     def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
         status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
@@ -178,12 +178,14 @@ class Trace:
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
         handler: Binding,
-        name: str,
+        part: str | None,
         status: HandlerStatus,
         ended_ns: int,
         why: Why = NO_WHY,
         change: tuple[object, object] | None = None,
     ) -> None:
+        """Add the entry of *handler*, or of its *part*."""
+        name, composite = (handler.name, handler.composite) if part is None else (part, False)
         duration_ns, self._turn_ns = ended_ns - self._turn_ns, ended_ns
         if why is NO_WHY and change is None:  # As of most, so it costs least.
             entry = HandlerEntry(
@@ -192,6 +194,7 @@ class Trace:
                 kind=handler.kind,
                 status="ran" if status == "changed" else status,
                 duration_ns=duration_ns,
+                composite=composite,
             )
             self._entries.append(entry)
             return
@@ -205,6 +208,7 @@ class Trace:
             detail=why.detail,
             detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
             duration_ns=duration_ns,
+            composite=composite,
             **difference,
         )
         self._entries.append(entry)

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from toolbus.bus.speakers import AgentIds
+from toolbus.components.roster import Roster
 from toolbus.errors import RegistrationError
 
 
@@ -11,7 +11,7 @@ class Speaker:
 
 
 def test_of_many_threads_one_gets_the_id():
-    ids, speakers, refused = AgentIds(), [Speaker() for _ in range(8)], []
+    ids, speakers, refused = Roster(), [Speaker() for _ in range(8)], []
     barrier = threading.Barrier(len(speakers))
 
     def claim(speaker):
@@ -31,7 +31,7 @@ def test_of_many_threads_one_gets_the_id():
 
 
 def test_only_who_has_an_id_gives_it_back():
-    ids, first, second = AgentIds(), Speaker(), Speaker()
+    ids, first, second = Roster(), Speaker(), Speaker()
     ids.claim("clerk", first)
     ids.claim("clerk", first)
 
@@ -42,3 +42,25 @@ def test_only_who_has_an_id_gives_it_back():
     ids.release("clerk", first)
 
     ids.claim("clerk", second)
+
+
+def test_a_number_is_the_next_or_the_lowest_free_one():
+    roster, speakers = Roster(), [Speaker() for _ in range(5)]
+    (first, give_back), (second, _) = [roster.number("row", each) for each in speakers[:2]]
+    other, _ = roster.number("other", speakers[2])
+
+    give_back()
+    give_back()
+    third, _ = roster.number("row", speakers[3])
+    lowest, _ = roster.number("row", speakers[4], lowest=True)
+
+    assert (first, second, other, third, lowest) == (1, 2, 1, 3, 1)
+
+
+def test_a_number_goes_with_its_owner():
+    roster, owner = Roster(), Speaker()
+    roster.number("row", owner)
+
+    del owner
+
+    assert roster.number("row", Speaker())[0] == 1

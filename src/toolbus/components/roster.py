@@ -1,0 +1,78 @@
+"""The participants of one bus: the ids of its agents, and numbers for their components."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from itertools import count
+from typing import TYPE_CHECKING
+
+from toolbus.errors import RegistrationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+
+class Roster:
+    """The ids and numbers in use on a bus: `bus.shared(Roster)`."""
+
+    def __init__(self) -> None:
+        self._agents: weakref.WeakValueDictionary[str, object] = weakref.WeakValueDictionary()
+        self._numbers: dict[Hashable, list[int]] = {}
+        self._lock = threading.Lock()
+        # Of agents that join the bus of a caller: a later one is further in.
+        self.depths = count(1)
+
+    def claim(self, agent_id: str, agent: object) -> None:
+        """Let *agent* alone have *agent_id* for as long as it lives, or until `release`.
+
+        Two agents of one id would hear each other's handlers. Raises `RegistrationError` if
+        another agent has it.
+        """
+        if not self._is_claimed(agent_id, agent):
+            # Agents that nobody closed are in circles, so they stay for a while; rare enough.
+            gc.collect()
+            if not self._is_claimed(agent_id, agent):
+                reason = (
+                    "another agent on this bus has that id, and each would hear the handlers of"
+                )
+                way_out = "give it another `agent_id` or bus, or close the other agent first"
+                raise RegistrationError(f"agent {agent_id!r}", f"{reason} the other; {way_out}")
+
+    def release(self, agent_id: str, agent: object) -> None:
+        """Give *agent_id* back, if *agent* has it."""
+        with self._lock:
+            if self._agents.get(agent_id) is agent:
+                del self._agents[agent_id]
+
+    def number(
+        self, row: Hashable, owner: object, *, lowest: bool = False
+    ) -> tuple[int, Callable[[], object]]:
+        """Return a number for *owner* in *row*, from 1, and a function that gives it back.
+
+        It is above all that are in use there, or the *lowest* that is free. It goes with its
+        owner, too.
+        """
+        with self._lock:
+            taken = self._numbers.setdefault(row, [])
+            number = max(taken, default=0) + 1
+            if lowest:
+                number = next(free for free in count(1) if free not in taken)
+            taken.append(number)
+            # An owner may have been collected meanwhile, and the row with it.
+            self._numbers[row] = taken
+        give_back = weakref.finalize(owner, self._give_back, row, number)
+        give_back.atexit = False
+        return number, give_back
+
+    def _give_back(self, row: Hashable, number: int) -> None:
+        # Without the lock: the garbage collector may call it in a thread that holds that.
+        taken = self._numbers[row]
+        taken.remove(number)
+        if not taken:
+            self._numbers.pop(row, None)
+
+    def _is_claimed(self, agent_id: str, agent: object) -> bool:
+        with self._lock:
+            return self._agents.setdefault(agent_id, agent) is agent
