@@ -50,7 +50,6 @@ class HandlerOptions(TypedDict, total=False):
     once: bool
     weak: bool
     incremental: bool
-    composite: bool
     name: str | None
 
 
@@ -179,8 +178,8 @@ class Subscribing:
                 *timeout* (seconds), *thread* (run a blocking sync handler off the loop), *once*,
                 *weak* (the handler goes with its owner: a method with its object),
                 *incremental* (of `MESSAGE_APPEND_BEFORE`: also called in mid-answer, with
-                `ctx.window`, so that a stream need not wait for the whole), *composite* (it has
-                parts, which tell what they did by `ctx.step`), *name* (in logs and in the ledger).
+                `ctx.window`, so that a stream need not wait for the whole), *name* (in logs and in
+                the ledger).
 
         What an async handler sets in context variables, later handlers and the caller see; one
         with a *timeout* or in a *thread* works in a copy, and so does each observer of `do`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.dispatch.callables import is_async
+from toolbus.bus.dispatch.callables import Composite, is_async
 from toolbus.components.adapters import ToolAdapter
 from toolbus.errors import DispatchError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, TOOLS_PROVIDE
@@ -34,7 +34,7 @@ _LISTED = {
 """The methods by which an adapter takes part in an event."""
 
 
-class AdapterHandler:
+class AdapterHandler(Composite):
     """A handler of *event* that applies the adapters of *component* by its async *method*."""
 
     __slots__ = ("component", "event", "method")

@@ -316,7 +316,7 @@ class AgentComponent:
             if getattr(AgentComponent, method.__name__) is not method.__func__:
                 self._subscribe(Mark(event, "on", options), method, options)
                 continue
-            options |= {"name": name_of(method), "composite": True}
+            options["name"] = name_of(method)
             handler = adapter_handler(self, event, method)
             subscription = self._subscribe(Mark(event, "on", options), handler, options)
             self._applying += ((subscription, handler),)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.bus.dispatch.callables import is_async, name_of, place_of
+from toolbus.bus.dispatch.callables import Composite, is_async, name_of, place_of
 from toolbus.bus.dispatch.contexts import own_context
 from toolbus.bus.dispatch.details import SKIPPED
 from toolbus.bus.dispatch.failures import PredicateError, passes
@@ -72,7 +72,7 @@ class Binding:
         self.policy: Policy = options.on_error or DEFAULT_POLICIES[kind]
         self.sender = sender_id(options.sender)
         self.tools, self.roles = as_tuple(options.tools), as_tuple(options.roles)
-        self.incremental, self.composite = options.incremental, options.composite
+        self.incremental, self.composite = options.incremental, isinstance(handler, Composite)
         # The holder of the subscription keeps the predicate of a weak handler, too.
         self._options = options if held is None else replace(options, when=None)
         self.order, self.warned, self.cancelled = 0, False, False

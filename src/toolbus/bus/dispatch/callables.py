@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+class Composite:
+    """A handler that only runs parts; each tells its work by `EventContext.step`."""
+
+    __slots__ = ()
+
+
 def is_async(handler: Callable[..., Any]) -> bool:
     """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
     return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))

@@ -52,7 +52,6 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
     once: bool = False
     weak: bool = False
     incremental: bool = False
-    composite: bool = False
     name: str | None = None
 
 
