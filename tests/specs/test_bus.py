@@ -774,6 +774,11 @@ def test_a_senseless_return_denies_a_tool_call():
             subscribe = getattr(bus, verb)
             subscribe(TOOL_CALL_BEFORE, lambda ctx, gives=gives: gives(), on_error=policy, name="x")
 
+            if (verb, policy) == ("guard", "raise"):
+                with pytest.raises(HandlerContractError) as caught:
+                    bus.apply_sync(TOOL_CALL_BEFORE, CALL)
+                assert caught.value.reason == say
+                continue
             ctx = bus.apply_sync(TOOL_CALL_BEFORE, CALL)
 
             kind = "guard" if verb == "guard" else "transformer"
@@ -1882,19 +1887,19 @@ def test_the_bus_says_whether_anybody_listens():
     def receiver(sender, ctx):
         """Hear everyone."""
 
-    heard.append(bus.hears(WORD))
+    heard.append(bus.has_listeners(WORD))
     handler = bus.on(WORD, lambda ctx: None, sender="nobody")
-    heard.append(bus.hears(WORD))
+    heard.append(bus.has_listeners(WORD))
     handler.cancel()
-    heard.append(bus.hears(WORD))
+    heard.append(bus.has_listeners(WORD))
     untap = bus.tap(lambda record: None, without=(NOTE,))
-    heard += [bus.hears(WORD), bus.hears(NOTE)]
+    heard += [bus.has_listeners(WORD), bus.has_listeners(NOTE)]
     untap()
-    heard.append(bus.hears(WORD))
+    heard.append(bus.has_listeners(WORD))
     bus.signal(WORD).connect(receiver)
-    heard.append(bus.hears(WORD))
+    heard.append(bus.has_listeners(WORD))
     bus.signal(WORD).disconnect(receiver)
-    heard.append(bus.hears(WORD))
+    heard.append(bus.has_listeners(WORD))
 
     assert heard == [False, True, False, True, False, False, True, False]
 
@@ -2235,7 +2240,6 @@ def test_threads_dispatch_and_subscribe_together(thorough):  # noqa: C901 - two 
 
     assert problems == []
     assert [one.priority for one in bus.handlers(ANY)] == [50, 1]
-    assert len(bus.signal(ANY).receivers) == 2
 
 
 def test_importing_the_bus_loads_no_asyncio():

@@ -93,7 +93,7 @@ class ModelCalls:
 
     def release(self, delta: ModelDelta, scope: Scope) -> None:
         """Show a piece of an answer, and tell who observes it."""
-        if self._bus.hears(MODEL_CALL_DELTA):
+        if self._bus.has_listeners(MODEL_CALL_DELTA):
             self._bus.do(MODEL_CALL_DELTA, delta, scope=scope)
         if self._show is not None:
             self._show(delta)

@@ -177,7 +177,7 @@ async def _stored_copy(asked: ApprovalRequest, call: ToolCall) -> AssistantMessa
         calls.append(ToolCall(id="requested", name=requested.name, arguments=requested.arguments))
     message = AssistantMessage(id=new_id(), content=asked.ask.prompt, tool_calls=tuple(calls))
     bus, scope = asked.bus, asked.scope
-    if not bus.hears(MESSAGE_PERSIST_BEFORE):
+    if not bus.has_listeners(MESSAGE_PERSIST_BEFORE):
         return message
     dispatch = partial(bus.apply, MESSAGE_PERSIST_BEFORE, message, scope=scope, check=check_calls)
     try:

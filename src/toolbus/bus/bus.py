@@ -1,37 +1,68 @@
-"""The bus: who handles which event, in which order, and the verbs that dispatch."""
+"""The bus: subscriptions in their order, and the verbs that dispatch to them."""
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from blinker import Namespace
+from msgspec import Struct
 
+from toolbus.bus.channels import Channel
+from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.details import Details
 from toolbus.bus.dispatch.loop import DispatchServices
+from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler
 from toolbus.bus.dispatch.plans import make_plan
-from toolbus.bus.ledger.taps import Tap, TapFilter
-from toolbus.bus.registry import Registry
+from toolbus.bus.ledger.records import HandlerKind
+from toolbus.bus.ledger.taps import Tap, TapFilter, Taps
+from toolbus.bus.subscribing import (
+    HandlerOptions,
+    Subscribe,
+    Subscribing,
+    Subscription,
+    settings_of,
+)
 from toolbus.errors import DispatchError, RegistrationError
-from toolbus.events.catalogue import Scope
+from toolbus.events.catalogue import Scope, check_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from toolbus.bus.channels import Channel
-    from toolbus.bus.dispatch.bindings import Binding
+    from blinker import Signal
+
     from toolbus.bus.dispatch.contexts import Check, EventContext, Signatures
+    from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.dispatch.plans import Verb
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event, ObserveEvent, ToolSpec, TransformEvent
 
+T = TypeVar("T")
 V = TypeVar("V")
 _NO_SCOPE = Scope()
 
 
-class EventBus(Registry):
+class HandlerInfo(Struct, frozen=True, kw_only=True):
+    """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
+
+    *tools* and *roles* are those for which it runs; empty, it runs for all. *incremental*: it also
+    judges answers as they grow.
+    """
+
+    name: str
+    kind: HandlerKind
+    priority: int
+    policy: Policy
+    sender: str | None
+    where: str
+    tools: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    incremental: bool = False
+
+
+class EventBus(Subscribing):
     """Handlers in one order, and the verbs that dispatch: `do`, `observe`, `apply`, `apply_sync`.
 
     Args:
@@ -47,8 +78,13 @@ class EventBus(Registry):
 
     def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:
         self.dry_run, self.max_pending = dry_run, max_pending
-        super().__init__(Namespace().signal)
+        self._channels: dict[Event, Channel] = {}
+        self._taps = Taps(self._outdate)
+        self._shared: dict[Any, Any] = {}
         self._queues: Queues | None = None
+        self._abandoned: AbandonedThreads | None = None
+        # For objects that are made once: channels, queues. A dispatch does not take it.
+        self._making = threading.RLock()
 
     async def __aenter__(self) -> Self:
         self._used_queues().open()
@@ -57,35 +93,6 @@ class EventBus(Registry):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def tap(
-        self,
-        sink: Callable[[DispatchRecord], object],
-        *,
-        values: bool = False,
-        idle: bool = True,
-        without: tuple[Event, ...] = (),
-        digests: bool = True,
-        session_id: str | None = None,
-    ) -> Callable[[], None]:
-        """Give *sink* a record of every dispatch; return a function that ends it.
-
-        It is called in the thread of the dispatch, at its end. One that raises is logged and stays.
-
-        Args:
-            sink: a plain function.
-            values: put the values into the records, not only their digests.
-            idle: also record dispatches that have no handler.
-            without: events to leave out.
-            digests: False spares them, unless another tap wants them; they are "" then.
-            session_id: record the dispatches of this session only; others do not pay for it.
-        """
-        if not callable(sink) or is_async(sink):
-            raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
-        which = TapFilter(idle, tuple(without))
-        return self._taps.add(
-            Tap(sink, which, values=values, digests=digests, session_id=session_id)
-        )
-
     def do(self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
 
@@ -93,17 +100,17 @@ class EventBus(Registry):
         `ClosedError` (async observers, and the bus is closed), `DispatchDepthError`.
         """
         try:
-            channel = self._channels[event]
+            plan = self._channels[event].kept["do"]
         except (KeyError, TypeError):
-            channel = self._new_channel(event)
-        plan = channel.do  # Not in one with the call: an attribute that is no method loads faster.
+            plan = self._channel(event).plan("do")
         plan(value, scope)
 
     def observe(
         self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE
     ) -> Coroutine[Any, Any, None]:
         """Show *value* to the observers of *event*, one after another; await it."""
-        return self._channel(event).observe(value, scope)
+        coroutine: Coroutine[Any, Any, None] = self._channel(event).plan("observe")(value, scope)
+        return coroutine
 
     def apply(  # noqa: PLR0917 - a keyword-only default costs a dispatch a tenth
         self,
@@ -128,10 +135,10 @@ class EventBus(Registry):
             signatures: tells the spec that an adapter was given, for `EventContext.step`.
         """
         try:
-            channel = self._channels[event]
+            plan: Callable[..., Coroutine[Any, Any, EventContext[V]]]
+            plan = self._channels[event].kept["apply"]
         except (KeyError, TypeError):
-            channel = self._new_channel(event)
-        plan = channel.apply
+            plan = self._channel(event).plan("apply")
         if not (tool or check or signatures):
             return plan(value, scope, None)
         return plan(value, scope, Details(tool, check, signatures))
@@ -147,28 +154,29 @@ class EventBus(Registry):
     ) -> EventContext[V]:
         """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
         try:
-            channel = self._channels[event]
+            plan: Callable[..., EventContext[V]]
+            plan = self._channels[event].kept["apply_sync"]
         except (KeyError, TypeError):
-            channel = self._new_channel(event)
-        plan = channel.apply_sync
+            plan = self._channel(event).plan("apply_sync")
         if not (tool or check or signatures):
             return plan(value, scope, None)
         return plan(value, scope, Details(tool, check, signatures))
 
-    def hears(self, event: Event) -> bool:
-        """Tell whether anybody has to do with a dispatch of *event*: if not, it may be left out.
+    def has_listeners(self, event: Event) -> bool:
+        """Return whether a dispatch of *event* reaches any handler, receiver or tap.
 
-        That is: a handler, of whatever sender and predicate, a plain blinker receiver, or a tap
-        that wants a record of it.
+        A handler counts whatever its sender and predicate; a dispatch without listeners may be
+        left out.
         """
         channel = self._channel(event)
-        heard = channel.heard
-        return channel.keep_heard(self._is_heard) if heard is None else heard
+        found: bool = channel.keep("has_listeners", partial(self._has_listeners, channel))
+        return found
 
     def awaits(self, event: Event) -> bool:
         """Return whether a dispatch of *event* may have to wait: whether a handler is async."""
         channel = self._channel(event)
-        return channel.keep_awaited() if channel.awaited is None else channel.awaited
+        found: bool = channel.keep("has_async", channel.has_async)
+        return found
 
     @property
     def pending(self) -> int:
@@ -203,32 +211,170 @@ class EventBus(Registry):
         """Drain, at most *timeout* seconds, and refuse events for async observers from then on."""
         await self._used_queues().close(timeout)
 
-    def _used_queues(self) -> Queues:
-        if self._queues is None:
-            from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
+    @property
+    def stuck(self) -> int:
+        """How many threads of timed-out handlers still run."""
+        return 0 if self._abandoned is None else self._abandoned.count
 
-            with self._making:
-                self._queues = self._queues or Queues()
-        return self._queues
+    def shared(self, kind: Callable[[], T]) -> T:
+        """Return the one object of *kind*, a class, that all components on this bus share."""
+        with self._making:
+            if kind not in self._shared:
+                self._shared[kind] = kind()
+            shared: T = self._shared[kind]
+            return shared
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that somebody has handled, dispatched or asked about on this bus."""
+        return tuple(self._channels)
+
+    def handlers(self, event: Event) -> tuple[HandlerInfo, ...]:
+        """Return who handles *event*, in the order in which they will run."""
+        return tuple(
+            HandlerInfo(
+                name=binding.name,
+                kind=binding.kind,
+                priority=binding.priority,
+                policy=binding.policy,
+                sender=binding.sender,
+                where=binding.where,
+                tools=binding.tools,
+                roles=binding.roles,
+                incremental=binding.incremental,
+            )
+            for binding in self._channel(event).bindings
+        )
+
+    def functions(self, event: Event) -> tuple[Callable[..., Any] | None, ...]:
+        """Return what was subscribed to *event*, as `handlers` lists it; None if it is gone."""
+        return tuple([binding.handler for binding in self._channel(event).bindings])
+
+    def addressed(self, event: Event, scope: Scope) -> tuple[Binding, ...]:
+        """Return who hears *event* under *scope*, in order."""
+        return self._channel(event).listeners(scope).bindings
+
+    def version(self, event: Event) -> object:
+        """Return an object that is replaced at each change of the listeners to *event*."""
+        return self._channel(event).kept
+
+    def signal(self, event: Event) -> Signal:
+        """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers.
+
+        A receiver sees every dispatch of *event* and changes none; its failure is logged.
+        """
+        return self._channel(event).signal
+
+    def tap(
+        self,
+        sink: Callable[[DispatchRecord], object],
+        *,
+        values: bool = False,
+        idle: bool = True,
+        without: tuple[Event, ...] = (),
+        digests: bool = True,
+        session_id: str | None = None,
+    ) -> Callable[[], None]:
+        """Give *sink* a record of every dispatch; return a function that ends it.
+
+        It is called in the thread of the dispatch, at its end. One that raises is logged and stays.
+
+        Args:
+            sink: a plain function.
+            values: put the values into the records, not only their digests.
+            idle: also record dispatches that have no handler.
+            without: events to leave out.
+            digests: False spares them, unless another tap wants them; they are "" then.
+            session_id: record the dispatches of this session only; others do not pay for it.
+        """
+        if not callable(sink) or is_async(sink):
+            raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
+        which = TapFilter(idle, tuple(without))
+        return self._taps.add(
+            Tap(sink, which, values=values, digests=digests, session_id=session_id)
+        )
+
+    def attach(
+        self,
+        event: Event,
+        handler: Callable[..., Any],
+        kind: HandlerKind,
+        options: HandlerOptions,
+        order: Callable[[int], int] = int,
+    ) -> Subscription:
+        """Subscribe *handler* for as long as its subscription is kept.
+
+        So an agent's handlers go with the agent, also without a close: the bus keeps neither the
+        handler nor, through it, the agent. Among handlers of one priority it has the place that
+        *order* makes of its number.
+        """
+        settings = settings_of(event, kind, options)
+        return self._bind(event, kind, settings, handler, attached=True, order=order)
+
+    def _subscribe(
+        self,
+        event: Event,
+        handler: Callable[..., Any] | None,
+        kind: HandlerKind,
+        options: HandlerOptions,
+    ) -> Any:
+        settings = settings_of(event, kind, options)
+        self._channel(event)
+        if handler is None:
+            return Subscribe(partial(self._bind, event, kind, settings))
+        return self._bind(event, kind, settings, handler)
+
+    def _bind(
+        self,
+        event: Event,
+        kind: HandlerKind,
+        settings: SubscriptionOptions,
+        handler: Callable[..., Any],
+        *,
+        attached: bool = False,
+        order: Callable[[int], int] = int,
+    ) -> Subscription:
+        channel = self._channel(event)
+        check_handler(event, handler, settings)
+        abandoned = self._threads() if settings.thread else None
+        held = WeakHandler(handler, settings.when) if attached and not settings.weak else None
+        binding = Binding(
+            event, handler, kind, settings, abandoned=abandoned, held=held, on_end=channel.end
+        )
+        channel.add(binding, order)
+        return Subscription(channel, binding, held)
+
+    def _channel(self, event: Event) -> Channel:
+        try:
+            return self._channels[event]
+        except (KeyError, TypeError):
+            check_event(event)
+        with self._making:
+            for other in self._channels:
+                if other.name == event.name and other is not event:
+                    what, reason = f"event {event.name!r}", "this bus has another of that name"
+                    raise RegistrationError(what, reason)
+            made = Channel(event, self._plan, self._taps.sessions)
+            return self._channels.setdefault(event, made)
 
     def _plan(
         self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
     ) -> Callable[..., Any]:
-        if not _can(verb, bindings):
+        if verb == "apply_sync" and any(binding.needs_loop for binding in bindings):
             return partial(self._refuse, channel, bindings)
         event, queues, recorder = channel.event, None, None
         if verb == "do" and any(binding.is_async for binding in bindings):
             queues = self._used_queues()
         if self._taps.wants(event, handled=bool(bindings), tapped=tapped):
             recorder = self._taps.recorder(event, bindings)
-        notify = channel.notify if channel.has_plain_receivers else None
+        notify = channel.notify if channel.has_receivers else None
         services = DispatchServices(channel.permits, recorder, notify, queues)
         return make_plan(verb, event, bindings, services, dry_run=self.dry_run)
 
-    def _is_heard(self, channel: Channel) -> bool:
+    def _has_listeners(self, channel: Channel) -> bool:
         handled = channel.handled
         wanted = self._taps.wants(channel.event, handled=handled, tapped=True)
-        return handled or wanted or channel.has_plain_receivers
+        return handled or wanted or channel.has_receivers
 
     def _refuse(
         self, channel: Channel, bindings: tuple[Binding, ...], *arguments: Any
@@ -239,9 +385,24 @@ class EventBus(Registry):
                 reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
                 raise DispatchError(channel.event.name, reason)
         channel.outdate()
-        return channel.apply_sync(*arguments)
+        context: EventContext[Any] = channel.plan("apply_sync")(*arguments)
+        return context
 
+    def _used_queues(self) -> Queues:
+        if self._queues is None:
+            from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
 
-def _can(verb: Verb, bindings: tuple[Binding, ...]) -> bool:
-    """Tell whether *verb* can run *bindings*: there is no loop in a sync transform."""
-    return verb != "apply_sync" or not any(binding.needs_loop for binding in bindings)
+            with self._making:
+                self._queues = self._queues or Queues()
+        return self._queues
+
+    def _outdate(self) -> None:
+        for channel in tuple(self._channels.values()):
+            channel.outdate()
+
+    def _threads(self) -> AbandonedThreads:
+        from toolbus.bus.dispatch.deadlines import AbandonedThreads  # noqa: PLC0415 - loads asyncio
+
+        with self._making:
+            self._abandoned = self._abandoned or AbandonedThreads()
+            return self._abandoned

@@ -18,7 +18,10 @@ from typing import (
 
 from toolbus.bus.dispatch.bindings import WeakHandler
 from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.options import SubscriptionOptions, check_options
+from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
+from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
     from toolbus.bus.channels import Channel
@@ -220,3 +223,15 @@ class Subscribing:
     ) -> Any:
         """Subscribe *handler*, or return a decorator that does."""
         raise NotImplementedError
+
+
+def settings_of(event: Event, kind: HandlerKind, options: HandlerOptions) -> SubscriptionOptions:
+    """Return *options*; raises `RegistrationError` for those that could never work."""
+    if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
+        known = sorted(HandlerOptions.__annotations__)
+        way_out = nearest(unknown[0], known) or f"; known: {', '.join(known)}"
+        reason = f"there is no option {unknown[0]!r}{way_out}"
+        raise RegistrationError(f"handler of {event!r}", reason)
+    settings = SubscriptionOptions(**options)
+    check_options(event, kind, settings)
+    return settings

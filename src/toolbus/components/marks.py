@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
-from toolbus.bus.registry import settings_of
+from toolbus.bus.subscribing import settings_of
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
 from toolbus.tools.function_tools import FunctionTool
 

@@ -45,7 +45,7 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
     call has an answer; of another role it raises `MessageDenied`.
     """
     message = without_stale_content(message)
-    if not bus.hears(MESSAGE_APPEND_BEFORE):
+    if not bus.has_listeners(MESSAGE_APPEND_BEFORE):
         return message
     check = _check_of(message, tool, asked)
     dispatch = partial(

@@ -184,10 +184,10 @@ class Transcript:
         """Tell the observers that a message was written."""
         message, copy, scope = entering
         try:
-            if self._bus.hears(TOOL_CALL_PERSIST_AFTER):
+            if self._bus.has_listeners(TOOL_CALL_PERSIST_AFTER):
                 await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
         finally:
-            if self._bus.hears(MESSAGE_APPEND_AFTER):
+            if self._bus.has_listeners(MESSAGE_APPEND_AFTER):
                 # Nobody waits for these observers: so they may append, and wait for their turn.
                 with holding(APPENDING, None):
                     self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
@@ -233,9 +233,9 @@ class Transcript:
     async def _copy(self, message: Message, scope: Scope) -> Message:
         """Return *message* as it is to be written, after telling that it is about to be."""
         copy = message
-        if self._bus.hears(MESSAGE_PERSIST_BEFORE):
+        if self._bus.has_listeners(MESSAGE_PERSIST_BEFORE):
             copy = await self._stored_copy(message, scope)
-        if self._bus.hears(TOOL_CALL_PERSIST_BEFORE):
+        if self._bus.has_listeners(TOOL_CALL_PERSIST_BEFORE):
             await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
         return copy
 

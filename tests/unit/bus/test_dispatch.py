@@ -228,8 +228,6 @@ def test_a_binding_knows_its_rank_and_defaults():
     assert (binding.policy, guard.policy) == ("open", "open")
     assert binding.row("apply_sync", None) == (binding, plain)
     assert binding.row("apply", None) == (binding, plain, False)
-    assert binding() is None
-    assert binding("sender", ctx=None) is None
 
 
 def test_a_ticket_is_taken_once():

@@ -269,7 +269,7 @@ def test_an_async_handler_that_went_refuses_no_more():
     bus.on(WORD, seen.append)
     with pytest.raises(DispatchError, match="is async"):
         bus.apply_sync(WORD, "x")
-    refusing = bus._channel(WORD).apply_sync
+    refusing = bus._channel(WORD).plan("apply_sync")
     del owner
     gc.collect()
 

@@ -75,7 +75,9 @@ class Binding:
         self.incremental, self.composite = options.incremental, isinstance(handler, Composite)
         # The holder of the subscription keeps the predicate of a weak handler, too.
         self._options = options if held is None else replace(options, when=None)
-        self.order, self.warned, self.cancelled = 0, False, False
+        # The place in the order: guards last, higher priority first, then as subscribed.
+        self.rank = (kind == "guard", -options.priority, 0)
+        self.warned = self.cancelled = False
         self.needs_loop, self.in_thread = is_async(handler), options.thread
         self.is_async, self.timeout = self.needs_loop or self.in_thread, _timeout(event, options)
         self._on_end, self._abandoned, self._is_held = on_end, abandoned, held is not None
@@ -91,14 +93,6 @@ class Binding:
         self._tickets = [True] if options.once else None
         self.is_conditional = any((self._selectors, options.when, options.once, options.weak))
         self.function = self._function()
-
-    def __call__(self, *_: object, **__: object) -> None:
-        """Do nothing: a plain `send` on blinker's signal, which holds us, is no dispatch."""
-
-    @property
-    def rank(self) -> tuple[bool, int, int]:
-        """Its place in the order: guards last, higher priority first, then as subscribed."""
-        return self.kind == "guard", -self.priority, self.order
 
     def with_handler(self, handler: Callable[..., Any], held: WeakHandler | None) -> Binding:
         """Return a binding like this one for *handler*."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -29,7 +29,6 @@ Policy = Literal["open", "closed", "raise"]
 Predicate: TypeAlias = Callable[[EventContext[Any]], bool]
 
 
-@runtime_checkable
 class Speaker(Protocol):
     """Anything that speaks under a scope of its own, an agent above all."""
 
@@ -70,8 +69,10 @@ def check_handler(event: Event, handler: Callable[..., Any], options: Subscripti
 
 def sender_id(sender: Any) -> Any:
     """Return the agent's id of *sender*, or what it is instead of an agent or an id."""
-    is_speaker = isinstance(sender, Speaker) and isinstance(sender.scope, Scope)
-    return sender.scope.agent_id if is_speaker else sender
+    if sender is None or isinstance(sender, str):
+        return sender
+    scope = getattr(sender, "scope", None)
+    return scope.agent_id if isinstance(scope, Scope) else sender
 
 
 def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> Iterator[str]:

@@ -225,7 +225,8 @@ class TransformResult:
     def _senseless(self, turn: HandlerTurn, problem: str) -> EventContext[Any]:
         """Do what is done about a return that is nothing of what a handler may give."""
         error = self._breach(turn, problem)
-        if not self._event.strict:
+        asked_to_raise = turn.binding.kind == "guard" and turn.binding.policy == "raise"
+        if asked_to_raise or not self._event.strict:
             raise error
         return self._fail_closed(turn, error, "contract", problem)
 

@@ -49,7 +49,7 @@ class ClientRequests:
 
     def take(self, frame: Frame, line: bytes, directions: Directions) -> bool:
         """Begin to judge the request in *line*; False: it is none that a handler wants to see."""
-        if frame.method not in METHODS or not self._bus.hears(MCP_REQUEST_BEFORE):
+        if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
             return False
         if not frame.is_request:
             # What wants no answer some servers may act upon as well.

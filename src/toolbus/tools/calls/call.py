@@ -209,7 +209,7 @@ class CallInProgress:
         spec = advertised.specs.get(self.call.name) if advertised else None
         if spec or not advertised:
             self.call = runner.check.converted(self.call, spec)
-        if runner.bus.hears(TOOL_CALL_BEFORE):
+        if runner.bus.has_listeners(TOOL_CALL_BEFORE):
             return self._pass_handlers(spec)
         return self._go_on()
 
