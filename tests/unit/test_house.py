@@ -25,15 +25,15 @@ RATCHETS = {
     "functions over complexity 10": 200,
     "files under 60 lines with one importer": 32,
     "pronouns without a noun in 1,000 words of docstrings": 67,
-    "modules that begin with What, Who, Where or How": 219,
-    '"is no" in texts': 211,
+    "modules that begin with What, Who, Where or How": 218,
+    '"is no" in texts': 209,
     "imports through the wall": 21,
 }
 ROOMS = {
     "": (3, 437),
     "agent": (18, 2693),
     "approvals": (22, 3368),
-    "bus": (28, 3967),
+    "bus": (27, 3919),
     "cli": (29, 2957),
     "components": (10, 1846),
     "config": (14, 2044),
@@ -72,7 +72,7 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3173, 3000),
-    ("bus",): (3967, 2600),
+    ("bus",): (3919, 2600),
     ("components",): (1846, 1350),
     ("tools",): (3027, 2100),
     ("agent", "transcript", "tasks"): (3560, 2900),
@@ -84,14 +84,14 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (21122, 16800)
+CORE_LINES = (21074, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
-    "plain tool call": (82, 25, 23),
-    "tool call of an agent with one adapter": (444, 133, 55),
-    "judged frame": (278, 67, 47),
-    "line with a secret": (1004, 72, 53),
+    "plain tool call": (80, 25, 22),
+    "tool call of an agent with one adapter": (431, 133, 54),
+    "judged frame": (267, 67, 46),
+    "line with a secret": (1006, 72, 53),
     "clean line": (179, 26, 36),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""

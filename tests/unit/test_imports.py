@@ -19,14 +19,21 @@ def loaded_by(code: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_the_face_pulls_in_blinker_msgspec_and_the_standard_library_only():
+def test_the_face_pulls_in_msgspec_and_the_standard_library_only():
     before = {name.partition(".")[0] for name in loaded_by("")}
 
     after = {name.partition(".")[0] for name in loaded_by("from toolbus import *")}
 
     foreign = after - before - set(sys.stdlib_module_names)
     # msgspec takes typing_extensions where somebody else has installed it.
-    assert foreign - {"typing_extensions"} == {"blinker", "msgspec", "toolbus"}
+    assert foreign - {"typing_extensions"} == {"msgspec", "toolbus"}
+
+
+def test_the_first_signal_loads_blinker():
+    code = "from toolbus import EventBus, events; bus = EventBus(); "
+
+    assert "blinker" not in loaded_by(f"{code} bus.on(events.RUN_AFTER, print)")
+    assert "blinker" in loaded_by(f"{code} bus.signal(events.RUN_AFTER)")
 
 
 @pytest.mark.parametrize("module", ["toolbus", "toolbus.messages", "toolbus.events"])

@@ -100,7 +100,7 @@ class EventBus(Subscribing):
         `ClosedError` (async observers, and the bus is closed), `DispatchDepthError`.
         """
         try:
-            plan = self._channels[event].kept["do"]
+            plan = self._channels[event].cache["do"]
         except (KeyError, TypeError):
             plan = self._channel(event).plan("do")
         plan(value, scope)
@@ -136,7 +136,7 @@ class EventBus(Subscribing):
         """
         try:
             plan: Callable[..., Coroutine[Any, Any, EventContext[V]]]
-            plan = self._channels[event].kept["apply"]
+            plan = self._channels[event].cache["apply"]
         except (KeyError, TypeError):
             plan = self._channel(event).plan("apply")
         if not (tool or check or signatures):
@@ -155,7 +155,7 @@ class EventBus(Subscribing):
         """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
         try:
             plan: Callable[..., EventContext[V]]
-            plan = self._channels[event].kept["apply_sync"]
+            plan = self._channels[event].cache["apply_sync"]
         except (KeyError, TypeError):
             plan = self._channel(event).plan("apply_sync")
         if not (tool or check or signatures):
@@ -168,15 +168,21 @@ class EventBus(Subscribing):
         A handler counts whatever its sender and predicate; a dispatch without listeners may be
         left out.
         """
-        channel = self._channel(event)
-        found: bool = channel.keep("has_listeners", partial(self._has_listeners, channel))
-        return found
+        try:
+            answer: bool = self._channels[event].cache["has_listeners"]
+        except (KeyError, TypeError):
+            channel = self._channel(event)
+            answer = channel.keep("has_listeners", partial(self._has_listeners, channel))
+        return answer
 
     def awaits(self, event: Event) -> bool:
         """Return whether a dispatch of *event* may have to wait: whether a handler is async."""
-        channel = self._channel(event)
-        found: bool = channel.keep("has_async", channel.has_async)
-        return found
+        try:
+            answer: bool = self._channels[event].cache["has_async"]
+        except (KeyError, TypeError):
+            channel = self._channel(event)
+            answer = channel.keep("has_async", channel.has_async)
+        return answer
 
     @property
     def pending(self) -> int:
@@ -187,7 +193,7 @@ class EventBus(Subscribing):
     def lost(self) -> int:
         """How many events async observers missed by the end of their loop; each loss is logged.
 
-        A loop that was closed is found when the bus is asked or used next.
+        A loop that was closed is answer when the bus is asked or used next.
         """
         return 0 if self._queues is None else self._queues.lost
 
@@ -256,7 +262,7 @@ class EventBus(Subscribing):
 
     def version(self, event: Event) -> object:
         """Return an object that is replaced at each change of the listeners to *event*."""
-        return self._channel(event).kept
+        return self._channel(event).cache
 
     def signal(self, event: Event) -> Signal:
         """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers.

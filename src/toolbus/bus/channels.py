@@ -41,7 +41,7 @@ class Listeners(NamedTuple):
 class Channel:
     """One event on one bus. *planner* makes its plans; *tapped* are the sessions with a tap.
 
-    *kept* holds the plans by verb, and other answers, until the next change: that puts an empty
+    *cache* holds the plans by verb, and other answers, until the next change: that puts an empty
     dictionary there, so a plan that is made meanwhile is lost with the one before. No dispatch
     takes a lock. If all speakers have the same listeners a plan dispatches by itself; else it
     looks up the listeners of the scope.
@@ -56,7 +56,7 @@ class Channel:
         self._scoped: dict[tuple[str, ...], Listeners] = {}
         self._ended: deque[Binding] = deque()
         self._signal: Signal | None = None
-        self.kept: dict[str, Any] = {}
+        self.cache: dict[str, Any] = {}
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -120,16 +120,16 @@ class Channel:
 
     def outdate(self, sender: str | None = None) -> None:
         """Have the plans of listeners to *sender* (None: all) made anew; takes no lock."""
-        self.kept = {}
+        self.cache = {}
         scoped = {} if sender is None else self._scoped.copy()
         self._scoped = {senders: each for senders, each in scoped.items() if sender not in senders}
 
     def keep(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what *make* gives; it is kept under *key* until the next change."""
-        kept = self.kept
-        if key not in kept:
-            kept[key] = make()
-        return kept[key]
+        cached = self.cache
+        if key not in cached:
+            cached[key] = make()
+        return cached[key]
 
     def plan(self, verb: Verb) -> Callable[..., Any]:
         """Return the function that dispatches with *verb*; raises `DispatchError`."""

@@ -156,7 +156,7 @@ class Transcript:
         With *later* it does not wait for the write either; the next `enter` does.
         """
         message = await admit(self._bus, message, scope, tool, self._asked, judge)
-        if self._write is None and not any(map(self._bus.hears, _ENTERING)):
+        if self._write is None and not any(map(self._bus.has_listeners, _ENTERING)):
             self._remember(message)
             return message
         entering = EnteringMessage(message, await self._copy(message, scope), scope)
