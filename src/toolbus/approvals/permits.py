@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from toolbus.approvals.grants import covers, read_grant
-from toolbus.approvals.records import read_question
+from toolbus.approvals.records import call_key, pointer_name, read_question
 from toolbus.approvals.steps import deliver, take_step
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.approvals.binding import BoundCall
-    from toolbus.approvals.questions import Question
+    from toolbus.approvals.questions import Question, QuestionSignal
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
@@ -60,10 +61,48 @@ class PendingQuestion(Pending):
             await take_step(self._store, current, "withdraw", ended_ns=self._clock())
 
 
-class StoredPermit(Permit):
+class StorePermit(Permit):
+    """The leave to run a call, by the *question* in *store*: what its two kinds share.
+
+    A failure of the store denies the call, and is logged.
+    """
+
+    def __init__(self, store: Store, question: Question, clock: Callable[[], int]) -> None:
+        self.question_id = question.id
+        self._store, self._question, self._clock = store, question, clock
+        self._taken_by = f"{this_process()}/{new_id()}"
+
+    async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
+        """Use the leave up, in one atomic step; return the reason if the call may not run."""
+        try:
+            return await self._take(call, tool)
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", self.question_id, error)  # noqa: TRY400 - it says all
+            return Deny(FAILED, str(error))
+
+    async def end(self) -> None:
+        """Say that the call has ended. A failure is logged."""
+        try:
+            await self._end()
+        except (StoreError, DecodeError) as error:
+            logger.error("question %s: %s", self.question_id, error)  # noqa: TRY400 - it says all
+
+    @abstractmethod
+    async def _take(self, call: ToolCall | None, tool: ToolSpec | None) -> Deny | None:
+        """Take; raises `StoreError` and `DecodeError`, as `_end` does."""
+
+    @abstractmethod
+    async def _end(self) -> None:
+        """End."""
+
+    async def _current(self) -> Question | None:
+        return await read_question(self._store, self._question.session_id, self.question_id)
+
+
+class StoredPermit(StorePermit):
     """The yes to *question*, for the one call of *binding*.
 
-    One that was taken by a former run of the call, which now goes on, is not taken again.
+    A yes that a former run of the call has taken is not taken again when the call goes on.
     """
 
     def __init__(
@@ -75,35 +114,22 @@ class StoredPermit(Permit):
         *,
         came_later: bool = False,
     ) -> None:
-        self.question_id, self.came_later = question.id, came_later
-        self._store, self._question, self._binding = store, question, binding
-        self._clock, self._taken_by = clock, f"{this_process()}/{new_id()}"
+        super().__init__(store, question, clock)
+        self.came_later, self._binding = came_later, binding
         self._is_taken = question.state == "taken"
         self._may_be_taken = False
         if self._is_taken:
             self._taken_by = question.taken_by
 
-    async def take(self, call: ToolCall | None = None, tool: ToolSpec | None = None) -> Deny | None:
-        """Use the yes up, in one atomic step; return why the call may not run after all."""
+    async def _take(self, call: ToolCall | None, tool: ToolSpec | None) -> Deny | None:
         refusal = None if call is None else self._binding.refusal_of(call, tool)
         if refusal is not None or self._is_taken:
             return refusal
-        try:
-            refusal = await self._take()
-        except (StoreError, DecodeError) as error:
-            logger.error("question %s: %s", self._question.id, error)  # noqa: TRY400 - it says all
-            return Deny(FAILED, str(error))
+        refusal = await self._take_yes()
         self._is_taken = refusal is None
         return refusal
 
-    async def end(self) -> None:
-        """Say that the call has ended; what was not taken is withdrawn. A failure is logged."""
-        try:
-            await self._end()
-        except (StoreError, DecodeError) as error:
-            logger.error("question %s: %s", self._question.id, error)  # noqa: TRY400 - it says all
-
-    async def _take(self) -> Deny | None:
+    async def _take_yes(self) -> Deny | None:
         question = await self._current()
         if question is None or question.state != "approved":
             return refusal_of(question, stays_open=self._binding.stays_open)
@@ -147,5 +173,48 @@ class StoredPermit(Permit):
                     ended["settled_by"] = NEVER_RAN
                     await take_step(self._store, lost, "settle_never_ran", **ended)
 
-    async def _current(self) -> Question | None:
-        return await read_question(self._store, self._question.session_id, self._question.id)
+
+class HeldPermit(StorePermit):
+    """The leave to run a call once, though its question may have no answer: no guard asks now."""
+
+    _taken: Question | None = None
+
+    async def _take(self, call: ToolCall | None, tool: ToolSpec | None) -> Deny | None:
+        del call, tool  # It is bound to neither.
+        question, now = await self._current(), self._clock()
+        if question is None or question.state not in {"pending", "approved"}:
+            return refusal_of(question, stays_open=True)
+        if now >= question.expires_ns:
+            await take_step(self._store, question, "expire", delivered=True)
+            return Deny(EXPIRED, question.prompt)
+        step: QuestionSignal = "take" if question.state == "approved" else "waive"
+        fields = {"taken_by": self._taken_by, "taken_ns": now}
+        self._taken = await take_step(self._store, question, step, **fields)
+        if self._taken is None:
+            return refusal_of(await self._current(), stays_open=True)
+        return None
+
+    async def _end(self) -> None:
+        if self._taken is not None:
+            await take_step(self._store, self._taken, "end", ended_ns=self._clock())
+
+
+async def held_permit(
+    store: Store, session_id: str, call_id: str, question_id: str, clock: Callable[[], int]
+) -> Permit | Deny | None:
+    """Return the permit of a call that waited for the question, when no guard asks any more.
+
+    The call may run, so its question is taken first. None: the question is gone. Raises
+    `StoreError` and `DecodeError`.
+    """
+    question = await read_question(store, session_id, question_id)
+    if question is None:
+        # With the pointer, it would seem never to have run.
+        name = pointer_name(call_key(call_id))
+        await store.swap_state(session_id, name, await store.read_state(session_id, name), None)
+        return None
+    if question.state in {"pending", "approved"}:
+        return HeldPermit(store, question, clock)
+    if question.state in {"denied", "expired"}:
+        await deliver(store, question)
+    return refusal_of(question, stays_open=True)

@@ -25,11 +25,10 @@ from toolbus.approvals.binding import BoundCall, bind, filled_paths
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.checking import DAY, SHORTEST_KEY, check_arguments, check_limits
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
-from toolbus.approvals.permits import FAILED, PendingQuestion, StoredPermit, refusal_of
+from toolbus.approvals.permits import FAILED, PendingQuestion, StoredPermit, held_permit, refusal_of
 from toolbus.approvals.recovery import find_open, withdraw
 from toolbus.approvals.steps import deliver
 from toolbus.approvals.waiting import AnswerWait
-from toolbus.approvals.waiving import waive
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.store.value_keys import value_key
@@ -199,7 +198,7 @@ class StoredApprovals(ResumeGate):
         if question_id is None or self._store is None:
             return None
         try:
-            return await waive(self._store, session_id, call_id, question_id, self._clock)
+            return await held_permit(self._store, session_id, call_id, question_id, self._clock)
         except (StoreError, DecodeError) as error:
             logger.error("question %s: %s", question_id, error)  # noqa: TRY400 - it says all
             return Deny(FAILED, str(error))
