@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import unwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.bus.dispatch.callables import Composite, is_async
 from toolbus.components.adapters import ToolAdapter
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import Event
+
+AdapterMethod: TypeAlias = "Callable[[EventContext[Any]], Coroutine[Any, Any, Any]]"
 
 _AWAITED = {
     TOOLS_PROVIDE: ("adapt_signature",),
@@ -35,49 +37,15 @@ _LISTED = {
 
 
 class AdapterHandler(Composite):
-    """A handler of *event* that applies the adapters of *component* by its async *method*."""
+    """A handler of *event* that applies the adapters of *component* by its async *method*.
+
+    It is sync, for sync adapters: their results need no task and no turn of the event loop.
+    """
 
     __slots__ = ("component", "event", "method")
 
-    def __init__(
-        self,
-        component: AgentComponent,
-        event: Event,
-        method: Callable[[EventContext[Any]], Coroutine[Any, Any, Any]],
-    ) -> None:
+    def __init__(self, component: AgentComponent, event: Event, method: AdapterMethod) -> None:
         self.component, self.event, self.method = component, event, method
-
-    def __call__(self, ctx: EventContext[Any]) -> Any:
-        """Apply the adapters."""
-        raise NotImplementedError
-
-    def methods(self) -> list[tuple[ToolAdapter, Callable[..., Any]]]:
-        """Return the adapters with methods for the event, in the order in which they run."""
-        adapters = self.component.adapters
-        # Arguments pass in reverse: each adapter undoes its own rewording, the last one first.
-        in_order = adapters[::-1] if self.event is TOOL_CALL_BEFORE else adapters
-        return [
-            (adapter, getattr(adapter, name))
-            for name in _LISTED[self.event]
-            for adapter in in_order
-            if getattr(type(adapter), name) is not getattr(ToolAdapter, name)
-        ]
-
-
-class AsyncAdapterHandler(AdapterHandler):
-    """A handler for adapters of which one at least is async."""
-
-    __slots__ = ()
-
-    async def __call__(self, ctx: EventContext[Any]) -> Any:
-        """Apply the adapters; await the async ones."""
-        return await self.method(ctx)
-
-
-class SyncAdapterHandler(AdapterHandler):
-    """A handler for sync adapters: their results need no task and no turn of the event loop."""
-
-    __slots__ = ()
 
     def __call__(self, ctx: EventContext[Any]) -> Any:
         """Apply the adapters; a sync method that returns an awaitable which waits has failed."""
@@ -93,11 +61,31 @@ class SyncAdapterHandler(AdapterHandler):
         finally:
             running.close()
 
+    def methods(self) -> list[tuple[ToolAdapter, Callable[..., Any]]]:
+        """Return the adapters with methods for the event, in the order in which they run."""
+        adapters = self.component.adapters
+        # Arguments pass in reverse: each adapter undoes its own rewording, the last one first.
+        in_order = adapters[::-1] if self.event is TOOL_CALL_BEFORE else adapters
+        return [
+            (adapter, getattr(adapter, name))
+            for name in _LISTED[self.event]
+            for adapter in in_order
+            if getattr(type(adapter), name) is not getattr(ToolAdapter, name)
+        ]
+
+
+class AsyncAdapterHandler(AdapterHandler):
+    """The same for adapters of which one at least is async, and right for all others."""
+
+    __slots__ = ()
+
+    async def __call__(self, ctx: EventContext[Any]) -> Any:
+        """Apply the adapters; await the async ones."""
+        return await self.method(ctx)
+
 
 def adapter_handler(
-    component: AgentComponent,
-    event: Event,
-    method: Callable[[EventContext[Any]], Coroutine[Any, Any, Any]],
+    component: AgentComponent, event: Event, method: AdapterMethod
 ) -> AdapterHandler:
     """Return the handler of *event* that suits the present adapters of *component*."""
     waits = any(
@@ -105,7 +93,7 @@ def adapter_handler(
         for adapter in component.adapters
         for name in _AWAITED[event]
     )
-    return (AsyncAdapterHandler if waits else SyncAdapterHandler)(component, event, method)
+    return (AsyncAdapterHandler if waits else AdapterHandler)(component, event, method)
 
 
 def owner_of(handler: object) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolbus.bus.dispatch.callables import name_of
@@ -91,7 +90,7 @@ class AgentComponent:
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
     _adapters: tuple[BoundAdapter, ...] = ()
     _applying: tuple[tuple[Subscription, AdapterHandler], ...] = ()
-    _undo: ExitStack | None = None
+    _undo: ExitStack
     _host: Host | None = None
     _state_name: str = ""
     _selector: ToolSelector = _EVERY_TOOL
@@ -135,7 +134,12 @@ class AgentComponent:
 
     def register_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Add *adapter*; also after installation."""
-        if problem := self._problem(adapter):
+        problem: str | None = "expected an object of a subclass of ToolAdapter"
+        if any(bound.adapter is adapter for bound in self._adapters):
+            problem = f"{self.name} has it already"
+        elif isinstance(adapter, ToolAdapter):
+            problem = adapter_problem(adapter)
+        if problem:
             raise RegistrationError(f"adapter {getattr(adapter, 'name', adapter)!r}", problem)
         # Sorting is stable, so equal priorities stay in order of registration.
         adapters = (*self._adapters, BoundAdapter(adapter))
@@ -184,7 +188,6 @@ class AgentComponent:
             raise self._refusal("it is installed already; make another one")
         self._host, self._undo = agent, ExitStack()
         try:
-            self._take_name(agent)
             self._subscribe_adapters(agent)
             self.subscribe(agent)
             marks = list(marked(type(self)))
@@ -195,7 +198,7 @@ class AgentComponent:
                 self.add_handler(mark, getattr(self, name))
             for tool in tools_of(self):
                 agent.tools.add(tool, offered=lambda: self.enabled)
-                self._defer(partial(agent.tools.remove, tool.spec.name))
+                self._undo.callback(agent.tools.remove, tool.spec.name)
         except BaseException:
             self.teardown()
             raise
@@ -222,9 +225,8 @@ class AgentComponent:
 
     def teardown(self) -> None:
         """Undo `setup`: nothing of the component stays behind."""
-        undo, self._undo = self._undo, None
-        if undo is not None:
-            undo.close()
+        if self._host is not None:
+            self._undo.close()
         self._applying, self._host = (), None
 
     def installed(self, bus: EventBus) -> Installation:
@@ -280,28 +282,17 @@ class AgentComponent:
         ctx.output = adapted
         return adapted
 
-    def _problem(self, adapter: Any) -> str | None:
-        """Return why *adapter* cannot be one of this component's, or None."""
-        if not isinstance(adapter, ToolAdapter):
-            return "expected an object of a subclass of ToolAdapter"
-        if any(bound.adapter is adapter for bound in self._adapters):
-            return f"{self.name} has it already"
-        return adapter_problem(adapter)
-
     def _refusal(self, reason: str) -> RegistrationError:
         return RegistrationError(f"component {self.name!r}", reason)
 
-    def _take_name(self, agent: Host) -> None:
-        """Take the name for `state`, which differs from those of others on the host *agent*."""
-        row = id(agent), self.name
-        number, give_back = agent.bus.shared(Roster).number(row, self, lowest=True)
-        self._state_name = self.name if number == 1 else f"{self.name}-{number}"
-        self._defer(give_back)
-
     def _subscribe_adapters(self, agent: Host) -> None:
+        roster = agent.bus.shared(Roster)
+        same, give_back = roster.number((id(agent), self.name), self, lowest=True)
+        self._undo.callback(give_back)
+        self._state_name = self.name if same == 1 else f"{self.name}-{same}"
         # One above the last on this bus, so that parameters pass the components in reverse.
-        number, give_back = agent.bus.shared(Roster).number("components", self)
-        self._defer(give_back)
+        number, give_back = roster.number("components", self)
+        self._undo.callback(give_back)
         on_provide = _late(PROVIDE_PRIORITY) if self._is_late else PROVIDE_PRIORITY
         on_append = _late(APPEND_PRIORITY) if self._is_late else APPEND_PRIORITY
         events: Any = {
@@ -340,13 +331,8 @@ class AgentComponent:
         subscribe = subscriber.guard if mark.kind == "guard" else subscriber.on
         options.setdefault("sender", agent.scope.agent_id or None)
         subscription: Subscription = subscribe(mark.event, handler, **options)
-        self._defer(subscription.cancel)
+        self._undo.callback(subscription.cancel)
         return subscription
-
-    def _defer(self, undo: Callable[[], object]) -> None:
-        """Have *undo* called by `teardown`."""
-        if self._undo is not None:
-            self._undo.callback(undo)
 
     def _when(
         self, wanted: Callable[[EventContext[Any]], bool] | None

@@ -16,7 +16,6 @@ from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
 from toolbus.components.adapter_handlers import (
     AdapterHandler,
     AsyncAdapterHandler,
-    SyncAdapterHandler,
 )
 from toolbus.components.components import (
     PROVIDE_PRIORITY,
@@ -88,14 +87,15 @@ class SubscriptionTerms(NamedTuple):
         handler, inmost = recall(), depth * _SPAN
         if handler is None:
             return lambda: None
+        sign = 1
         if isinstance(handler, AdapterHandler):
             # Right for all adapters, also for those that are registered later.
-            handler = AsyncAdapterHandler(handler.component, handler.event, handler.method)
-        if isinstance(handler, AdapterHandler) and event is TOOL_CALL_BEFORE:
-            options = {**options, "priority": PROVIDE_PRIORITY}
-            attached = bus.attach(event, handler, kind, options, lambda number: inmost - number)
-        else:
-            attached = bus.attach(event, handler, kind, options, lambda number: number - inmost)
+            handler = AsyncAdapterHandler(handler.component, event, handler.method)
+            if event is TOOL_CALL_BEFORE:
+                sign, options = -1, {**options, "priority": PROVIDE_PRIORITY}
+        attached = bus.attach(
+            event, handler, kind, options, lambda number: sign * (number - inmost)
+        )
         return attached.without_bus()
 
 
@@ -167,38 +167,26 @@ class Participant(ComponentHost, Subscribing):
 
     def _set_up(self, component: AgentComponent) -> InstalledComponent:
         """Set *component* up as the last, or leave nothing of it."""
-        subscriptions, tools = frozenset(self._subscriptions), self._tool_names()
+        subscriptions, tools = set(self._subscriptions), self._tool_names()
         place = InstalledComponent(component, ExitStack())
         self._places = (*self._places, place)
-        try:
-            component.setup(self)
-        except BaseException:
-            self._note_set_up(place, subscriptions, tools)
-            self._take_out(place)
-            raise
-        self._note_set_up(place, subscriptions, tools)
+        with ExitStack() as failed:
+            failed.callback(self._take_out, place)
+            try:
+                component.setup(self)
+            finally:
+                # An overriding `setup` may have made more than `teardown` knows.
+                for subscription in self._subscriptions.keys() - subscriptions:
+                    place.undo.callback(subscription.cancel)
+                for name in self._tool_names() - tools:
+                    place.undo.callback(self.tools.remove, name)
+                if component.host is self:
+                    place.undo.callback(component.teardown)
+            failed.pop_all()
         return place
 
-    def _note_set_up(
-        self,
-        place: InstalledComponent,
-        subscriptions: frozenset[Subscription],
-        tools: frozenset[str],
-    ) -> None:
-        """Note in *place* how to undo its set-up: all but the *subscriptions* and *tools* before.
-
-        An overriding `setup` may have made some that `teardown` does not know.
-        """
-        component, undo = place
-        for subscription in self._subscriptions.keys() - subscriptions:
-            undo.callback(subscription.cancel)
-        for name in self._tool_names() - tools:
-            undo.callback(self.tools.remove, name)
-        if component.host is self:
-            undo.callback(component.teardown)
-
-    def _tool_names(self) -> frozenset[str]:
-        return frozenset(tool.spec.name for tool in self.tools)
+    def _tool_names(self) -> set[str]:
+        return {tool.spec.name for tool in self.tools}
 
     def _take_out(self, place: InstalledComponent) -> None:
         self._places = tuple([other for other in self._places if other is not place])
@@ -353,7 +341,7 @@ class _SyncHost(ComponentHost, Subscribing):
         options: HandlerOptions,
     ) -> Any:
         if isinstance(handler, AdapterHandler):
-            handler = SyncAdapterHandler(handler.component, handler.event, handler.method)
+            handler = AdapterHandler(handler.component, handler.event, handler.method)
         subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
         return subscribe(event, handler, **options)
 

@@ -53,7 +53,7 @@ class State:
 
     async def read(self) -> Any:
         """Return the value, None if there is none; raises `StoreError`."""
-        return _value_of(await self._body())
+        return _value_of(await self._store.read_state(self._session_id, self._name))
 
     async def update(self, change: Callable[[Any], Any]) -> Any:
         """Put what *change* makes of the value in its place, and return that; None deletes it.
@@ -72,10 +72,11 @@ class State:
         # then one of ninety-nine: so those of one host wait for their turn.
         async with self._lock.here():
             while True:
-                body = await self._body()
+                body = await self._store.read_state(self._session_id, self._name)
                 value = self._frozen(change(_value_of(body)))
                 new_body = None if value is None else self._encoded(value)
-                if new_body == body or await self._swap(body, new_body):
+                place = self._session_id, self._name
+                if new_body == body or await self._store.swap_state(*place, body, new_body):
                     return value
 
     def digest_key(self) -> bytes | None:
@@ -91,12 +92,6 @@ class State:
         if key is None:
             return None
         return blake2b(encode([self._session_id, self._name]), key=key).digest()
-
-    async def _body(self) -> bytes | None:
-        return await self._store.read_state(self._session_id, self._name)
-
-    async def _swap(self, old: bytes | None, new: bytes | None) -> bool:
-        return await self._store.swap_state(self._session_id, self._name, old, new)
 
     def _frozen(self, value: Any) -> Any:
         if inspect.iscoroutine(value):
