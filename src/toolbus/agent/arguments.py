@@ -11,8 +11,6 @@ from toolbus.components.participants import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
-from toolbus.store.memory import MemoryStore
-from toolbus.store.opening import open_store
 from toolbus.tools.calls.approver import check_timeout, gate_of
 from toolbus.tools.calls.gate import CallGate, ResumeGate
 from toolbus.tools.contexts import NO_DEPS
@@ -138,9 +136,15 @@ def is_owned(store: object) -> bool:
 
 def store_of(store: Store | str | PathLike[str] | None) -> Store:
     """Return *store*, that of its address, or one in memory; raises `StoreError`."""
+    if store is None:
+        from toolbus.store.memory import MemoryStore  # noqa: PLC0415 - of stores, the one in use
+
+        return MemoryStore()
     if isinstance(store, str | PathLike):
+        from toolbus.store.opening import open_store  # noqa: PLC0415 - as above
+
         return open_store(store)
-    return MemoryStore() if store is None else store
+    return store
 
 
 def agent_gate(

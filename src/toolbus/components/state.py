@@ -21,13 +21,13 @@ from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.immutable import check_text, freeze
-from toolbus.store.memory import MemoryStore
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.events.catalogue import Scope
+    from toolbus.store.memory import MemoryStore
     from toolbus.store.protocol import Store
 
 MAX_BYTES, MAX_NAME = 1_000_000, 200
@@ -125,7 +125,7 @@ class StateSource:
     """Where a host gets its states from, with a lock for each that is in use."""
 
     def __init__(self) -> None:
-        self.memory = MemoryStore()
+        self.memory = _empty_store()
         self._locks: WeakValueDictionary[tuple[str, str], LoopLock] = WeakValueDictionary()
 
     def get(
@@ -160,7 +160,13 @@ rehearsal: ContextVar[Rehearsal | None] = ContextVar("toolbus_rehearsal", defaul
 
 def rehearse(session_id: str) -> Rehearsal:
     """Return a place for the states of *session_id* that is empty, and thrown away afterwards."""
-    return Rehearsal(MemoryStore(), session_id)
+    return Rehearsal(_empty_store(), session_id)
+
+
+def _empty_store() -> MemoryStore:
+    from toolbus.store.memory import MemoryStore  # noqa: PLC0415 - not for a program without hosts
+
+    return MemoryStore()
 
 
 def _check_name(name: object) -> None:

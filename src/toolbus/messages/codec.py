@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
@@ -40,7 +40,8 @@ def decoder(kind: type[T]) -> Callable[[bytes | str], T]: ...
 def decoder(kind: object) -> Callable[[bytes | str], Any]: ...
 def decoder(kind: Any) -> Callable[[bytes | str], Any]:
     """Return a function that decodes the JSON of one *kind* of record, or raises `DecodeError`."""
-    return partial(_decoded, msgspec.json.Decoder(kind).decode)
+    # Built at the first use: a decoder of many kinds costs a millisecond.
+    return partial(_decoded, cache(lambda: msgspec.json.Decoder(kind).decode))
 
 
 @overload
@@ -49,7 +50,7 @@ def msgpack_decoder(kind: type[T]) -> Callable[[bytes], T]: ...
 def msgpack_decoder(kind: object) -> Callable[[bytes], Any]: ...
 def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
     """Do for MessagePack what `decoder` does for JSON."""
-    return partial(_decoded, msgspec.msgpack.Decoder(kind).decode)
+    return partial(_decoded, cache(lambda: msgspec.msgpack.Decoder(kind).decode))
 
 
 def changed(before: Any, after: Any) -> bool:
@@ -65,10 +66,10 @@ def changed(before: Any, after: Any) -> bool:
         return True
 
 
-def _decoded(decode: Callable[[Any], T], data: bytes | str) -> T:
+def _decoded(decode: Callable[[], Callable[[Any], T]], data: bytes | str) -> T:
     decoding.active = True
     try:
-        return decode(data)
+        return decode()(data)
     except RecursionError:
         raise DecodeError("nested too deeply", "$") from None
     except (UnicodeDecodeError, UnicodeEncodeError) as error:

@@ -8,13 +8,13 @@ from toolbus.store.protocol import Position as Position
 from toolbus.store.protocol import SessionInfo as SessionInfo
 from toolbus.store.protocol import Store as Store
 from toolbus.store.protocol import Stored as Stored
-from toolbus.store.reading import StoreReader as StoreReader
 
 if TYPE_CHECKING:
     from toolbus.store.memory import MemoryStore as MemoryStore
     from toolbus.store.opening import open_reader as open_reader
     from toolbus.store.opening import open_store as open_store
     from toolbus.store.postgres.store import PostgresStore as PostgresStore
+    from toolbus.store.reading import StoreReader as StoreReader
     from toolbus.store.sqlite import SqliteStore as SqliteStore
 
 __getattr__, __dir__ = lazily(
@@ -25,5 +25,6 @@ __getattr__, __dir__ = lazily(
         "open_store": "opening",
         "PostgresStore": "postgres.store",
         "SqliteStore": "sqlite",
+        "StoreReader": "reading",
     },
 )

@@ -17,7 +17,6 @@ from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.tools.contexts import ToolContext
-from toolbus.tools.docstrings import parse
 from toolbus.tools.functions import documentation, fixed, injected, routine
 from toolbus.tools.signatures import Signature
 
@@ -73,6 +72,8 @@ class Tool:
     @cached_property
     def spec(self) -> ToolSpec:
         """What a model is told; raises `RegistrationError` if the tool cannot be described."""
+        from toolbus.tools.docstrings import parse  # noqa: PLC0415 - its expressions are costly
+
         name, signature = self.name or type(self).__name__, self._signature
         input_schema = self.input_schema if signature is None else signature.input_schema
         output_schema = self.output_schema

@@ -6,7 +6,6 @@ all, so that no valid value is changed, and where the value that it stands for f
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -191,6 +190,8 @@ def _reading(text: str, kinds: frozenset[str]) -> Any:
 
 def _parsed(text: str) -> Any:
     """Return the object or array that *text* writes as JSON, or None."""
+    import json  # noqa: PLC0415 - few models write so
+
     try:
         return freeze(json.loads(text, object_pairs_hook=_members, parse_constant=_refused))
     except (ValueError, RecursionError):

@@ -21,7 +21,6 @@ from toolbus.messages.records import (
     ToolResponse,
 )
 from toolbus.tools import foreign_types
-from toolbus.tools.docstrings import parse
 from toolbus.tools.functions import documentation, hints_of, injected, parameters_of, what
 from toolbus.tools.pydantic_types import PydanticType, is_field, is_pydantic
 
@@ -44,6 +43,8 @@ class Signature:
     """
 
     def __init__(self, function: Callable[..., Any], context: type) -> None:
+        from toolbus.tools.docstrings import parse  # noqa: PLC0415 - its expressions are costly
+
         self._what = what(function)
         hints = {name: _without_paths(hint) for name, hint in hints_of(function).items()}
         self._pydantic: dict[str, PydanticType] = {}
