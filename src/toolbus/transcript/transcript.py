@@ -159,7 +159,10 @@ class Transcript:
         if self._write is None and not any(map(self._bus.has_listeners, _ENTERING)):
             self._remember(message)
             return message
-        entering = EnteringMessage(message, await self._copy(message, scope), scope)
+        # Nothing is left to decide about a copy that is neither written nor shown.
+        is_kept = self._write is not None or any(map(self._bus.hears, _ENTERING[:2]))
+        copy = await self._copy(message, scope) if is_kept else message
+        entering = EnteringMessage(message, copy, scope)
         if later:
             self._remember(message)
             self._earlier = asyncio.ensure_future(self._keep_later(entering))
