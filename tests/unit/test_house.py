@@ -31,11 +31,11 @@ RATCHETS = {
 }
 ROOMS = {
     "": (3, 437),
-    "agent": (18, 2693),
-    "approvals": (22, 3368),
+    "agent": (18, 2697),
+    "approvals": (21, 3336),
     "bus": (27, 3919),
     "cli": (29, 2957),
-    "components": (10, 1846),
+    "components": (10, 1809),
     "config": (14, 2044),
     "console": (19, 2395),
     "demo": (9, 1092),
@@ -45,19 +45,19 @@ ROOMS = {
     "hosts": (72, 9394),
     "inspect": (17, 2405),
     "mcp": (87, 12603),
-    "messages": (12, 1789),
+    "messages": (12, 1790),
     "models": (7, 534),
     "policy": (114, 16513),
     "providers": (9, 853),
     "redaction": (71, 8310),
     "replay": (9, 1443),
     "settings": (13, 878),
-    "store": (51, 7279),
+    "store": (51, 7280),
     "tasks": (4, 234),
     "terminal": (16, 1275),
     "testing": (39, 5218),
-    "tools": (22, 3027),
-    "transcript": (6, 633),
+    "tools": (22, 3030),
+    "transcript": (6, 636),
     "truncation": (12, 1519),
     "workspace": (9, 895),
 }
@@ -71,12 +71,12 @@ WALL = next(
 """The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3173, 3000),
+    ("errors", "events", "messages"): (3174, 3000),
     ("bus",): (3919, 2600),
-    ("components",): (1846, 1350),
-    ("tools",): (3027, 2100),
-    ("agent", "transcript", "tasks"): (3560, 2900),
-    ("store",): (3362, 2700),
+    ("components",): (1809, 1350),
+    ("tools",): (3030, 2100),
+    ("agent", "transcript", "tasks"): (3567, 2900),
+    ("store",): (3363, 2700),
     ("models",): (534, 700),
     ("settings", "terminal"): (1653, 750),
 }
@@ -84,14 +84,14 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (21074, 16800)
+CORE_LINES = (21049, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (80, 25, 22),
     "tool call of an agent with one adapter": (431, 133, 54),
     "judged frame": (267, 67, 46),
-    "line with a secret": (1006, 72, 53),
+    "line with a secret": (1002, 72, 53),
     "clean line": (179, 26, 36),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""

@@ -160,7 +160,7 @@ class Transcript:
             self._remember(message)
             return message
         # Nothing is left to decide about a copy that is neither written nor shown.
-        is_kept = self._write is not None or any(map(self._bus.hears, _ENTERING[:2]))
+        is_kept = self._write is not None or any(map(self._bus.has_listeners, _ENTERING[:2]))
         copy = await self._copy(message, scope) if is_kept else message
         entering = EnteringMessage(message, copy, scope)
         if later:
