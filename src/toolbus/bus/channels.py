@@ -49,7 +49,7 @@ class Channel:
 
     def __init__(self, event: Event, planner: Planner, tapped: Collection[str]) -> None:
         self.event, self._planner, self._tapped = event, planner, tapped
-        self.permits: deque[None] = deque([None])
+        self.permits: list[None] = [None]
         # Reentrant: the garbage collector may end a subscription at any moment.
         self._order, self._lock = count(), threading.RLock()
         self._by_sender: dict[str | None, tuple[Binding, ...]] = {}

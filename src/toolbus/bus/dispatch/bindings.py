@@ -137,10 +137,13 @@ class Binding:
         """Return what keeps a handler that others hold, as long as the result is kept."""
         return self._owner() if self._is_held and self._owner is not None else None
 
-    def row(self, verb: Verb, queues: ObserverQueues | None) -> tuple[Any, ...]:
+    def row(
+        self, verb: Verb, queues: ObserverQueues | None, *, traced: bool = False
+    ) -> tuple[Any, ...]:
         """Return this binding and the function that runs it with *verb*, for the loop.
 
-        For the verbs that await handlers, whether the function is async comes third.
+        For the verbs that await handlers, whether the function is async comes third. *traced*:
+        the context has a trace, and a turn without a result is told to it.
         """
         function = self.function
         if queues is not None and self.is_async:
@@ -148,8 +151,13 @@ class Binding:
         elif verb == "apply_sync" and self.in_thread:
             function = self._run_in_thread_now
         awaited = self.is_async and verb in {"apply", "observe"}
+        run_if, run_traced = self._run_if, self._run_traced
+        if awaited:
+            run_if, run_traced = self._await_if, self._await_traced
         if self.is_conditional:
-            function = partial(self._await_if if awaited else self._run_if, function)
+            function = partial(run_if, function)
+        if traced:
+            function = partial(run_traced, function)
         return (self, function, awaited) if verb in {"apply", "observe"} else (self, function)
 
     def runs_for(self, context: EventContext[Any]) -> bool:
@@ -228,6 +236,18 @@ class Binding:
 
     async def _await_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
         return await function(context) if self.runs_for(context) else SKIPPED
+
+    def _run_traced(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+        result = function(context)
+        if result is context._assigned and context._details is not None:
+            context._details.trace.add(self, "ran")
+        return result
+
+    async def _await_traced(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+        result = await function(context)
+        if result is context._assigned and context._details is not None:
+            context._details.trace.add(self, "ran")
+        return result
 
 
 async def _nothing() -> None:

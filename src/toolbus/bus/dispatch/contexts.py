@@ -207,7 +207,9 @@ class EventContext(Generic[V_co]):
         details = self._details
         if details is None:
             return False
-        return details.closed or (details.answer is not None and not judging)
+        if details.denied is not None or details.rejected is not None:
+            return True
+        return details.answer is not None and not judging
 
 
 class DispatchContext(EventContext[Any]):

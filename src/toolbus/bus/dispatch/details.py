@@ -65,7 +65,8 @@ class Details(Struct, frozen=True):
 
     *asks* are the questions so far and the names of their guards, *steps* those of the handlers
     before, *turn_steps* those of the handler that has its turn: a list of its own, from the first
-    step on; *notes* tell what its parts did. A *window* is there in mid-answer.
+    step on; *notes* tell what its parts did. A *window* is there in mid-answer, a
+    *trace* under a tap.
     """
 
     tool: ToolSpec | None = None
@@ -79,6 +80,7 @@ class Details(Struct, frozen=True):
     turn_steps: list[HandlerStep] | None = None
     notes: Callable[[], Iterable[PartNote]] | None = None
     window: AnswerWindow | None = None
+    trace: Any = None
 
     @property
     def closed(self) -> bool:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from msgspec.structs import replace
+
 from toolbus.bus.dispatch.contexts import DispatchContext, EventContext, next_context
-from toolbus.bus.dispatch.details import OVER, Failed
+from toolbus.bus.dispatch.details import NO_DETAILS, OVER, Failed
 from toolbus.bus.dispatch.nesting import enter
 from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.details import Details
+    from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.taps import DispatchRecorder
-    from toolbus.bus.ledger.tracing import Trace
     from toolbus.events.catalogue import Event, Scope
 
 SyncRow: TypeAlias = "tuple[Binding, Callable[..., Any]]"
@@ -35,7 +36,7 @@ class Results(Protocol):
     """The treatment of handlers' results, by the kind of event."""
 
     def apply_result(
-        self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None, /
+        self, binding: Binding, context: EventContext[Any], result: Any, /
     ) -> EventContext[Any]:
         """Return the context of the next handler, after *result* of this one."""
 
@@ -57,10 +58,32 @@ class DispatchServices(NamedTuple):
     plain blinker receivers, *queues* are for async observers.
     """
 
-    permits: deque[None]
+    permits: list[None]
     recorder: DispatchRecorder | None = None
     notify: Callable[[EventContext[Any]], None] | None = None
     queues: ObserverQueues | None = None
+
+    def begin(
+        self, event: Event, value: Any, scope: Scope, details: Details | None
+    ) -> Details | None:
+        """Return *details* with a trace; raises before any handler ran if there is no loop."""
+        if self.queues is not None:
+            self.queues.ready(event.name)
+        if self.recorder is None:
+            return details
+        return replace(details or NO_DETAILS, trace=self.recorder.begin(value, scope))
+
+    def end(self, context: EventContext[Any], level: Level | None, *, finished: bool) -> None:
+        """Write the record of a dispatch that left *context*, then leave its *level*."""
+        try:
+            if self.recorder is not None and context._details is not None:
+                self.recorder.record(context._value, context._details, finished=finished)
+        finally:
+            # Only now: sinks may dispatch, and that counts as inside.
+            if level is None:
+                self.permits.append(None)
+            else:
+                level.over = True
 
 
 class Dispatch:
@@ -70,7 +93,15 @@ class Dispatch:
     inside it, and is a level (see `nesting`).
     """
 
-    __slots__ = ("_event", "_guards", "_notify", "_observes", "_permits", "_results", "_rows")
+    __slots__ = (
+        "_event",
+        "_guards",
+        "_observes",
+        "_permits",
+        "_results",
+        "_rows",
+        "_services",
+    )
 
     def __init__(
         self,
@@ -82,18 +113,22 @@ class Dispatch:
     ) -> None:
         self._event, self._results, self._observes = event, results, isinstance(event, ObserveEvent)
         self._rows, self._guards = (rows, guards) if rows else (guards, ())
-        self._permits, self._notify = services.permits, services.notify
+        self._permits = services.permits
+        self._services = services if any(services[1:]) else None
 
     def run_sync(  # noqa: C901, PLR0912 - in one piece it can be read and stepped through
-        self, value: Any, scope: Scope, details: Details | None = None, trace: Trace | None = None
+        self, value: Any, scope: Scope, details: Details | None = None
     ) -> EventContext[Any]:
-        """Give each handler its turn, tell *trace* of it, and return the last context."""
+        """Give each handler its turn, and return the last context."""
+        services = self._services
+        if services is not None:
+            details = services.begin(self._event, value, scope, details)
         # Filled in here: a constructor's call would cost a fifth of a dispatch.
         context: EventContext[Any] = DispatchContext()
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
         context._assigned = None
-        permits, level = self._permits, None
+        permits, level, finished = self._permits, None, False
         try:
             permits.pop()
         except IndexError:
@@ -107,43 +142,41 @@ class Dispatch:
                     except BaseException as error:  # noqa: BLE001 - its policy decides
                         result = Failed(error)
                     if result is not context._assigned:  # After most turns both are None.
-                        context = self._results.apply_result(binding, context, result, trace)
+                        context = self._results.apply_result(binding, context, result)
                         result = None  # Else an error would hold this frame, which holds it.
                         if context.ends(judging=binding.kind == "guard"):
                             break
-                    elif trace is not None:
-                        trace.add(binding, "ran")
                 if not guards or context.ends(judging=True):
                     break
                 # A fresh one: what is written into the handlers' context does not come in.
                 context = next_context(context, context._value, context._details)
                 rows, guards = guards, ()
-            if self._notify is not None:
-                self._notify(context)
-            if trace is not None:
-                trace.finished = True
+            if services is not None:
+                if services.notify is not None:
+                    services.notify(context)
+                finished = True
         finally:
             context._assigned = OVER  # What anybody writes from now on is dropped.
-            try:
-                if trace is not None:
-                    trace.recorder.record(trace, context)
-            finally:
-                # Only now: sinks may dispatch, and that counts as inside.
-                if level is None:
-                    permits.append(None)
-                else:
-                    level.over = True
+            if services is not None:
+                services.end(context, level, finished=finished)
+            elif level is None:
+                permits.append(None)
+            else:
+                level.over = True
         return context
 
     async def run(  # noqa: C901, PLR0912 - as its twin
-        self, value: Any, scope: Scope, details: Details | None = None, trace: Trace | None = None
+        self, value: Any, scope: Scope, details: Details | None = None
     ) -> EventContext[Any] | None:
         """Do the same, and await async handlers; observers give nothing back."""
+        services = self._services
+        if services is not None:
+            details = services.begin(self._event, value, scope, details)
         context: EventContext[Any] = DispatchContext()
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
         context._assigned = None
-        permits, level = self._permits, None
+        permits, level, finished = self._permits, None, False
         try:
             permits.pop()
         except IndexError:
@@ -157,30 +190,25 @@ class Dispatch:
                     except BaseException as error:  # noqa: BLE001 - its policy decides
                         result = Failed(error)
                     if result is not context._assigned:  # After most turns both are None.
-                        context = self._results.apply_result(binding, context, result, trace)
+                        context = self._results.apply_result(binding, context, result)
                         result = None  # Else an error would hold this frame, which holds it.
                         if context.ends(judging=binding.kind == "guard"):
                             break
-                    elif trace is not None:
-                        trace.add(binding, "ran")
                 if not guards or context.ends(judging=True):
                     break
                 # A fresh one: what is written into the handlers' context does not come in.
                 context = next_context(context, context._value, context._details)
                 rows, guards = guards, ()
-            if self._notify is not None:
-                self._notify(context)
-            if trace is not None:
-                trace.finished = True
+            if services is not None:
+                if services.notify is not None:
+                    services.notify(context)
+                finished = True
         finally:
             context._assigned = OVER  # What anybody writes from now on is dropped.
-            try:
-                if trace is not None:
-                    trace.recorder.record(trace, context)
-            finally:
-                # Only now: sinks may dispatch, and that counts as inside.
-                if level is None:
-                    permits.append(None)
-                else:
-                    level.over = True
+            if services is not None:
+                services.end(context, level, finished=finished)
+            elif level is None:
+                permits.append(None)
+            else:
+                level.over = True
         return None if self._observes else context

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import observer_context
-from toolbus.bus.dispatch.details import QUEUED, SKIPPED, Failed
+from toolbus.bus.dispatch.details import NO_DETAILS, QUEUED, SKIPPED, Failed
 from toolbus.bus.dispatch.failures import detail_of, explain, log, log_failure, passes
 from toolbus.bus.ledger.tracing import NO_WHY, Why
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.bus.ledger.tracing import Trace
     from toolbus.events.catalogue import ObserveEvent
 
 
@@ -31,7 +30,7 @@ class ObserverResult:
         self._event = event
 
     def apply_result(
-        self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None
+        self, binding: Binding, context: EventContext[Any], result: Any
     ) -> EventContext[Any]:
         """Return *context* for the next observer, after *result* of this one."""
         status: HandlerStatus
@@ -44,7 +43,7 @@ class ObserverResult:
             status = "skipped"
         elif result is QUEUED:
             status = "queued"
-        if trace is not None:
+        if trace := (context._details or NO_DETAILS).trace:
             trace.add(binding, status, why=why)
         if error is not None:
             if passes(error):

@@ -37,7 +37,8 @@ def make_plan(
     if not (bindings or services.recorder or services.notify):
         idle = NoListeners(event)
         return idle.run if awaits else idle.run_sync
-    rows = tuple([binding.row(verb, services.queues) for binding in bindings])
+    traced = services.recorder is not None
+    rows = tuple([binding.row(verb, services.queues, traced=traced) for binding in bindings])
     first_guard = bisect_left(bindings, 1, key=lambda binding: binding.kind == "guard")
     results: Results
     if isinstance(event, TransformEvent):
@@ -45,27 +46,7 @@ def make_plan(
     else:
         results = ObserverResult(event)
     dispatch = Dispatch(event, results, rows[:first_guard], rows[first_guard:], services)
-    run: Callable[..., Any] = dispatch.run if awaits else dispatch.run_sync
-    if services.recorder is None and services.queues is None:
-        return run
-    return PreparedDispatch(event, run, services).run
-
-
-class PreparedDispatch:
-    """A dispatch that needs loops for its async observers, or that leaves a record."""
-
-    __slots__ = ("_event", "_queues", "_recorder", "_run")
-
-    def __init__(self, event: Event, run: Callable[..., Any], services: DispatchServices) -> None:
-        self._event, self._run = event.name, run
-        self._queues, self._recorder = services.queues, services.recorder
-
-    def run(self, value: object, scope: Scope, details: Details | None = None) -> Any:
-        """Dispatch *value*; raises before any handler ran if there is no loop for some."""
-        if self._queues is not None:
-            self._queues.ready(self._event)
-        trace = None if self._recorder is None else self._recorder.begin(value, scope)
-        return self._run(value, scope, details, trace)
+    return dispatch.run if awaits else dispatch.run_sync
 
 
 class NoListeners:

@@ -31,21 +31,15 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.details import Details
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.bus.ledger.tracing import Trace
     from toolbus.events.catalogue import TransformEvent
 
 
 class HandlerTurn(NamedTuple):
-    """The turn of *binding*; *trace* (None: there is none) is told what became of it."""
+    """The turn of *binding*; the dispatch's trace, if there is one, is told its end."""
 
     binding: Binding
     context: EventContext[Any]
-    trace: Trace | None
-
-    @property
-    def details(self) -> Details:
-        """What there is besides the value."""
-        return self.context._details or NO_DETAILS
+    details: Details
 
     def note(
         self,
@@ -56,10 +50,10 @@ class HandlerTurn(NamedTuple):
         change: tuple[object, object] | None = None,
     ) -> None:
         """Tell the trace, if there is one."""
-        if self.trace is not None:
+        if (trace := self.details.trace) is not None:
             why = Why(reason, detail) if reason or detail else NO_WHY
             steps, notes = self.details.turn_steps or (), self.details.notes
-            self.trace.add(
+            trace.add(
                 self.binding,
                 status,
                 why=why,
@@ -73,7 +67,7 @@ class HandlerTurn(NamedTuple):
     ) -> EventContext[Any]:
         """Adopt what the handler left; return the context of the next one."""
         context, details = self.context, self.details
-        if self.trace is not None:
+        if details.trace is not None:
             made = result if answer is None else answer
             self.note(status, change=None if made is None else (context._value, made))
         if answer is not None or details.turn_steps or details.notes:
@@ -121,13 +115,13 @@ class TransformResult:
         }
 
     def apply_result(
-        self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None
+        self, binding: Binding, context: EventContext[Any], result: Any
     ) -> EventContext[Any]:
         """Return the context that the next handler gets, after *result* of this one.
 
         Raises what the handler's policy lets pass.
         """
-        before, details = context._value, context._details
+        before, details = context._value, context._details or NO_DETAILS
         identity = self._identities.get(type(result))
         if (
             identity is None
@@ -135,19 +129,21 @@ class TransformResult:
             or type(before) is not type(result)
             or result is before
             or identity(result) != identity(before)
-            or (details is not None and (details.check or details.turn_steps))
+            or details.check
+            or details.turn_steps
         ):
-            return self._apply_verdict(binding, context, result, trace)
+            return self._apply_verdict(binding, context, result)
         # The most frequent change, at a fifth of the cost: a record with the same identity.
-        if trace is not None:
-            trace.add(binding, "changed", change=(before, result))
-        return next_context(context, result, details)
+        if details.trace is not None:
+            details.trace.add(binding, "changed", change=(before, result))
+        return next_context(context, result, context._details)
 
     def _apply_verdict(
-        self, binding: Binding, context: EventContext[Any], result: Any, trace: Trace | None
+        self, binding: Binding, context: EventContext[Any], result: Any
     ) -> EventContext[Any]:
         """Do the same for whatever a guard gave, and for what is rare."""
-        turn = HandlerTurn(binding, context, trace)
+        details = context._details
+        turn = HandlerTurn(binding, context, details or NO_DETAILS)
         if result is SKIPPED:
             turn.note("skipped")
             return turn.drop()

@@ -6,16 +6,16 @@ import logging
 import threading
 from collections import Counter, deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.bus.ledger.tracing import Digests, Trace
-from toolbus.events.catalogue import Event, ObserveEvent
+from toolbus.events.catalogue import Ask, Event, ObserveEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.details import Details
     from toolbus.bus.ledger.records import DispatchRecord, Outcome
     from toolbus.events.catalogue import Scope
 
@@ -169,7 +169,6 @@ class DispatchRecorder:
             self._digests if readers.digests else None,
             handlers=self._bindings,
             values=readers.values,
-            recorder=self,
             readers=readers.taps,
         )
 
@@ -181,12 +180,15 @@ class DispatchRecorder:
         digests, values = any(tap.digests for tap in taps), any(tap.values for tap in taps)
         return Readers(of_session, taps, digests, values)
 
-    def record(self, trace: Trace, context: EventContext[Any]) -> None:
-        """Give the readers of *trace* the record of the dispatch that left *context*."""
-        result = None
-        if trace.values:
-            result = context.value if context.answer is None else context.answer
-        record = trace.finish(*self._outcome(trace, context), result)
+    def record(self, value: object, details: Details, *, finished: bool) -> None:
+        """Give the taps the record of a dispatch that left *value* and *details*.
+
+        It is *finished* if no exception left it.
+        """
+        trace: Trace = details.trace
+        result = (value if details.answer is None else details.answer) if trace.values else None
+        outcome = self._outcome(value, details) if finished else ("raised", None)
+        record = trace.finish(*outcome, result)
         for tap in trace.readers:
             if not tap.ended:
                 try:
@@ -196,18 +198,16 @@ class DispatchRecorder:
                     name = self._event.name
                     logger.exception("a tap of the bus failed at %r", name, extra={"event": name})
 
-    def _outcome(self, trace: Trace, context: EventContext[Any]) -> tuple[Outcome, str | None]:
-        """Return how the dispatch ended, and why."""
-        if not trace.finished:
-            return "raised", None
+    def _outcome(self, value: object, details: Details) -> tuple[Outcome, str | None]:
+        """Return the end of a finished dispatch, and its reason."""
         if isinstance(self._event, ObserveEvent):
             return "observed", None
-        if context.rejected is not None:
-            return "rejected", context.rejected.reason
-        if context.denied is not None:
-            return "denied", context.denied.reason
-        if context.asked is not None:
-            return "asked", context.asked.prompt
-        if context.answer is not None:
+        if details.rejected is not None:
+            return "rejected", details.rejected.reason
+        if details.denied is not None:
+            return "denied", details.denied.reason
+        if details.asks:
+            return "asked", Ask.merged([ask for _, ask in details.asks]).prompt
+        if details.answer is not None:
             return "answered", None
-        return ("changed" if trace.differs(context.value) else "unchanged"), None
+        return ("changed" if details.trace.differs(value) else "unchanged"), None

@@ -62,8 +62,7 @@ class Trace:
     """The record of one dispatch to *handlers* in the making.
 
     *values* says whether the values themselves shall be in it. Without *digests* those are "".
-    *recorder* will give it to *readers*, the taps that want it. It is *finished* when the dispatch
-    came to its end, and no exception left it.
+    *readers* are the taps that want it.
     """
 
     def __init__(
@@ -75,12 +74,11 @@ class Trace:
         *,
         handlers: Sequence[Binding] = (),
         values: bool = True,
-        recorder: Any = None,
         readers: tuple[Any, ...] = (),
     ) -> None:
         self._event, self._scope, self._digests = event, scope, digests
         self._handlers, self.values = handlers, values
-        self.recorder, self.readers, self.finished = recorder, readers, False
+        self.readers = readers
         self._original = self._latest = (value, *self._weighed(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._started_ns = time_ns(), perf_counter_ns()
