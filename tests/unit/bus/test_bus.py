@@ -13,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from toolbus.bus import channels
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.details import Rejected
 from toolbus.bus.dispatch.nesting import MAX_DEPTH, enter, next_level
@@ -572,6 +573,24 @@ def test_a_subscription_outdates_those_who_hear_it():
     assert [len(one.bindings) for one in listeners().values()] == [1, 1, 2]
     bus.on(WORD, lambda ctx: None)
     assert [len(one.bindings) for one in listeners().values()] == [2, 2, 3]
+
+
+@pytest.mark.parametrize("sender", [None, "a"])
+def test_a_handler_that_comes_and_goes_costs_no_sort(monkeypatch, sender):
+    bus, ranks, scope = EventBus(), [], Scope(agent_id="a")
+    for priority in range(1_000):
+        bus.on(WORD, lambda ctx: None, priority=priority, sender=sender)
+    bus.apply_sync(WORD, "x", scope)
+    monkeypatch.setattr(
+        channels, "_RANK", lambda binding: ranks.append(binding.priority) or binding.rank
+    )
+
+    subscription = bus.on(WORD, lambda ctx: None, priority=500, sender=sender)
+    bus.apply_sync(WORD, "x", scope)
+    subscription.cancel()
+    bus.apply_sync(WORD, "x", scope)
+
+    assert 0 < len(ranks) < 50
 
 
 async def test_a_block_of_the_bus_tells_its_threads_where_they_belong():

@@ -78,6 +78,7 @@ class Binding:
         # The place in the order: guards last, higher priority first, then as subscribed.
         self.rank = (kind == "guard", -options.priority, 0)
         self.warned = self.cancelled = False
+        self._rows: dict[tuple[Verb, bool], tuple[Any, ...]] = {}
         self.needs_loop, self.in_thread = is_async(handler), options.thread
         self.is_async, self.timeout = self.needs_loop or self.in_thread, _timeout(event, options)
         self._on_end, self._abandoned, self._is_held = on_end, abandoned, held is not None
@@ -143,8 +144,17 @@ class Binding:
         """Return this binding and the function that runs it with *verb*, for the loop.
 
         For the verbs that await handlers, whether the function is async comes third. *traced*:
-        the context has a trace, and a turn without a result is told to it.
+        the context has a trace, and a turn without a result is told to it. It is made once, so
+        that a plan of many handlers costs little after one of them came or went.
         """
+        key = verb, traced
+        if key not in self._rows:
+            self._rows[key] = self._made_row(verb, queues, traced=traced)
+        return self._rows[key]
+
+    def _made_row(
+        self, verb: Verb, queues: ObserverQueues | None, *, traced: bool
+    ) -> tuple[Any, ...]:
         function = self.function
         if queues is not None and self.is_async:
             function = partial(queues.put, self)
