@@ -3,9 +3,9 @@
 To understand it in an hour, read, from the records up to what people write:
 `events/kinds`, `events/catalogue` - what happens, and what passes there;
 `events/verdicts` - what handlers may say;
-`messages/records`, `messages/calls` - what passes, and never changes;
+`messages/records` - what passes, and never changes;
 `bus/dispatch/contexts`, `bus/dispatch/loop`, `bus/dispatch/results` - one dispatch, step by step;
-`bus/bus`, `bus/subscribing` - the verbs, and how somebody comes to hear;
+`bus/bus` - the verbs, and how a handler is subscribed;
 `components/adapters`, `components/components` - what is installed on an agent as one.
 
 Examples in docstrings have these names, `asyncio`, `ScriptedModel` of `toolbus.models`, and a

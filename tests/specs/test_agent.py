@@ -652,7 +652,7 @@ async def test_an_error_leaves_the_stream():
         await stream()
 
     assert raised.value is error
-    assert texts(pieces) == ["at "]
+    assert [(piece.kind, piece.text) for piece in pieces] == [("text", "at "), ("void", "")]
 
 
 def test_many_sync_runs_in_a_row(tmp_path):

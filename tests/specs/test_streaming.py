@@ -376,7 +376,7 @@ async def test_late_changes_of_shown_text_are_denied(kind):
     agent = Agent(Speaker(answer, before=interfere), tools=[write])
     pieces = await streamed(agent)
 
-    assert shapes_of(pieces) == [(kind, 0), "RunResult"]
+    assert shapes_of(pieces) == [(kind, 0), ("void", 0), "RunResult"]
     assert pieces[-1].status == "denied"
     assert pieces[-1].reason == "a handler that came in mid-answer changed what was shown already"
     assert [message.role for message in agent.messages] == ["user"]
@@ -716,20 +716,54 @@ async def test_refused_arguments_come_never(verdict):
 # --- shown pieces are not taken back -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("judged", [False, True])
-async def test_no_other_answer_follows_shown_pieces(judged):
-    agent, _ = agent_for(texts("a", "b"), error=ConnectionError("gone away"))
+def released_at_once(ctx):
+    if ctx.window:
+        ctx.window.release(ctx.window.text)
+
+
+def refused_when_whole(ctx):
+    if ctx.window is None:
+        return Deny("not that")
+    return released_at_once(ctx)
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning", "tool_call"])
+@pytest.mark.parametrize("handler", ["none", "guard", "incremental"])
+async def test_a_fallback_follows_void_pieces(kind, handler):
+    answer = call(*ARGUMENTS) if kind == "tool_call" else texts("a", "b", kind=kind)
+    agent, observed = Agent(Speaker(answer, error=ConnectionError("gone away"))), []
     agent.on(MODEL_CALL_ERROR, lambda ctx: AssistantMessage(content="another"))
-    if judged:
+    agent.on(MODEL_CALL_DELTA, lambda ctx: observed.append(ctx.value))
+    if handler == "guard":
         agent.guard(MESSAGE_APPEND_BEFORE, lambda ctx: None)
+    elif handler == "incremental":
+        agent.on(MESSAGE_APPEND_BEFORE, released_at_once, incremental=True)
+
+    pieces = await streamed(agent)
+
+    is_shown = handler == "none" or (handler == "incremental" and kind != "tool_call")
+    void = [(kind, 0), ("void", 0)] if is_shown else []
+    assert shapes_of(pieces) == [*void, ("text", 0), "TurnEnd", "RunResult"]
+    assert observed == pieces[:-2]
+    assert pieces[-3].text == pieces[-1].text == agent.messages[-1].text == "another"
+
+
+@pytest.mark.parametrize("way", ["refused", "failed"])
+async def test_refused_and_failed_pieces_are_void(way):
+    error = ConnectionError("gone away") if way == "failed" else None
+    agent = Agent(Speaker(texts("a", "b"), error=error))
+    if way == "refused":
+        options = {"roles": "assistant", "incremental": True}
+        agent.guard(MESSAGE_APPEND_BEFORE, refused_when_whole, **options)
 
     pieces = []
     with suppress(ConnectionError):
         async for piece in agent.stream("go"):
             pieces.append(piece)  # noqa: PERF401 - a comprehension would lose them to the error
 
-    assert joined(pieces) == ("another" if judged else "ab")
-    assert shapes_of(pieces)[1:] == (["TurnEnd", "RunResult"] if judged else [])
+    result = ["RunResult"] if way == "refused" else []
+    assert shapes_of(pieces) == [("text", 0), ("void", 0), *result]
+    assert [message.role for message in agent.messages] == ["user"]
 
 
 async def cut_off(web, data, count):

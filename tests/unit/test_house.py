@@ -22,24 +22,24 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 200,
+    "functions over complexity 10": 199,
     "files under 60 lines with one importer": 32,
     "pronouns without a noun in 1,000 words of docstrings": 66,
-    "modules that begin with What, Who, Where or How": 218,
+    "modules that begin with What, Who, Where or How": 214,
     '"is no" in texts': 209,
     "imports through the wall": 21,
 }
 ROOMS = {
     "": (3, 437),
-    "agent": (18, 2697),
+    "agent": (13, 2614),
     "approvals": (21, 3336),
     "bus": (27, 3955),
     "cli": (29, 2957),
     "components": (10, 1809),
     "config": (14, 2044),
-    "console": (19, 2395),
+    "console": (19, 2407),
     "demo": (9, 1092),
-    "events": (7, 1084),
+    "events": (7, 1085),
     "formats": (23, 2979),
     "guide": (4, 295),
     "hosts": (72, 9394),
@@ -71,11 +71,11 @@ WALL = next(
 """The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3174, 3000),
+    ("errors", "events", "messages"): (3175, 3000),
     ("bus",): (3955, 2600),
     ("components",): (1809, 1350),
     ("tools",): (3030, 2100),
-    ("agent", "transcript", "tasks"): (3567, 2900),
+    ("agent", "transcript", "tasks"): (3484, 2900),
     ("store",): (3363, 2700),
     ("models",): (534, 700),
     ("settings", "terminal"): (1653, 750),
@@ -84,14 +84,14 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (21085, 16800)
+CORE_LINES = (21003, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (80, 25, 22),
-    "tool call of an agent with one adapter": (409, 133, 54),
+    "tool call of an agent with one adapter": (409, 133, 53),
     "judged frame": (261, 67, 46),
-    "line with a secret": (1001, 72, 53),
+    "line with a secret": (999, 72, 53),
     "clean line": (176, 26, 36),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""

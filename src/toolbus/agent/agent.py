@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextvars import ContextVar
+from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, overload
 
-from toolbus.agent import turns
 from toolbus.agent.arguments import (
     AgentConfig,
     agent_gate,
@@ -17,41 +15,55 @@ from toolbus.agent.arguments import (
     store_of,
 )
 from toolbus.agent.outputs import output_of
-from toolbus.agent.resuming import ResumableAgent
-from toolbus.agent.running import T
-from toolbus.agent.sessions import AgentSession
-from toolbus.agent.subagents import AgentTool, AgentTools, check_caller, run_below
+from toolbus.agent.runtime import AgentRuntime, OwnedParts
+from toolbus.agent.subagents import AgentTools
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
-from toolbus.messages.records import ToolCall
 from toolbus.models.naming import model_named
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
+    from typing import TypeAlias
+
+    # Type checkers know this library without an installation, and nothing else imports it.
+    from typing_extensions import TypeVar
 
     from toolbus.agent.arguments import AgentOptions
     from toolbus.agent.prompts import Prompt
-    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.agent.streaming import Piece
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
     from toolbus.components.participants import BeforeToolCallback
-    from toolbus.events.catalogue import RunResult, ToolCallOutcome
-    from toolbus.messages.records import JsonObject, Message
+    from toolbus.events.catalogue import RunResult
+    from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approver import Approver
     from toolbus.tools.calls.gate import CallGate
-    from toolbus.tools.contexts import ToolContext
     from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
-    from toolbus.transcript.views import Messages
+
+    T = TypeVar("T", default=Any)
+    V = TypeVar("V")
+    Pieces: TypeAlias = AsyncGenerator[Piece | RunResult[V], None]
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
-class Agent(ResumableAgent[T]):
+class RunArguments(TypedDict, total=False):
+    """The arguments of `Agent.run` beside its prompt and `output_type`."""
+
+    context: JsonObject
+    deps: Any
+
+
+class Agent(AgentRuntime, Generic[T]):
     """A model that works with tools, every step of it on a bus.
 
     Use it in `async with`, or call `aclose` at its end: that drains observers and releases
@@ -63,25 +75,26 @@ class Agent(ResumableAgent[T]):
             `anthropic:NAME`, `openai:NAME` or `openai-responses:NAME`.
         tools: tools, plain functions, or toolsets, which may change later.
         components: components and adapters, installed in this order.
-        bus: shared with other agents, if given; else its own, and below another agent that one's.
+        bus: shared with other agents, if given; else its own, and below another agent the bus of
+            its caller.
         store: where messages are kept; in memory, if none is given. An address (the path of an
             SQLite file, `postgresql://HOST/DATABASE`, `service=NAME`) is opened, and closed with
             the agent.
         session_id: fresh, if none is given.
-        agent_id: who it is in every scope, alone on its bus; fresh, if none is given.
-        system: the system message of a new session; one that is resumed keeps its own, and if
-            that is another one, a warning is logged.
+        agent_id: its name in every scope, unique on its bus; fresh, if none is given.
+        system: the system message of a new session; a resumed session keeps its own, and if the
+            two differ, a warning is logged.
         approver: decides what guards ask: `approver(ask, call, scope) -> bool | Deny`; or
             `toolbus.approvals.StoredApprovals`, whose questions may be answered later: a run then
             ends as "pending", and `resume` goes on.
         approval_timeout: seconds that an approver may take; no answer in time is a refusal.
         before_tool_callback: see `set_before_tool_callback`.
         deps: any object, for its tools and sub-agents alone: `ToolContext.deps`.
-        output_type: of what type the answers of its runs are, `RunResult.output`: any that msgspec
-            or pydantic reads from JSON. The model is told, and asked again for what does not fit.
+        output_type: the type of `RunResult.output` of its runs: any that msgspec or pydantic
+            reads from JSON. The model is told, and asked again after an answer that does not fit.
         output_retries: how often in one run; then `OutputError` leaves the run.
         max_turns: model calls in one run.
-        model_settings: what goes into `ModelRequest.settings`.
+        model_settings: the `ModelRequest.settings` of each model call.
         ids, clock: makes ids of runs, calls and messages; counts nanoseconds, for durations.
         grace: seconds that handlers, tools and observers have left after a cancellation or a
             close; a handler that still hangs is cut off, and its failure policy decides.
@@ -137,10 +150,10 @@ class Agent(ResumableAgent[T]):
         grace: float = GRACE,
         keep_originals: bool = False,
     ) -> None:
-        self._own_bus, self._own_store = bus is None, is_owned(store)
-        self._own_model, sessions = isinstance(model, str), store_of(store)
+        owned = OwnedParts(bus is None, is_owned(store), isinstance(model, str))
+        sessions = store_of(store)
         bus, scope = EventBus() if bus is None else bus, made_scope(agent_id, session_id, ids)
-        self._config = AgentConfig(
+        config = AgentConfig(
             model=model_named(model) if isinstance(model, str) else model,
             bus=bus,
             tools=AgentTools(bus, scope.agent_id, tools),
@@ -157,95 +170,166 @@ class Agent(ResumableAgent[T]):
             output=output_of(output_type),
             output_retries=output_retries,
         )
-        check_config(self._config)
-        self._main = AgentSession(self._config, scope)
-        # Below another agent each run has a session of its own, and handlers mean that one.
-        self._below: ContextVar[AgentSession | None] = ContextVar("toolbus_session", default=None)
-        super().__init__(bus, self._config.tools, scope, components, grace)
+        check_config(config)
+        super().__init__(config, scope, components, grace, owned)
         self.set_before_tool_callback(before_tool_callback)
 
-    @property
-    def messages(self) -> Messages:
-        """The transcript so far, a view that does not grow; what is stored is in it once begun."""
-        return self._session.transcript.messages
-
-    @property
-    def ledger(self) -> tuple[DispatchRecord, ...]:
-        """The last 1,000 records of what handlers did in this session."""
-        return tuple(self._session.records)
-
-    async def append(self, message: Message | Prompt) -> Message:
-        """Append *message* and return it as it was appended; see `Transcript.append`.
-
-        Text, or a list of texts and parts, is what a user says.
-        """
-        await self._start()
-        return await self._work.run(self._session.append(message))
-
-    def enqueue(self, message: Message | Prompt) -> None:
-        """Append *message* before the next model call, after all tool messages; returns at once."""
-        self._session.enqueue(message)
-
-    async def call_tool(
-        self, name: str, arguments: JsonObject | None = None, /, **named: Any
-    ) -> ToolCallOutcome:
-        """Call a tool as the program, through all handlers; return what became of it.
-
-        The history pairs: an assistant message with this one call is appended first. *named*
-        is laid over *arguments*. One that waits for a person is "pending" and stays open: `resume`
-        takes it up, and lets the model go on. Raises `AppendError` while a run is under way.
-        """
-        await self._start()
-        merged = {**(arguments or {}), **named}
-        call = ToolCall(name=name, arguments=merged)
-        return await self._work.run(turns.call_tool(self._main, call))
-
-    def call_tool_sync(
-        self, name: str, arguments: JsonObject | None = None, /, **named: Any
-    ) -> ToolCallOutcome:
-        """Do as `call_tool` does, outside any loop; observers have seen all when it returns."""
-        self._check_no_loop("call_tool(name)")
-        return asyncio.run(self._alone(self.call_tool(name, arguments, **named)))
-
-    @property
-    def output_schema(self) -> JsonObject | None:
-        """The JSON schema of its outputs; None: text."""
-        output = self._config.output
-        return None if output is None else output.value_schema
-
-    @property
-    def adopts_bus(self) -> bool:
-        """Whether it works on its caller's bus when it is called: it was given none."""
-        return self._own_bus
-
-    def as_tool(
+    @overload
+    async def run(
+        self, prompt: Prompt, *, output_type: None = None, **options: Unpack[RunArguments]
+    ) -> RunResult[T]: ...
+    @overload
+    async def run(
+        self, prompt: Prompt, *, output_type: type[V], **options: Unpack[RunArguments]
+    ) -> RunResult[V]: ...
+    @overload
+    async def run(
+        self, prompt: Prompt, *, output_type: object, **options: Unpack[RunArguments]
+    ) -> RunResult[Any]: ...
+    async def run(
         self,
-        name: str,
-        description: str = "",
+        prompt: Prompt,
         *,
-        timeout: float | None = None,
-    ) -> AgentTool:
-        """Return a tool that runs this agent in a fresh session, below the agent that calls it.
+        context: JsonObject = EMPTY,
+        deps: Any = NO_DEPS,
+        output_type: Any = None,
+    ) -> RunResult[Any]:
+        """Run on *prompt* until the model answers without a tool call; return how it ended.
 
-        It works on its caller's bus, so that handlers and guards there hear it: a bus that it was
-        given must be that one; else it adopts it, with its own handlers and components, and what
-        was subscribed on `agent.bus` itself stays there. Without an approver it asks its caller's.
-        After *timeout* seconds the run below is cancelled. Raises `RegistrationError`.
+        Outside `async with` it also waits for async observers, for the time of grace at most.
+
+        Raises what a model or a store raised if no handler of `RUN_ERROR` answers, and
+        `MessageDenied` if the prompt was refused at the transcript.
+
+        Args:
+            prompt: what the user says: text, a list of texts and parts, or a `UserMessage`, whose
+                id and metadata stay. `RunStart.prompt` has its content.
+            context: who asks and how (user, tenant, language): `Scope.context` of every event.
+            deps: in place of those of the agent, for this run.
+            output_type: in place of that of the agent, for this run; `str`: text.
         """
-        return AgentTool(self, name, description, timeout)
+        return await self._run(prompt, context, deps, output_type)
 
-    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult[Any]:
-        """Run in a fresh session, as a sub-agent of the agent that called a tool."""
-        await self._start()
-        if caller.bus is not None and caller.bus not in self._joined:
-            check_caller(self, caller.bus, (*caller.scope.lineage, caller.scope.agent_id))
-            self._join(caller.bus)
-        run = run_below(self._config, self.scope, prompt, caller, self._below)
-        return await self._work.run(run)
+    @overload
+    def run_sync(
+        self, prompt: Prompt, *, output_type: None = None, **options: Unpack[RunArguments]
+    ) -> RunResult[T]: ...
+    @overload
+    def run_sync(
+        self, prompt: Prompt, *, output_type: type[V], **options: Unpack[RunArguments]
+    ) -> RunResult[V]: ...
+    @overload
+    def run_sync(
+        self, prompt: Prompt, *, output_type: object, **options: Unpack[RunArguments]
+    ) -> RunResult[Any]: ...
+    def run_sync(
+        self,
+        prompt: Prompt,
+        *,
+        context: JsonObject = EMPTY,
+        deps: Any = NO_DEPS,
+        output_type: Any = None,
+    ) -> RunResult[Any]:
+        """Do as `run` does, outside any event loop; observers have seen all when it returns."""
+        run = partial(self._run, prompt, context, deps, output_type)
+        return self._run_alone("run(prompt)", run)
 
-    def _state_place(self) -> tuple[Store, str]:
-        return self._config.store, self._session.scope.session_id
+    @overload
+    def stream(
+        self, prompt: Prompt, *, output_type: None = None, **options: Unpack[RunArguments]
+    ) -> Pieces[T]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, *, output_type: type[V], **options: Unpack[RunArguments]
+    ) -> Pieces[V]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, *, output_type: object, **options: Unpack[RunArguments]
+    ) -> Pieces[Any]: ...
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        context: JsonObject = EMPTY,
+        deps: Any = NO_DEPS,
+        output_type: Any = None,
+    ) -> Pieces[Any]:
+        """Run as `run` does, and give what happens, piece by piece, at the end the result.
 
-    @property
-    def _session(self) -> AgentSession:
-        return self._below.get() or self._main
+        A `ModelDelta` is a piece of text, of reasoning, or of a tool call as it grows; then come
+        the `ToolMessage` that answers a call, and a `TurnEnd`. What a handler may still change or
+        refuse is held: text until its message was appended, arguments until the call was judged;
+        so without such handlers the pieces are given as they come. Leaving the loop early cancels
+        the run; inside `contextlib.aclosing` it has ended when the block has.
+        """
+        return self._stream(prompt, context, deps, output_type)
+
+    @overload
+    async def resume(
+        self, *, output_type: None = None, **options: Unpack[RunArguments]
+    ) -> RunResult[T]: ...
+    @overload
+    async def resume(
+        self, *, output_type: type[V], **options: Unpack[RunArguments]
+    ) -> RunResult[V]: ...
+    @overload
+    async def resume(
+        self, *, output_type: object, **options: Unpack[RunArguments]
+    ) -> RunResult[Any]: ...
+    async def resume(
+        self, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS, output_type: Any = None
+    ) -> RunResult[Any]:
+        """Go on from what the store has; return how it ended, as "pending" if a person is awaited.
+
+        Calls that wait pass the handlers as they are now, and run once if they were approved; a
+        denial is their result. What has ended is not run again, and what a killed process may
+        have run is answered as interrupted. Then the model goes on. A session whose last answer
+        has no calls is at its end, and this returns that end. `RUN_BEFORE` is not fired again.
+
+        The arguments are those of `run`, and are not kept for it; it has as many turns as a run.
+        A run that waits itself, by a guard of `RUN_BEFORE`, has left nothing: `run` it again, with
+        its prompt. Raises what `run` raises, and `AppendError` for a session in which there is
+        nothing to go on with.
+        """
+        return await self._run(None, context, deps, output_type)
+
+    @overload
+    def resume_sync(
+        self, *, output_type: None = None, **options: Unpack[RunArguments]
+    ) -> RunResult[T]: ...
+    @overload
+    def resume_sync(
+        self, *, output_type: type[V], **options: Unpack[RunArguments]
+    ) -> RunResult[V]: ...
+    @overload
+    def resume_sync(
+        self, *, output_type: object, **options: Unpack[RunArguments]
+    ) -> RunResult[Any]: ...
+    def resume_sync(
+        self, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS, output_type: Any = None
+    ) -> RunResult[Any]:
+        """Do as `resume` does, outside any event loop; observers have seen all when it returns."""
+        run = partial(self._run, None, context, deps, output_type)
+        return self._run_alone("resume()", run)
+
+    @overload
+    def resume_stream(
+        self, *, output_type: None = None, **options: Unpack[RunArguments]
+    ) -> Pieces[T]: ...
+    @overload
+    def resume_stream(
+        self, *, output_type: type[V], **options: Unpack[RunArguments]
+    ) -> Pieces[V]: ...
+    @overload
+    def resume_stream(
+        self, *, output_type: object, **options: Unpack[RunArguments]
+    ) -> Pieces[Any]: ...
+    def resume_stream(
+        self, *, context: JsonObject = EMPTY, deps: Any = NO_DEPS, output_type: Any = None
+    ) -> Pieces[Any]:
+        """Go on as `resume` does, and give what happens, as `stream` does.
+
+        First come the messages that answer the calls that waited, and the end of their turn,
+        which is number 0 here.
+        """
+        return self._stream(None, context, deps, output_type)

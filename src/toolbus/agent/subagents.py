@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from toolbus.agent import turns
+from toolbus.agent import run
 from toolbus.agent.sessions import AgentSession
 from toolbus.errors import AppendError, RegistrationError
 from toolbus.messages.records import ToolResponse
@@ -130,7 +130,7 @@ async def run_below(
                 reason = "its messages are gone with their store, so it does not go on"
                 raise AppendError(session_id, reason)
             text = None if session.has_begun else prompt
-            result = await turns.run(session, text, above.context, output=config.output)
+            result = await run.run_session(session, text, above.context, output=config.output)
         return await _ended(session, result, caller)
     finally:
         await session.close()

@@ -62,6 +62,8 @@ class RunReport(AgentComponent):
         if is_new and delta.kind == "text" and delta.text:
             self._released.append(delta.text)
             self.text(delta.text, scope.turn)
+        elif delta.kind == "void" and self._released:
+            self.void(scope.turn)
 
     @on(MESSAGE_APPEND_AFTER)
     def show(self, ctx: EventContext[Message]) -> None:
@@ -103,6 +105,11 @@ class RunReport(AgentComponent):
                 self._is_open = True
                 self._side.hold()
             self._output.write(unfinished)
+
+    def void(self, _turn: int) -> None:
+        """Say that the text of this turn so far is void: the answer broke off, or was refused."""
+        self.end_line()
+        self._screen.whole("toolbus: the text above is void: its answer broke off or was refused")
 
     def end_line(self) -> None:
         """End the line of text that stands there, for no more of this answer comes."""
@@ -196,6 +203,11 @@ class JsonRunReport(RunReport):
     def text(self, text: str, turn: int) -> None:
         """Write a piece of what the model says in its answer number *turn* of the run."""
         self._write("text", turn=turn, text=text)
+
+    def void(self, turn: int) -> None:
+        """Write that the text of the answer number *turn* so far is void."""
+        self.end_line()
+        self._write("void", turn=turn)
 
     def call(self, call: ToolCall) -> None:
         """Write what the model asks for; *raw* is there if the arguments are no JSON object."""

@@ -161,18 +161,19 @@ class ModelReply(Record, frozen=True, kw_only=True):
 
 
 class ModelDelta(Record, frozen=True, kw_only=True):
-    """A piece of a streamed answer.
+    """A piece of a streamed answer; "void": all pieces of this turn so far are void.
 
     *index* counts the tool calls of the answer; *name* and *id* are those that the model gave the
     call, empty if they are not known yet. In its message a call has another id if the model gave
-    none, or one that was there before.
+    none, or one that was there before. After "void" the turn may begin again, with the answer of
+    a handler of `MODEL_CALL_ERROR`.
 
     >>> ModelDelta(kind="text", text="It ").text
     'It '
     """
 
-    kind: Literal["text", "reasoning", "tool_call"]
-    text: str
+    kind: Literal["text", "reasoning", "tool_call", "void"]
+    text: str = ""
     index: int = 0
     name: str = ""
     id: str = ""

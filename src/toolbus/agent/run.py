@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.agent.call_notes import answer_notes, release_notes
-from toolbus.agent.model_calls import ModelCalls
+from toolbus.agent.model_call import (
+    answer_of,
+    call_model,
+    note_answer,
+    note_increments,
+    request_of,
+)
 from toolbus.agent.open_calls import take_up, withdraw_answered
 from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
-from toolbus.agent.release import Release
+from toolbus.agent.streaming import StreamedAnswer
 from toolbus.errors import DecodeError, MessageDenied, OutputError, ToolbusError
 from toolbus.events.catalogue import (
     MODEL_CALL_BEFORE,
+    MODEL_CALL_DELTA,
     RUN_AFTER,
     RUN_BEFORE,
     RUN_ERROR,
@@ -38,17 +45,73 @@ from toolbus.tools.contexts import NO_DEPS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from toolbus.agent.model_calls import Piece
     from toolbus.agent.outputs import OutputType
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.sessions import AgentSession
-    from toolbus.events.catalogue import RunStatus, Scope, ToolCallOutcome
-    from toolbus.messages.records import Message, ToolCall
+    from toolbus.agent.streaming import Piece
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.events.catalogue import (
+        ModelDelta,
+        ModelRequest,
+        RunStatus,
+        Scope,
+        ToolCallOutcome,
+    )
+    from toolbus.messages.records import JsonObject, Message, ToolCall
 
 logger = logging.getLogger("toolbus")
 
 _AGAIN = "Answer again, with JSON alone that fits this schema:"
 _LONGEST = 500
+
+
+async def run_session(  # noqa: PLR0917 - the arguments of `Agent.run`
+    session: AgentSession,
+    prompt: Prompt | None,
+    context: JsonObject,
+    show: Callable[[Piece], None] | None = None,
+    deps: Any = NO_DEPS,
+    output: OutputType | None = None,
+) -> RunResult[Any]:
+    """Run *session* on *prompt* to its end, without one from where it stands; see `Agent.run`."""
+    if prompt is not None:
+        content_of(prompt, session.scope.session_id)  # A refused prompt leaves no trace.
+    with session.work():
+        scope = replace(session.scope, run_id=session.config.ids(), context=context)
+        try:
+            async with session.hold():
+                if prompt is None:
+                    session.check_begun()
+                return await AgentRun(session, scope, show, deps, output).to_its_end(prompt)
+        finally:
+            await session.flush()
+
+
+async def call_tool(session: AgentSession, call: ToolCall) -> ToolCallOutcome:
+    """Run *call* in *session*, after an assistant message that asks for it; see `Agent`."""
+    with session.work():
+        scope = session.scope
+        try:
+            await session.config.bus.catch_up()
+            async with session.hold():
+                await session.begin(scope)
+                call = replace(call, id=session.new_id())
+                outcomes = await _called(session, call)
+                await session.take_waiting(scope)
+        finally:
+            await session.flush()
+    return next(outcome for outcome in outcomes if outcome.requested.id == call.id)
+
+
+async def _called(session: AgentSession, call: ToolCall) -> Sequence[ToolCallOutcome]:
+    """Append a message that asks for *call*, and run it."""
+    scope = session.scope
+    asking = AssistantMessage(id=session.new_id(), tool_calls=(call,))
+    asked = await session.transcript.append(asking, scope)
+    calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
+    if call.id not in [other.id for other in calls]:
+        raise MessageDenied(asked.role, asked.id, "a handler took the call out of it")
+    return await session.runner(scope).call_all(calls)
 
 
 class AgentRun:
@@ -68,7 +131,6 @@ class AgentRun:
         self._first = len(session.transcript.messages)
         self._latest: AssistantMessage | None = None
         self._output, self._misfits = output, 0
-        self._calls = ModelCalls(session, show, output)
 
     async def to_its_end(self, prompt: Prompt | None) -> RunResult[Any]:
         """Return how it ended; `RUN_AFTER` fires once, whatever happens.
@@ -99,8 +161,8 @@ class AgentRun:
             failure = RunFailure(
                 start=start, error_type=type(error).__name__, error_text=str(error)
             )
-            answer: RunResult[Any] | None = await self._calls.answer(
-                RUN_ERROR, failure, self._scope
+            answer: RunResult[Any] | None = await answer_of(
+                self._bus, RUN_ERROR, failure, self._scope
             )
             if answer is not None and self._output is not None:
                 answer = self._output.fitted(answer)
@@ -159,50 +221,66 @@ class AgentRun:
         return AdvertisedTools.of(await self._bus.apply(TOOLS_PROVIDE, specs, scope=self._scope))
 
     async def _turn(self) -> RunResult[Any] | None:
-        """Call the model, then the tools that it asked for; None if the run goes on."""
-        session = self._session
+        """Call the model, then the tools of its answer; return None if the run goes on."""
         advertised = await self._advertised()
-        context = await self._bus.apply(
-            MODEL_CALL_BEFORE, self._calls.request(advertised), scope=self._scope
-        )
+        request = request_of(self._session, advertised, self._output)
+        context = await self._bus.apply(MODEL_CALL_BEFORE, request, scope=self._scope)
         if context.denied is not None:
             return self._result("denied", context.denied.reason)
-        # What the model was not told of, it cannot call.
+        # The model can call only tools of which it was told.
         advertised.specs = {spec.name: spec for spec in context.value.tools}
-        release = None
+        streamed = None
         if self._show is not None:
-            show = partial(self._calls.release, scope=self._scope)
-            release = Release(self._bus, self._scope, show)
+            streamed = StreamedAnswer(self._bus, self._scope, self._show_delta)
+        with streamed or nullcontext():
+            answer = await self._answer(context, streamed)
+        if isinstance(answer, RunResult):
+            return answer
+        if pending := await self._call_tools(answer.tool_calls, advertised, streamed):
+            return self._pending(pending)
+        await self._session.take_waiting(self._scope)
+        return None if answer.tool_calls else await self._end(answer)
+
+    async def _answer(
+        self, context: EventContext[ModelRequest], streamed: StreamedAnswer | None
+    ) -> AssistantMessage | RunResult[Any]:
+        """Return the answer to the request of *context*, once appended; or the end by a denial."""
+        session, scope = self._session, self._scope
         try:
-            message = context.answer or await self._calls.call(context.value, release, self._scope)
+            message = context.answer or await call_model(session, context.value, scope, streamed)
         except MessageDenied as error:
-            if release is None or error is not release.refusal:
+            if streamed is None or error is not streamed.refusal:
                 raise
-            self._calls.note(release_notes(self._scope, release, error.message_id))
+            note_increments(session, scope, streamed, error.message_id)
             return self._result("denied", error.reason)
         self._usage.update({key: n for key, n in message.usage.items() if type(n) is int})
-        has, has_call = session.transcript.has, session.transcript.has_call
+        transcript = session.transcript
+        has, has_call = transcript.has, transcript.has_call
         message = with_own_ids(message, session.new_id, has=has, has_call=has_call)
-        self._calls.note(answer_notes(self._scope, message, release))
-        judge = None if release is None else partial(release.objection, message)
+        note_answer(session, scope, message, streamed)
+        judge = None if streamed is None else partial(streamed.objection, message)
         try:
-            answer = await session.transcript.append(message, self._scope, judge=judge)
+            answer = await transcript.append(message, scope, judge=judge)
         except MessageDenied as error:
             return self._result("denied", error.reason)
         assert isinstance(answer, AssistantMessage)  # noqa: S101 - a replacement keeps the role
         self._latest = answer
-        if release is not None:
-            release.finish(answer)
-        if pending := await self._call_tools(answer.tool_calls, advertised, release):
-            return self._pending(pending)
-        await session.take_waiting(self._scope)
-        return None if answer.tool_calls else await self._end(answer)
+        if streamed is not None:
+            streamed.finish(answer)
+        return answer
+
+    def _show_delta(self, delta: ModelDelta) -> None:
+        """Show a piece of an answer, also to observers."""
+        if self._bus.has_listeners(MODEL_CALL_DELTA):
+            self._bus.do(MODEL_CALL_DELTA, delta, scope=self._scope)
+        if self._show is not None:
+            self._show(delta)
 
     async def _call_tools(
         self,
         calls: Sequence[ToolCall],
         advertised: AdvertisedTools,
-        release: Release | None,
+        streamed: StreamedAnswer | None,
         continued: Collection[str] = (),
     ) -> tuple[str, ...]:
         """Run *calls* of the latest answer, and show the end of its turn.
@@ -212,7 +290,7 @@ class AgentRun:
         tool_messages: list[ToolMessage] = []
         pending: tuple[str, ...] = ()
         if calls:
-            answered = partial(self._answered, release, tool_messages)
+            answered = partial(self._answered, streamed, tool_messages)
             runner = self._session.runner(self._scope, self._deps, answered)
             outcomes = await runner.call_all(calls, advertised, continued=continued)
             pending = tuple([each for outcome in outcomes for each in outcome.pending])
@@ -248,7 +326,7 @@ class AgentRun:
 
     def _answered(
         self,
-        release: Release | None,
+        streamed: StreamedAnswer | None,
         tool_messages: list[ToolMessage],
         outcome: ToolCallOutcome,
         message: Message,
@@ -256,8 +334,8 @@ class AgentRun:
         """Show that a call was answered."""
         if self._show is None or not isinstance(message, ToolMessage):
             return
-        if release is not None:
-            release.answer(outcome, message)
+        if streamed is not None:
+            streamed.finish_call(outcome, message)
         tool_messages.append(message)
         self._show(message)
 
