@@ -26,14 +26,14 @@ RATCHETS = {
     "files under 60 lines with one importer": 32,
     "pronouns without a noun in 1,000 words of docstrings": 66,
     "modules that begin with What, Who, Where or How": 214,
-    '"is no" in texts': 209,
+    '"is no" in texts': 208,
     "imports through the wall": 21,
 }
 ROOMS = {
     "": (3, 437),
     "agent": (13, 2614),
     "approvals": (21, 3336),
-    "bus": (27, 3955),
+    "bus": (26, 3853),
     "cli": (29, 2957),
     "components": (10, 1809),
     "config": (14, 2044),
@@ -72,7 +72,7 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3175, 3000),
-    ("bus",): (3955, 2600),
+    ("bus",): (3853, 2600),
     ("components",): (1809, 1350),
     ("tools",): (3030, 2100),
     ("agent", "transcript", "tasks"): (3484, 2900),
@@ -84,13 +84,13 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (21003, 16800)
+CORE_LINES = (20901, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (80, 25, 22),
-    "tool call of an agent with one adapter": (409, 133, 53),
-    "judged frame": (261, 67, 46),
+    "tool call of an agent with one adapter": (409, 133, 52),
+    "judged frame": (261, 67, 45),
     "line with a secret": (999, 72, 53),
     "clean line": (176, 26, 36),
 }

@@ -12,9 +12,8 @@ from toolbus.bus.channels import Channel
 from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.details import Details
-from toolbus.bus.dispatch.loop import DispatchServices
+from toolbus.bus.dispatch.loop import DispatchServices, make_plan
 from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler
-from toolbus.bus.dispatch.plans import make_plan
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Tap, TapFilter, Taps
 from toolbus.bus.subscribing import (
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import Check, EventContext, Signatures
     from toolbus.bus.dispatch.deadlines import AbandonedThreads
-    from toolbus.bus.dispatch.plans import Verb
+    from toolbus.bus.dispatch.loop import Verb
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event, ObserveEvent, ToolSpec, TransformEvent

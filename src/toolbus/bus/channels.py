@@ -8,7 +8,7 @@ from collections import deque
 from functools import partial
 from itertools import chain, count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.dispatch.observers import notify
 from toolbus.errors import DispatchError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.details import Details
-    from toolbus.bus.dispatch.plans import Verb
+    from toolbus.bus.dispatch.loop import Verb
     from toolbus.events.catalogue import Event, Scope
 
 _RANK = attrgetter("rank")
@@ -47,7 +47,9 @@ class Channel:
     looks up the listeners of the scope.
     """
 
-    def __init__(self, event: Event, planner: Planner, tapped: Collection[str]) -> None:
+    def __init__(
+        self, event: Event, planner: Callable[..., Callable[..., Any]], tapped: Collection[str]
+    ) -> None:
         self.event, self._planner, self._tapped = event, planner, tapped
         self.permits: list[None] = [None]
         # Reentrant: the garbage collector may end a subscription at any moment.
@@ -208,15 +210,6 @@ def _merged(groups: Collection[tuple[Binding, ...]]) -> tuple[Binding, ...]:
     if len(filled) == 1:
         return filled[0]
     return tuple(sorted(chain.from_iterable(filled), key=_RANK))
-
-
-class Planner(Protocol):
-    """Makes the function that dispatches a channel's event to *bindings*, *tapped* or not."""
-
-    def __call__(
-        self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], /, *, tapped: bool
-    ) -> Callable[..., Any]:
-        """Make it."""
 
 
 def _verbs(event: Event) -> tuple[Verb, ...]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.dispatch.deadlines import AbandonedThreads
-    from toolbus.bus.dispatch.loop import ObserverQueues
-    from toolbus.bus.dispatch.plans import Verb
+    from toolbus.bus.dispatch.loop import Verb
     from toolbus.bus.ledger.records import HandlerKind
+    from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event
 
 OBSERVER_TIMEOUT = 30.0
@@ -138,9 +138,7 @@ class Binding:
         """Return what keeps a handler that others hold, as long as the result is kept."""
         return self._owner() if self._is_held and self._owner is not None else None
 
-    def row(
-        self, verb: Verb, queues: ObserverQueues | None, *, traced: bool = False
-    ) -> tuple[Any, ...]:
+    def row(self, verb: Verb, queues: Queues | None, *, traced: bool = False) -> tuple[Any, ...]:
         """Return this binding and the function that runs it with *verb*, for the loop.
 
         For the verbs that await handlers, whether the function is async comes third. *traced*:
@@ -152,9 +150,7 @@ class Binding:
             self._rows[key] = self._made_row(verb, queues, traced=traced)
         return self._rows[key]
 
-    def _made_row(
-        self, verb: Verb, queues: ObserverQueues | None, *, traced: bool
-    ) -> tuple[Any, ...]:
+    def _made_row(self, verb: Verb, queues: Queues | None, *, traced: bool) -> tuple[Any, ...]:
         function = self.function
         if queues is not None and self.is_async:
             function = partial(queues.put, self)

@@ -1,20 +1,23 @@
 """The dispatch: a loop over the handlers of an event in their order, and its twin that awaits.
 
-All that can be decided before, such as whether a handler is async or has a predicate, was decided
-when its row was made (see `plans`). The result of a handler is looked at only if there is one, or
-if the handler wrote into its context (see `results`).
+Whatever does not depend on the value, such as whether a handler is async or has a predicate, was
+decided when its row was made (see `Binding.row`). The result of a handler is looked at only if
+there is one, or if the handler wrote into its context (see `results`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from toolbus.bus.dispatch.contexts import DispatchContext, EventContext, next_context
 from toolbus.bus.dispatch.details import NO_DETAILS, OVER, Failed
 from toolbus.bus.dispatch.nesting import enter
-from toolbus.events.catalogue import ObserveEvent
+from toolbus.bus.dispatch.observers import ObserverResult
+from toolbus.bus.dispatch.results import TransformResult
+from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,32 +26,10 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.details import Details
     from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.taps import DispatchRecorder
+    from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event, Scope
 
-SyncRow: TypeAlias = "tuple[Binding, Callable[..., Any]]"
-"""A handler and the function that runs it."""
-
-AwaitedRow: TypeAlias = "tuple[Binding, Callable[..., Any], bool]"
-"""A handler, the function that runs it, and whether that is async."""
-
-
-class Results(Protocol):
-    """The treatment of handlers' results, by the kind of event."""
-
-    def apply_result(
-        self, binding: Binding, context: EventContext[Any], result: Any, /
-    ) -> EventContext[Any]:
-        """Return the context of the next handler, after *result* of this one."""
-
-
-class ObserverQueues(Protocol):
-    """The queues of async observers, in all loops."""
-
-    def ready(self, event: str) -> object:
-        """Raise if there is no loop for the async observers of *event*."""
-
-    def put(self, binding: Binding, context: EventContext[Any]) -> object:
-        """Queue *context* for the observer *binding*; raises `DispatchDepthError`."""
+Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 
 
 class DispatchServices(NamedTuple):
@@ -61,7 +42,7 @@ class DispatchServices(NamedTuple):
     permits: list[None]
     recorder: DispatchRecorder | None = None
     notify: Callable[[EventContext[Any]], None] | None = None
-    queues: ObserverQueues | None = None
+    queues: Queues | None = None
 
     def begin(
         self, event: Event, value: Any, scope: Scope, details: Details | None
@@ -106,9 +87,9 @@ class Dispatch:
     def __init__(
         self,
         event: Event,
-        results: Results,
-        rows: tuple[Any, ...],
-        guards: tuple[Any, ...],
+        results: TransformResult | ObserverResult,
+        rows: tuple[tuple[Any, ...], ...],
+        guards: tuple[tuple[Any, ...], ...],
         services: DispatchServices,
     ) -> None:
         self._event, self._results, self._observes = event, results, isinstance(event, ObserveEvent)
@@ -212,3 +193,24 @@ class Dispatch:
             else:
                 level.over = True
         return None if self._observes else context
+
+
+def make_plan(
+    verb: Verb,
+    event: Event,
+    bindings: tuple[Binding, ...],
+    services: DispatchServices,
+    *,
+    dry_run: bool,
+) -> Callable[..., Any]:
+    """Return the function that dispatches *event* to *bindings*, which are in order, by *verb*."""
+    traced = services.recorder is not None
+    rows = tuple([binding.row(verb, services.queues, traced=traced) for binding in bindings])
+    first_guard = bisect_left(bindings, 1, key=lambda binding: binding.kind == "guard")
+    results: TransformResult | ObserverResult
+    if isinstance(event, TransformEvent):
+        results = TransformResult(event, dry_run=dry_run)
+    else:
+        results = ObserverResult(event)
+    dispatch = Dispatch(event, results, rows[:first_guard], rows[first_guard:], services)
+    return dispatch.run if verb in {"apply", "observe"} else dispatch.run_sync

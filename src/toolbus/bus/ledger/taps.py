@@ -6,7 +6,9 @@ import logging
 import threading
 from collections import Counter, deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from toolbus.bus.ledger.tracing import Digests, Trace
 from toolbus.events.catalogue import Ask, Event, ObserveEvent
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.details import Details
-    from toolbus.bus.ledger.records import DispatchRecord, Outcome
+    from toolbus.bus.ledger.records import Outcome
     from toolbus.events.catalogue import Scope
 
 logger = logging.getLogger("toolbus")
@@ -33,22 +35,15 @@ class TapFilter(NamedTuple):
         return event not in self.without and (self.idle or handled)
 
 
-class Tap:
+class Tap(Struct, eq=False):
     """A sink of dispatch records and what it wants; with a *session_id* those of that session."""
 
-    __slots__ = ("digests", "ended", "filter", "session_id", "sink", "values")
-
-    def __init__(
-        self,
-        sink: Callable[[DispatchRecord], object],
-        filter_: TapFilter,
-        *,
-        values: bool,
-        digests: bool,
-        session_id: str | None,
-    ) -> None:
-        self.sink, self.filter, self.values, self.digests = sink, filter_, values, digests
-        self.session_id, self.ended = session_id, False
+    sink: Any
+    filter: TapFilter
+    values: bool
+    digests: bool
+    session_id: str | None
+    ended: bool = False
 
 
 class Taps:

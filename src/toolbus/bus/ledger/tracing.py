@@ -185,17 +185,6 @@ class Trace:
         """Add the entry of *handler*, or of its *part*."""
         name, composite = (handler.name, handler.composite) if part is None else (part, False)
         duration_ns, self._turn_ns = ended_ns - self._turn_ns, ended_ns
-        if why is NO_WHY and change is None:  # As of most, so it costs least.
-            entry = HandlerEntry(
-                name=name,
-                priority=handler.priority,
-                kind=handler.kind,
-                status="ran" if status == "changed" else status,
-                duration_ns=duration_ns,
-                composite=composite,
-            )
-            self._entries.append(entry)
-            return
         difference = {} if change is None else self._difference(*change)
         entry = HandlerEntry(
             name=name,
