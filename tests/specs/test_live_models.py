@@ -889,20 +889,24 @@ async def test_left_anywhere_sessions_go_on(path):
 
     async with FakeProvider(answer) as server, model_for(path, server) as model:
         whole = [item async for item in Agent(model, tools=[read]).stream("look")]
+        cancelled = 0
         for count in range(1, len(whole)):
             ends, agent = [], Agent(model, tools=[read])
             agent.on(RUN_AFTER, lambda ctx, ends=ends: ends.append(ctx.value.status))
             async with aclosing(agent.stream("look")) as stream:
                 for _ in range(count):
                     await anext(stream)
+                # The run does not wait for its reader, and may be ahead of it.
+                had_ended = list(ends)
             check_transcript(agent.messages)
+            cancelled += not had_ended
             result = await run_through(agent, streams=True, prompt="go on")
             check_transcript(agent.messages)
-            # All is said when the last piece is shown; who leaves then comes too late.
-            assert ends == ["cancelled", "ok"] or count >= len(whole) - 1
+            assert ends == [*(had_ended or ["cancelled"]), "ok"]
             assert result.text == "Both are fine."
 
     assert len(whole) > 20
+    assert cancelled
     for seen in server.requests:
         check_request(seen)
 

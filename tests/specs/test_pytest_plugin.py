@@ -115,13 +115,25 @@ def test_it(bus):
     bus.on(RUN_AFTER, slow)
     async def main():
         bus.do(RUN_AFTER, RunResult(status="ok"))
+        await bus.drain()
+    asyncio.run(main())
+
+def test_cut_off(bus):
+    bus.on(RUN_AFTER, slow)
+    async def main():
+        bus.do(RUN_AFTER, RunResult(status="ok"))
     asyncio.run(main())
 """
 
     result = run(text)
 
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["handler 'slow' of 'run:after': raised an error"])
+    result.assert_outcomes(failed=2)
+    said = [
+        "handler 'slow' of 'run:after': raised an error",
+        "*",
+        "handler 'slow' of *: was cut off*",
+    ]
+    result.stdout.fnmatch_lines(said)
 
 
 def test_a_failure_can_be_expected(run):

@@ -31,9 +31,9 @@ RATCHETS = {
 }
 ROOMS = {
     "": (3, 437),
-    "agent": (13, 2614),
+    "agent": (13, 2616),
     "approvals": (21, 3336),
-    "bus": (26, 3853),
+    "bus": (26, 3850),
     "cli": (29, 2957),
     "components": (10, 1809),
     "config": (14, 2044),
@@ -55,7 +55,7 @@ ROOMS = {
     "store": (51, 7280),
     "tasks": (4, 234),
     "terminal": (16, 1275),
-    "testing": (39, 5218),
+    "testing": (39, 5229),
     "tools": (22, 3030),
     "transcript": (6, 636),
     "truncation": (12, 1519),
@@ -72,10 +72,10 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3175, 3000),
-    ("bus",): (3853, 2600),
+    ("bus",): (3850, 2600),
     ("components",): (1809, 1350),
     ("tools",): (3030, 2100),
-    ("agent", "transcript", "tasks"): (3484, 2900),
+    ("agent", "transcript", "tasks"): (3486, 2900),
     ("store",): (3363, 2700),
     ("models",): (534, 700),
     ("settings", "terminal"): (1653, 750),
@@ -84,14 +84,14 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (20901, 16800)
+CORE_LINES = (20900, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (80, 25, 22),
     "tool call of an agent with one adapter": (409, 133, 52),
     "judged frame": (261, 67, 45),
-    "line with a secret": (999, 72, 53),
+    "line with a secret": (997, 72, 53),
     "clean line": (176, 26, 36),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""

@@ -157,7 +157,8 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
     while a handler of `TOOL_CALL_BEFORE` judges its tool. Handlers that are subscribed in
     mid-answer count at once, and what is held stays held.
 
-    At the end of its `with` block, shown pieces of an answer that was not appended are void.
+    At the end of its `with` block, shown pieces of an answer that was not appended are void,
+    unless the run was cancelled.
     """
 
     def __init__(self, bus: EventBus, scope: Scope, show: Callable[[ModelDelta], None]) -> None:
@@ -177,8 +178,9 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         self._was_fed = False
         self.increments = Increments(self._bus, self._scope)
 
-    def __exit__(self, *_: object) -> None:
-        if not self._is_appended:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        # Who stopped the run knows that nothing of it is left.
+        if not self._is_appended and not isinstance(error, asyncio.CancelledError):
             self.void()
 
     def void(self) -> None:

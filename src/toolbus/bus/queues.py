@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+CUT_OFF = "observer %r of %r was cut off by the end of its loop; events lost: %d"
+
 
 class Item(NamedTuple):
     """An event for an observer, with the context variables of its dispatch.
@@ -219,12 +221,7 @@ class Queues:
         """Count events of *queue* that ended with its loop."""
         self._lost += count
         name, event = queue.binding.name, queue.binding.event.name
-        log(
-            "observer %r of %r was cut off by the end of its loop; events lost: %d",
-            name,
-            event,
-            count,
-        )
+        log(CUT_OFF, name, event, count)
 
     async def _until_empty(self) -> None:
         while any(queue.length for queue in self._of(asyncio.get_running_loop())):

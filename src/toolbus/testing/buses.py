@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.bus import EventBus
+from toolbus.bus.queues import CUT_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
@@ -42,13 +43,19 @@ class WatchedBus:
             f"async observers have {waiting} events to see; end the test with `await bus.drain()`"
         )
         later = [failure for failure in self._heard.failures if failure[:2] in self._queued]
+        cut_off = [
+            f"handler {name!r} of {event!r}: was cut off by the end of its loop, which came "
+            f"before {count} events were seen; end the test with `await bus.drain()`"
+            for name, event, count in self._heard.cut_off
+            if (name, event) in self._queued
+        ]
         failures = [] if expected is None else [*self._failures, *later]
         problems = [
             f"handler {name!r} of {event!r}: {reason}"
             for name, event, reason in failures
             if name not in (expected or ())
         ]
-        return problems + [ADVICE] * bool(problems) + [unfinished] * bool(waiting)
+        return problems + [ADVICE] * bool(problems) + cut_off + [unfinished] * bool(waiting)
 
     def close(self) -> None:
         """Close the bus, and let go of the log."""
@@ -79,17 +86,21 @@ class WatchedBus:
 
 
 class _Listener(logging.Handler):
-    """Collects handler, event and reason of the failures that are logged."""
+    """Collects handler, event and reason of logged failures, or how many events were lost."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.failures: list[tuple[str, str, str]] = []
+        self.cut_off: list[tuple[str, str, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep *record*, if it tells of a handler's failure."""
+        """Keep *record*, if it tells of a handler that failed or was cut off."""
         if isinstance(record.args, tuple) and len(record.args) == _FACTS:
             handler, event, reason, _ = record.args
             self.failures.append((str(handler), str(event), str(reason)))
+        elif record.msg == CUT_OFF and isinstance(record.args, tuple):
+            handler, event, count = record.args
+            self.cut_off.append((str(handler), str(event), str(count)))
 
 
 # Of a failure the log says: handler, event, reason, and the error's type and place.
