@@ -36,7 +36,7 @@ ROOMS = {
     "bus": (26, 3850),
     "cli": (29, 2957),
     "components": (10, 1809),
-    "config": (14, 2044),
+    "config": (16, 2277),
     "console": (19, 2407),
     "demo": (9, 1092),
     "events": (7, 1085),
@@ -51,10 +51,10 @@ ROOMS = {
     "providers": (9, 853),
     "redaction": (71, 8310),
     "replay": (9, 1443),
-    "settings": (13, 878),
+    "settings": (12, 673),
     "store": (51, 7280),
     "tasks": (4, 234),
-    "terminal": (16, 1275),
+    "terminal": (15, 1247),
     "testing": (39, 5229),
     "tools": (22, 3030),
     "transcript": (6, 636),
@@ -78,13 +78,13 @@ BUDGETS = {
     ("agent", "transcript", "tasks"): (3486, 2900),
     ("store",): (3363, 2700),
     ("models",): (534, 700),
-    ("settings", "terminal"): (1653, 750),
+    ("settings", "terminal"): (673, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (20900, 16800)
+CORE_LINES = (19920, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {

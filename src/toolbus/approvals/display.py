@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.messages.records import encode
+from toolbus.settings.spans import Span
 from toolbus.terminal.differences import differences
-from toolbus.terminal.spans import Span
 from toolbus.terminal.visible_text import brief, make_visible, quote_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.approvals.questions import Question
-    from toolbus.terminal.spans import Style
+    from toolbus.settings.spans import Style
 
 _LONGEST_NAME = 40
 _LEAST_ROWS = 2

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from toolbus.cli.parsing import Command, make_parser
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
 from toolbus.settings.hints import nearest
+from toolbus.settings.spans import sanitize
 from toolbus.terminal.files import worded
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

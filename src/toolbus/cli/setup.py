@@ -48,12 +48,12 @@ from toolbus.inspect.policies import starting_policy
 from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.spans import Span
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.files import reason_of
 from toolbus.terminal.output import Output
 from toolbus.terminal.person import person_terminal, require_person
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

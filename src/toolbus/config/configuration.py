@@ -27,6 +27,7 @@ from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.configured import Configuration, Configured
 from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
+from toolbus.config.importing import LOADING
 from toolbus.config.making import make_component
 from toolbus.config.named_files import making_of
 from toolbus.config.offers import find_maker
@@ -41,7 +42,6 @@ from toolbus.config.trust import (
     read_trusted,
 )
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
-from toolbus.settings.importing import LOADING
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.user_folders import config_folder
 from toolbus.settings.values import MisfitError
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from toolbus.components.components import AgentComponent
+    from toolbus.config.judged_modules import JudgedModules
     from toolbus.config.prices import Price
     from toolbus.config.servers import ServerEntry
-    from toolbus.settings.judged_modules import JudgedModules
 
 __all__ = ["Configuration", "Configured", "Entry", "find", "load", "read", "read_nearest"]
 

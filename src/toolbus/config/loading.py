@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent, component_of
 from toolbus.components.participants import ComponentHost
+from toolbus.config.importing import defines, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
-from toolbus.settings.importing import defines, import_file, worded
+from toolbus.settings.values import worded
 from toolbus.terminal.files import reason_of
 
 if TYPE_CHECKING:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
+from toolbus.config.importing import defines, explained, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import hint
-from toolbus.settings.importing import defines, explained, import_file, worded
+from toolbus.settings.values import worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
-    from toolbus.settings.judged_modules import JudgedModules
+    from toolbus.config.judged_modules import JudgedModules
 
 GROUP = "toolbus.components"
 """The group of entry points in which packages offer component classes."""

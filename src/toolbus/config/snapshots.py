@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.config.documents import read_document, repository_of
 from toolbus.config.entries import named_uses
+from toolbus.config.importing import lonely_name
+from toolbus.config.judged_modules import JudgedModules, ModuleSource
 from toolbus.config.offers import offered_modules
 from toolbus.errors import ConfigurationError
-from toolbus.settings.importing import lonely_name
-from toolbus.settings.judged_modules import JudgedModules, ModuleSource
 from toolbus.settings.ownership import foreign_hand
 from toolbus.settings.toml_files import read_bytes
 

@@ -27,9 +27,9 @@ from toolbus.config.documents import NAME, NAMES, find, read_document, search_pl
 from toolbus.config.entries import named_uses
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.spans import sanitize
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.output import Output
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

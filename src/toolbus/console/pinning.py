@@ -24,19 +24,19 @@ from toolbus.policy.pins.pin_differences import (
 )
 from toolbus.policy.pins.pinned_items import ToolPins
 from toolbus.policy.pins.visible_characters import reveal
+from toolbus.settings.spans import Span
 from toolbus.terminal.files import replacing
 from toolbus.terminal.output import Output
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span
 from toolbus.terminal.visible_text import make_visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from toolbus.settings.spans import Style
     from toolbus.terminal.screen import Screen
-    from toolbus.terminal.spans import Style
 
 _STYLES: dict[str, Style] = {"changed": "changed", "new": "good", "gone": "bad"}
 

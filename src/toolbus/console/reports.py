@@ -10,8 +10,8 @@ from toolbus.components.marks import on
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.inspect.writing import describe_call, print_json
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
+from toolbus.settings.spans import Span, sanitize
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span, sanitize
 from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:

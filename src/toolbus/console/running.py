@@ -35,9 +35,9 @@ from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.events.catalogue import RunResult
 from toolbus.messages.records import AssistantMessage
 from toolbus.models.protocol import close_model
+from toolbus.settings.spans import sanitize
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

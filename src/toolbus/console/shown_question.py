@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolbus.console.edits import FileEdit
     from toolbus.console.keyboard import Keyboard
     from toolbus.console.typed_answers import TypedAnswer
-    from toolbus.terminal.spans import Span
+    from toolbus.settings.spans import Span
 
 ASKS_WHOLE = "approve? [y, n, n and a reason, ? for more] "
 ASKS_NEXT = "Enter shows the next page [n, n and a reason, ? for more] "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.ledger.wording import describe, sign_of
+from toolbus.settings.spans import Span
 from toolbus.terminal.durations import duration_of
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from toolbus.demo.account import CallStory, Intervention

@@ -11,7 +11,7 @@ import textwrap
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from toolbus.terminal.spans import Span
+from toolbus.settings.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from toolbus.guide.layout import write_markdown
 from toolbus.guide.topics import GROUPS, TOPICS, GuidePage, read_page
+from toolbus.settings.spans import Span
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from toolbus.hosts.doctor import DoctorReport, HostReport, examine
 from toolbus.hosts.install_reports import show_state
 from toolbus.hosts.plan_pages import show_text
 from toolbus.messages.records import encode
+from toolbus.settings.spans import Span, Style
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from toolbus.hosts.edit_targets import is_ours
 from toolbus.hosts.host_files import HOSTS
 from toolbus.hosts.host_settings import ForeignHook, programs_beside
 from toolbus.hosts.managed_settings import is_kept_on, switch_warning, value_at
-from toolbus.terminal.spans import sanitize
+from toolbus.settings.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

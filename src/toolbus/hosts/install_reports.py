@@ -26,8 +26,8 @@ from toolbus.hosts.plan_pages import (
 )
 from toolbus.hosts.protection import configuration_here, protection_fault
 from toolbus.messages.records import encode
+from toolbus.settings.spans import Span, Style
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,11 +13,11 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.edit_lines import ChangedLine, changed_lines
 from toolbus.hosts.edit_targets import BRIDGE_MARK
 from toolbus.hosts.installing import needs_client
+from toolbus.settings.spans import Span, Style
 from toolbus.terminal.output import Output
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.person_pages import show_whole
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,9 +17,9 @@ from toolbus.hosts.inspections import Finding
 from toolbus.hosts.required_configuration import missing_required
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.spans import sanitize
 from toolbus.settings.user_folders import value_key_file
 from toolbus.settings.user_key import UserKeyError, check_user_key
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from toolbus.errors import (
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.payloads import read_payload
+from toolbus.settings.spans import sanitize
 from toolbus.settings.values import MisfitError
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from toolbus.hosts.hook_events import HookEvent, HostDialect

@@ -8,8 +8,8 @@ from toolbus.errors import ToolbusError
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.inspections import Finding
 from toolbus.hosts.trial_events import try_hooks
+from toolbus.settings.spans import sanitize
 from toolbus.terminal.screen import UsageError
-from toolbus.terminal.spans import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from toolbus.errors import WrongPathError
 from toolbus.inspect.writing import count_things
 from toolbus.messages.records import encode
+from toolbus.settings.spans import Span
 from toolbus.store.checking import check_reader
 from toolbus.store.inspection import inspect
 from toolbus.store.opening import is_postgres, open_reader
 from toolbus.store.recovery import recover
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from toolbus.store.inspection import CheckReport, ProgressCallback

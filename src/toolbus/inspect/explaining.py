@@ -16,11 +16,11 @@ from toolbus.inspect.writing import (
     write_text,
     write_value,
 )
+from toolbus.settings.spans import Span
 from toolbus.store.opening import open_reader
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     import os

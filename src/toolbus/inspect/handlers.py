@@ -21,8 +21,8 @@ from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode
+from toolbus.settings.spans import Span, Style
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

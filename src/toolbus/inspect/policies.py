@@ -24,11 +24,11 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import PolicyFile, read_policy
 from toolbus.policy.mistakes import find_mistakes
 from toolbus.policy.projects import process_folder, project_at
+from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.files import reason_of
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span, sanitize
 
 if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolSpec

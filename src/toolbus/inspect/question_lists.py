@@ -18,20 +18,20 @@ from toolbus.inspect.question_lookup import (
     read_questions,
 )
 from toolbus.inspect.writing import print_json
+from toolbus.settings.spans import Span, sanitize
 from toolbus.store.opening import open_reader
 from toolbus.terminal.output import Output
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span, sanitize
 from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.approvals.questions import Grant, Question
+    from toolbus.settings.spans import Style
     from toolbus.store.reading import StoreReader
     from toolbus.terminal.screen import Screen
-    from toolbus.terminal.spans import Style
 
 _PAUSE = 0.5
 """Seconds between two looks at whether somebody has written."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from toolbus.inspect.lookup import find_session
 from toolbus.inspect.writing import print_json
+from toolbus.settings.spans import Span
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     import os

@@ -17,11 +17,11 @@ from toolbus.inspect.writing import (
     write_text,
 )
 from toolbus.messages.records import Message, ToolMessage
+from toolbus.settings.spans import Span
 from toolbus.store.opening import open_reader
 from toolbus.store.reading import MessageRow, Page
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     import os

@@ -22,8 +22,8 @@ from toolbus.inspect.handlers import (
     show_components,
 )
 from toolbus.messages.records import encode
+from toolbus.settings.spans import Span, Style
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span, Style
 
 if TYPE_CHECKING:
     from toolbus.terminal.output import Output

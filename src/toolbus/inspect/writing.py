@@ -10,9 +10,9 @@ from msgspec import UNSET
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, decode, encode
+from toolbus.settings.spans import Span
 from toolbus.terminal.differences import differences, excerpt
 from toolbus.terminal.durations import duration_of
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from toolbus.policy.findings import RuleFinding
 from toolbus.policy.history.counting import judge_first
 from toolbus.policy.judging import CallJudge, examine
 from toolbus.policy.wording import because, failure, named, shortened
-from toolbus.terminal.spans import Span, Style
+from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Collection

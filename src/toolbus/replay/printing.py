@@ -12,16 +12,16 @@ from msgspec import UNSET
 from toolbus.bus.ledger.wording import sign_of
 from toolbus.messages.records import encode
 from toolbus.replay.findings import OUTCOMES
-from toolbus.terminal.spans import Span
+from toolbus.settings.spans import Span
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Sequence
 
     from toolbus.replay.findings import Outcome, ReplayFinding, ReplayTotals
+    from toolbus.settings.spans import Style
     from toolbus.terminal.differences import Difference
     from toolbus.terminal.screen import Screen
-    from toolbus.terminal.spans import Style
 
 _MAX_CHANGES = 8
 _MAX_LINES = 24

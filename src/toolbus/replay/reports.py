@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from toolbus.messages.records import encode
 from toolbus.replay.findings import ReplayTotals
 from toolbus.replay.printing import FindingPrinter, print_totals
+from toolbus.settings.spans import Span
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.replay.findings import ReplayFinding
+    from toolbus.settings.spans import Style
     from toolbus.terminal.progress import ProgressLine
-    from toolbus.terminal.spans import Style
 
 _MAX_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""

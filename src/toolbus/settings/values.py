@@ -10,8 +10,6 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from toolbus.settings.importing import worded
-
 _PLACE = re.compile(r"(?P<reason>.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 
@@ -67,3 +65,9 @@ def _steps(path: str) -> list[str | int]:
     """Return the keys and indices of a path of msgspec's, up to where it does not say which."""
     known, _, _ = path.partition("[...]")
     return [step["key"] or int(step["index"]) for step in _STEP.finditer(known)]
+
+
+def worded(error: BaseException) -> str:
+    """Return what *error* says, in one line, after its type."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from toolbus.settings.spans import Span, Style, sanitize
 from toolbus.terminal.screen import Screen, plain
-from toolbus.terminal.spans import Span, Style, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ import textwrap
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from toolbus.settings.spans import Span, Style, sanitize
 from toolbus.terminal.output import Output
-from toolbus.terminal.spans import Span, Style, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,10 +4,10 @@ import io
 
 import pytest
 
+from toolbus.settings.spans import Span
 from toolbus.terminal.layout import LayoutScreen
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import Screen, open_screen
-from toolbus.terminal.spans import Span
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from toolbus.events.catalogue import (
     TOOL_CALL_ERROR,
     TOOLS_PROVIDE,
 )
-from toolbus.terminal.spans import Span
+from toolbus.settings.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

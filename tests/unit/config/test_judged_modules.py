@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from toolbus.config.judged_modules import JudgedModules, ModuleSource
 from toolbus.errors import LoadError
-from toolbus.settings.judged_modules import JudgedModules, ModuleSource
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.errors import LoadError
+from toolbus.settings.values import worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,12 +61,6 @@ def defines(module: ModuleType, value: object, base: type) -> bool:
     return (
         isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
     )
-
-
-def worded(error: BaseException) -> str:
-    """Return what *error* says, in one line, after its type."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def lonely_name(file: Path, digest: str = "") -> str:
