@@ -280,15 +280,15 @@ def test_a_secret_that_others_have_is_refused(secret_file, tmp_path):
     shared = secret_file.rename(tmp_path / "shared/secret")
     assert "others may write its folder" in refusal(shared)
     assert "symbolic" in refusal(tmp_path / "link")
-    assert "no regular file" in refusal(tmp_path / "pipe")
-    assert "is a directory" in refusal(tmp_path)
+    assert "not a regular file" in refusal(tmp_path / "pipe")
+    assert "not a regular file" in refusal(tmp_path)
     assert "no such file" in refusal()
     for broken, reason in (("x" * 23, "not of 23"), ("whsec_!", "no base64"), ("", "not of 0")):
         secret_file.write_text(broken)
         secret_file.chmod(0o600)
         assert reason in refusal()
     secret_file.write_text("x" * 2_000)
-    assert "it has more than" in refusal()
+    assert "it is longer than" in refusal()
 
 
 @asynccontextmanager

@@ -330,7 +330,7 @@ def test_a_hook_that_looks_like_ours_is_named(patient):
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("pipe", "it is no regular file"),
+        ("pipe", "it is not a regular file"),
         ("symlink", "is a symlink to"),
         ("broken", "this is no JSON"),
         ("large", "it is longer than"),

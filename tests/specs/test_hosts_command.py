@@ -425,7 +425,7 @@ def test_files_of_others_are_refused(home, what):
 
     said = home.run("install", "pi", "gemini-cli", "--yes", code=2)
 
-    assert ("others may write it" if what == "open" else "it is no regular file") in said
+    assert ("others may write it" if what == "open" else "it is not a regular file") in said
     assert not hooks_file("pi").exists()
 
 

@@ -11,13 +11,11 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Literal
 
 from toolbus.errors import RegistrationError
-from toolbus.settings.ownership import foreign_hand, unfit_secret
+from toolbus.settings.private_files import UnfitFileError, read_secret_file
 from toolbus.terminal.files import reason_of
 
 if TYPE_CHECKING:
@@ -99,17 +97,11 @@ def read_secret(file: str | Path) -> WebhookSecret:
     """
     path = Path(file).expanduser()
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(number, "rb") as stream:  # noqa: PTH123 - a descriptor, no path
-            status = os.fstat(number)
-            text = stream.read(_MOST_BYTES + 1) if S_ISREG(status.st_mode) else b""
-            reason = unfit_secret(path, status) or foreign_hand(Path(os.path.realpath(path)))
+        text = read_secret_file(path, _MOST_BYTES)
+    except UnfitFileError as error:
+        raise RegistrationError(f"secret file {str(path)!r}", error.reason) from None
     except OSError as error:
-        reason, text = reason_of(error), b""
-    if reason is None and len(text) > _MOST_BYTES:
-        reason = f"it has more than {_MOST_BYTES} bytes"
-    if reason is not None:
-        raise RegistrationError(f"secret file {str(path)!r}", reason)
+        raise RegistrationError(f"secret file {str(path)!r}", reason_of(error)) from None
     return WebhookSecret(_key(text.strip(), path))
 
 

@@ -42,7 +42,7 @@ from toolbus.config.trust import (
     read_trusted,
 )
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import writable_by_others
 from toolbus.settings.user_folders import config_folder
 from toolbus.settings.values import MisfitError
 
@@ -112,7 +112,7 @@ def read_changed(file: Path | str) -> Configuration:
     As it is now nobody has named it: it is the user's own, or trusted. Raises as `read` does.
     """
     path, folder = Path(os.path.realpath(Path(file).expanduser())), config_folder()
-    if folder is not None and path.parent == folder and foreign_hand(path) is None:
+    if folder is not None and path.parent == folder and writable_by_others(path) is None:
         return read(path)
     snapshot = judge(path).snapshot
     if snapshot is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from toolbus.config.entries import TABLES, named_uses
 from toolbus.config.trust import judge
 from toolbus.errors import LoadError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import writable_by_others
 from toolbus.settings.provenance import Provenance, provenance
 from toolbus.settings.user_folders import config_folder
 
@@ -69,7 +69,9 @@ def _distrust(configuration: Path, file: Path, data: bytes) -> str | None:
     """Return why *file*, changed to *data*, is not trusted: it is not the user's, or not judged."""
     try:
         if configuration.parent == config_folder():
-            return foreign_hand(configuration) or foreign_hand(Path(os.path.realpath(file)))
+            return writable_by_others(configuration) or writable_by_others(
+                Path(os.path.realpath(file))
+            )
         snapshot = judge(configuration).snapshot
     except (OSError, LoadError) as error:
         return str(error)

@@ -24,7 +24,7 @@ from toolbus.config.importing import lonely_name
 from toolbus.config.judged_modules import JudgedModules, ModuleSource
 from toolbus.config.offers import offered_modules
 from toolbus.errors import ConfigurationError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import writable_by_others
 from toolbus.settings.toml_files import read_bytes
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def read_private(file: Path, configuration: Path) -> bytes:
     Raises `ConfigurationError` if others may change it.
     """
     try:
-        reason = foreign_hand(file)
+        reason = writable_by_others(file)
     except OSError:
         reason = None  # Reading it says what is wrong.
     if reason is None:

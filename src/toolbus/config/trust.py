@@ -9,16 +9,13 @@ component opens itself is changed after it was judged.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
 import sys
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -26,7 +23,14 @@ import msgspec
 from toolbus.config.documents import NAME, NAMES, find, read_document, search_places
 from toolbus.config.entries import named_uses
 from toolbus.errors import ConfigurationError, LoadError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import (
+    UnfitFileError,
+    locked,
+    make_private_folders,
+    read_secret_file,
+    writable_by_others,
+    write_private,
+)
 from toolbus.settings.spans import sanitize
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.output import Output
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
 TRUSTED = "trusted.json"
 PERSONAL_SETTINGS = frozenset({"base_url", "vault"})
 """Settings that no project gives, whatever the component; a component's class may add to them."""
+
+_LONGEST = 20_000_000
+"""Bytes of the list; one entry has some hundred."""
 
 _Digests = dict[str, str]
 
@@ -176,7 +183,7 @@ def read_owned(file: Path | str) -> Document:
     """
     file = Path(os.path.realpath(file))
     try:
-        reason = foreign_hand(file)
+        reason = writable_by_others(file)
     except OSError:
         reason = None  # Reading it says what is wrong.
     if reason:
@@ -187,7 +194,7 @@ def read_owned(file: Path | str) -> Document:
         named = file.parent / Path(source).expanduser()
         if not (source.endswith(".py") and named.is_file()):
             continue  # What is not there is told when it is loaded.
-        if reason := foreign_hand(Path(os.path.realpath(named))):
+        if reason := writable_by_others(Path(os.path.realpath(named))):
             named_reason = f"refused: it names {str(named)!r}, and {reason}; make it yours alone"
             raise ConfigurationError(named_reason, str(file))
     return document
@@ -199,61 +206,33 @@ def _changing() -> Iterator[dict[str, _Digests]]:
     folder = config_folder()
     if folder is None:
         raise LoadError("there is no home folder to keep trust in; set XDG_CONFIG_HOME")
-    for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
-        missing.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    lock = os.open(folder / f"{TRUSTED}.lock", flags, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    make_private_folders(folder)
+    with locked(folder / f"{TRUSTED}.lock"):
         files = _read(folder / TRUSTED)
         yield files
-        _write(folder / TRUSTED, _TrustList(files=files))
-    finally:
-        os.close(lock)
+        encoded = msgspec.json.encode(_TrustList(files=files))
+        write_private(folder / TRUSTED, msgspec.json.format(encoded, indent=2) + b"\n")
 
 
 def _read(file: Path) -> dict[str, _Digests]:
     """Return what *file* says, nothing if it is not there; only its owner may have written it."""
     try:
-        number = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        trusted = msgspec.json.decode(read_secret_file(file, _LONGEST), type=_TrustList)
     except FileNotFoundError:
         return {}
+    except UnfitFileError as error:
+        reason = f"refused: {error.reason}; delete it, and trust anew"
+        raise ConfigurationError(reason, str(file)) from None
     except OSError as error:
         # A symlink is one of those: it says "too many levels of symbolic links".
         raise ConfigurationError(f"it cannot be opened: {error.strerror}", str(file)) from error
-    with os.fdopen(number, "rb") as stream:
-        status = os.fstat(number)
-        if not S_ISREG(status.st_mode):
-            raise ConfigurationError("it is no regular file; delete it", str(file))
-        reason = foreign_hand(file)
-        if reason is None and status.st_mode & 0o077:
-            reason = "others may read or write it"
-        if reason is not None:
-            raise ConfigurationError(f"refused: {reason}; delete it, and trust anew", str(file))
-        try:
-            trusted = msgspec.json.decode(stream.read(), type=_TrustList)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            reason = f"this is no list of what is trusted: {error}; delete it, and trust anew"
-            raise ConfigurationError(reason, str(file)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = f"this is not a list of trusted files: {error}; delete it, and trust anew"
+        raise ConfigurationError(reason, str(file)) from None
     if trusted.version != 1:
         reason = f"it is of version {trusted.version}, a newer toolbus's; update this one"
         raise ConfigurationError(reason, str(file))
     return trusted.files
-
-
-def _write(file: Path, trusted: _TrustList) -> None:
-    # For its owner only, and new: what stands at that name is replaced and never followed.
-    number, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(number, "wb") as stream:
-            stream.write(msgspec.json.format(msgspec.json.encode(trusted), indent=2) + b"\n")
-            stream.flush()
-            os.fsync(number)
-        Path(name).replace(file)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 @cache

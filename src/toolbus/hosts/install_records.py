@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbus.hosts.settings_files import write_atomically
+from toolbus.settings.private_files import write_private
 from toolbus.settings.user_folders import state_folder
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def keep_copy(host: str, project: Path | None, number: int, data: bytes) -> str:
     It has the digest in its name: an older copy that a record still names is not overwritten.
     """
     name = f"{number}-{digest_of(data)[:12]}.before"
-    write_atomically(_record_folder(host, project) / name, data)
+    write_private(_record_folder(host, project) / name, data)
     return name
 
 
@@ -102,7 +102,7 @@ def write_record(record: InstallRecord) -> None:
     """Write *record* in the place of the one before, and remove copies that it does not name."""
     folder = _record_folder(record.host, Path(record.project) if record.project else None)
     data = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
-    write_atomically(folder / "record.json", data)
+    write_private(folder / "record.json", data)
     names = {each.before for each in record.files.values()}
     for copy in folder.glob("*.before"):
         if copy.name not in names:

@@ -22,9 +22,8 @@ import toolbus
 from toolbus.hosts import hook_client
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.hook_settings import LIMIT, default_store
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import writable_by_others, write_private
 from toolbus.settings.user_folders import state_folder
-from toolbus.terminal.files import replacing
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def write_client(
     Raises `UsageError` if others may write the folder, `OSError` if it cannot be written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if reason := foreign_hand(folder.resolve()):
+    if reason := writable_by_others(folder.resolve()):
         raise UsageError(f"{str(folder)!r} is no place for a hook: {reason}")
     folder.chmod(0o700)
     for name, data in client_files(settings, host, blocks).items():
@@ -243,11 +242,7 @@ def _write(file: Path, data: bytes) -> None:
         if file.read_bytes() == data and not file.is_symlink():
             file.chmod(0o600)
             return
-    if file.is_symlink():
-        file.unlink()
-    with replacing(file, force=True) as stream:
-        stream.write(data)
-    file.chmod(0o600)
+    write_private(file, data)
 
 
 def _sockets_folder() -> Path:

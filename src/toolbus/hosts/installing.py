@@ -17,7 +17,8 @@ from toolbus.hosts.install_records import (
     write_record,
 )
 from toolbus.hosts.installation import client_files, remove_client, write_client
-from toolbus.hosts.settings_files import make_folders, read_settings, replace_settings
+from toolbus.hosts.settings_files import read_settings, replace_settings
+from toolbus.settings.private_files import make_private_folders
 
 if TYPE_CHECKING:
     from toolbus.hosts.install_plans import InstallPlan, SettingsEdit
@@ -45,7 +46,7 @@ def apply_plan(plan: InstallPlan) -> None:
         _remove_folders(record)
         remove_record(plan.host, plan.project)
         return
-    make_folders(plan.script.parent)
+    make_private_folders(plan.script.parent)
     write_client(plan.script.parent, plan.settings, plan.host, plan.blocks)
     # Before the files are changed: who is killed in between finds what stood there.
     _write_record(plan, record)

@@ -19,7 +19,7 @@ from toolbus.hosts.hook_events import HookDecision
 from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.hosts.reading import blocked, folder_of, reason_of
 from toolbus.hosts.required_configuration import missing_required
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import Signature, signature, writable_by_others
 from toolbus.settings.user_folders import config_folder
 from toolbus.store.sqlite import SqliteStore
 from toolbus.tasks.loops import LoopLock
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from toolbus.hosts.hook_sessions import HookSession
     from toolbus.hosts.hook_settings import HookSettings
     from toolbus.hosts.reading import ReadEvent
-
-_Stat = tuple[int, ...] | None
 
 
 class Elsewhere(NamedTuple):
@@ -52,7 +50,7 @@ class _ChainInForce(NamedTuple):
 
     chain: HookChain | None
     project: str | None
-    stats: dict[str, _Stat]
+    stats: dict[str, Signature]
 
 
 class HookService:
@@ -133,7 +131,7 @@ class HookService:
             file = self._settings.store
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in (file.parent, *([file] if file.exists() else [])):
-                if reason := foreign_hand(Path(os.path.realpath(path))):
+                if reason := writable_by_others(Path(os.path.realpath(path))):
                     raise StoreError(str(file), f"{reason}; make it yours alone")
             self._store = SqliteStore(file)
         return self._store
@@ -151,7 +149,7 @@ class HookService:
             file = find_or_missed(folder) if bound is None else Path(bound)
         key = host, str(folder), None if file is None else str(file)
         known = self._chains.get(key)
-        if known is None or any(_stat(name) != stat for name, stat in known.stats.items()):
+        if known is None or any(signature(name) != stat for name, stat in known.stats.items()):
             # A component may take long to import, or for ever.
             known = self._chains[key] = await self._make(host, file)
         return known
@@ -194,16 +192,7 @@ def _files_of(read: Configuration, project: str | None) -> list[str]:
     return sorted(files)
 
 
-def _stats(names: Iterable[str], folder: Path | None = Path()) -> dict[str, _Stat]:
+def _stats(names: Iterable[str], folder: Path | None = Path()) -> dict[str, Signature]:
     if folder is None:
         return {}
-    return {name: _stat(name) for name in [str(folder / each) for each in names]}
-
-
-def _stat(name: str) -> _Stat:
-    """Return what differs when the file was written, None if it is not there."""
-    try:
-        status = os.stat(name)  # noqa: PTH116 - as it was named
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return {name: signature(name) for name in [str(folder / each) for each in names]}

@@ -7,15 +7,18 @@ lead is said. In a project nothing may be a symlink: who wrote the project would
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
-from stat import S_IMODE, S_ISREG
+from stat import S_IMODE
 
 from msgspec import Struct
 
 from toolbus.errors import ConfigurationError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import (
+    UnfitFileError,
+    read_regular,
+    writable_by_others,
+    write_private,
+)
 
 LARGEST = 2_000_000
 """Bytes of a file that is edited; those of people have some thousands."""
@@ -58,7 +61,7 @@ def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
         _refuse_symlinks(path, project)
     file = read_any(path)
     existing = next(each for each in (file.real, *file.real.parents) if each.exists())
-    reason = foreign_hand(existing)
+    reason = writable_by_others(existing)
     if reason is None and file.data is not None and file.real.stat().st_uid != os.geteuid():
         reason = "it belongs to root"
     if reason is not None:
@@ -75,13 +78,15 @@ def read_any(path: Path) -> SettingsFile:
     """
     real = Path(os.path.realpath(path))
     try:
-        data, mode = _read(path, real)
+        data, status = read_regular(real, LARGEST)
     except FileNotFoundError:
-        data, mode = None, 0o600
+        return SettingsFile(path=path, real=real, data=None)
+    except UnfitFileError as error:
+        raise ConfigurationError(error.reason, str(path)) from None
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"
         raise ConfigurationError(text, str(path)) from error
-    return SettingsFile(path=path, real=real, data=data, mode=mode)
+    return SettingsFile(path=path, real=real, data=data, mode=S_IMODE(status.st_mode))
 
 
 def replace_settings(file: SettingsFile, data: bytes | None) -> None:
@@ -96,32 +101,10 @@ def replace_settings(file: SettingsFile, data: bytes | None) -> None:
         if data is None:
             file.real.unlink(missing_ok=True)
         else:
-            write_atomically(file.real, data, file.mode)
+            write_private(file.real, data, file.mode)
     except OSError as error:
         reason = f"it cannot be written: {error.strerror}"
         raise ConfigurationError(reason, str(file.path)) from error
-
-
-def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write *data* to *path* in one step, with the permissions *mode*; folders are made, 0700."""
-    make_folders(path.parent)
-    number, name = tempfile.mkstemp(prefix=".toolbus-", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fchmod(number, mode)
-            os.fsync(number)
-        Path(name).replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-
-
-def make_folders(folder: Path) -> None:
-    """Make *folder* and those above it that are missing, for ourselves alone."""
-    for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
-        missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def _refuse_symlinks(path: Path, project: Path) -> None:
@@ -132,16 +115,3 @@ def _refuse_symlinks(path: Path, project: Path) -> None:
             leads_to = f"it leads to {os.path.realpath(part)!r}"
             text = f"refused: {str(part)!r} is a symlink, and {leads_to}; make it a plain file"
             raise ConfigurationError(text, str(path))
-
-
-def _read(path: Path, real: Path) -> tuple[bytes, int]:
-    # Not to wait for a pipe that somebody put there.
-    number = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(number, "rb") as stream:
-        status = os.fstat(number)
-        if not S_ISREG(status.st_mode):
-            raise ConfigurationError("it is no regular file", str(path))
-        data = stream.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise ConfigurationError(f"it is longer than {LARGEST:,} bytes", str(path))
-    return data, S_IMODE(status.st_mode)

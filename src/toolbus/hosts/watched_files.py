@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any
+
+from toolbus.settings.private_files import signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    Signature = tuple[int, ...] | None
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - of texts, many times
@@ -26,7 +26,7 @@ class WatchedFiles:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]], *, data: str = "\0") -> None:
         self._ignored = ("/dev/", "/proc/", data)
-        self._signatures = {os.fspath(path): _signature(path) for path in paths}
+        self._signatures = {os.fspath(path): signature(path) for path in paths}
         self._modules = 0
         self._is_recording = False
         self._take_modules()
@@ -50,7 +50,7 @@ class WatchedFiles:
         if len(sys.modules) != self._modules:
             self._take_modules()
         for path, known in self._signatures.items():
-            if _signature(path) != known:
+            if signature(path) != known:
                 return path
         return None
 
@@ -62,21 +62,11 @@ class WatchedFiles:
         # What Python compiled is written anew whenever it likes; its source is watched.
         ignored = not isinstance(path, str) or path.endswith(".pyc")
         if is_read and not ignored and not path.startswith(self._ignored):
-            self._signatures.setdefault(os.path.abspath(path), _signature(path))  # noqa: PTH100
+            self._signatures.setdefault(os.path.abspath(path), signature(path))  # noqa: PTH100
 
     def _take_modules(self) -> None:
         self._modules = len(sys.modules)
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)
             if path and (not path.startswith(_LIBRARY) or "-packages" in path):
-                self._signatures.setdefault(path, _signature(path))
-
-
-def _signature(path: str | os.PathLike[str]) -> Signature:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - hundreds of them for each event
-    except OSError:
-        return None
-    if S_ISDIR(status.st_mode):
-        return status.st_dev, status.st_ino, status.st_uid  # Whatever comes and goes inside.
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+                self._signatures.setdefault(path, signature(path))

@@ -7,13 +7,11 @@ for the exact address that it was made for.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import os
-import secrets
-import stat
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,17 +19,25 @@ import msgspec
 
 from toolbus.errors import LoadError
 from toolbus.mcp.proxy.addresses import is_loopback
+from toolbus.settings.private_files import (
+    UnfitFileError,
+    lock_file,
+    make_private_folders,
+    read_secret_file,
+    try_lock,
+    writable_by_others,
+    write_private,
+)
 from toolbus.settings.user_folders import logins_folder
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
 _PORTS = {"http": 80, "https": 443}
 _PAUSE, _LONGEST = 0.05, 30.0
-_OTHERS = 0o077
-_OTHERS_WRITE = 0o022
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LARGEST = 1_000_000
+"""Bytes of a login; one has some thousand."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,45 +94,29 @@ class Logins:
 
     def read(self, address: str) -> Login | None:
         """Return the login at *address*, None without one; raises `LoadError`."""
-        try:
-            with self._opened(create=False) as descriptor:
-                return self._read(descriptor, f"{_digest(address)}.json", address)
-        except FileNotFoundError:
+        if not self._is_there():
             return None
+        login = self._read(self._file(address))
+        # A file that was put in the place of another one holds for its own address.
+        return login if login is not None and login.server == address else None
 
     def all(self) -> list[Login]:
         """Return all logins, by address; raises `LoadError`."""
-        try:
-            with self._opened(create=False) as descriptor:
-                names = [name for name in os.listdir(descriptor) if name.endswith(".json")]  # noqa: PTH208 - of what is open
-                logins = [self._read(descriptor, name, None) for name in names]
-        except FileNotFoundError:
-            return []
+        files = self.folder.glob("*.json") if self._is_there() else ()
+        logins = [self._read(file) for file in files]
         return sorted(filter(None, logins), key=lambda login: login.server)
 
     def write(self, login: Login) -> None:
         """Keep *login* in the place of the one before, whole or not at all; raises `LoadError`."""
-        name = f"{_digest(login.server)}.json"
-        temporary = f".{name}.{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._opened(create=True) as descriptor:
-            try:
-                with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=descriptor), "wb") as file:
-                    file.write(msgspec.json.encode(login))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-                os.fsync(descriptor)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=descriptor)
-                raise
+        self._make()
+        write_private(self._file(login.server), msgspec.json.encode(login))
 
     def remove(self, address: str) -> bool:
-        """Forget the login at *address*; tell whether there was one. Raises `LoadError`."""
+        """Forget the login at *address*; return whether there was one. Raises `LoadError`."""
+        if not self._is_there():
+            return False
         try:
-            with self._opened(create=False) as descriptor:
-                os.unlink(f"{_digest(address)}.json", dir_fd=descriptor)
+            self._file(address).unlink()
         except FileNotFoundError:
             return False
         return True
@@ -137,90 +127,49 @@ class Logins:
 
         A refresh token may be good for one use: RFC 9700, 4.14.2.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._opened(create=True) as descriptor:
-            lock = os.open(f"{_digest(address)}.lock", flags, 0o600, dir_fd=descriptor)
-        try:
+        self._make()
+        with lock_file(self._file(address).with_suffix(".lock")) as lock:
             async with asyncio.timeout(_LONGEST):
-                while not _try_lock(lock):  # noqa: ASYNC110 - other processes have no event for us
+                while not try_lock(lock):  # noqa: ASYNC110 - other processes have no event for us
                     await asyncio.sleep(_PAUSE)
             yield
-        finally:
-            os.close(lock)
 
-    def _read(self, descriptor: int, name: str, address: str | None) -> Login | None:
-        """Return the login in the file *name*, None if it is for another address."""
-        place = self.folder / name
+    def _file(self, address: str) -> Path:
+        return self.folder / f"{hashlib.sha256(address.encode()).hexdigest()[:32]}.json"
+
+    def _read(self, file: Path) -> Login | None:
+        """Return the login in *file*, None if it is gone; raises `LoadError`."""
         try:
-            opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+            return msgspec.json.decode(read_secret_file(file, _LARGEST), type=Login)
         except FileNotFoundError:
             return None
+        except UnfitFileError as error:
+            raise LoadError(f"login {file}: {error.reason}") from None
         except OSError as error:
-            raise LoadError(f"login {place}: it is a link, or cannot be read; delete it") from error
-        with os.fdopen(opened, "rb") as file:
-            _check_own(os.fstat(opened), place, _OTHERS)
-            try:
-                login = msgspec.json.decode(file.read(), type=Login)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                # What it says stands in no error.
-                raise LoadError(f"login {place}: it is damaged; delete it, log in anew") from None
-        return login if address is None or login.server == address else None
+            reason = "it is a link, or cannot be read; delete it"
+            raise LoadError(f"login {file}: {reason}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The error quotes nothing of the file.
+            raise LoadError(f"login {file}: it is damaged; delete it, log in anew") from None
 
-    @contextmanager
-    def _opened(self, *, create: bool) -> Iterator[int]:
-        """Give the folder as a file descriptor; nothing on the way can be swapped then."""
-        parent, name = self.folder.parent, self.folder.name
-        if create:
-            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with closing(_Folder(parent, None, _OTHERS_WRITE)) as above:
-            if create:
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=above.number)
-            with closing(_Folder(Path(name), above.number, _OTHERS, self.folder)) as folder:
-                yield folder.number
+    def _make(self) -> None:
+        """Make the folder if it is missing; raises `LoadError` for one that is not private."""
+        make_private_folders(self.folder)
+        self._is_there()
 
-
-class _Folder:
-    """An open folder that is its owner's, and no link; raises `LoadError`, `FileNotFoundError`."""
-
-    def __init__(
-        self, path: Path, descriptor: int | None, mask: int, place: Path | None = None
-    ) -> None:
-        place = place or path
+    def _is_there(self) -> bool:
+        """Return whether there is a folder; raises `LoadError` for one that is not private."""
         try:
-            self.number = os.open(path, _DIRECTORY, dir_fd=descriptor)
+            status = self.folder.lstat()
         except FileNotFoundError:
-            raise
-        except OSError as error:
-            reason = "it is a link, or no folder of yours; take it away"
-            raise LoadError(f"logins {place}: {reason}") from error
-        try:
-            _check_own(os.fstat(self.number), place, mask)
-        except LoadError:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        os.close(self.number)
-
-
-def _check_own(status: os.stat_result, place: Path, mask: int) -> None:
-    if status.st_uid != os.geteuid():
-        raise LoadError(f"{place} belongs to somebody else; take it away")
-    if stat.S_IMODE(status.st_mode) & mask:
-        mode = "700" if stat.S_ISDIR(status.st_mode) else "600"
-        raise LoadError(f"{place} is open to others; log in anew after `chmod {mode} {place}`")
-    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        raise LoadError(f"{place} is no file; take it away")
-
-
-def _try_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _digest(address: str) -> str:
-    return hashlib.sha256(address.encode()).hexdigest()[:32]
+            return False
+        if not S_ISDIR(status.st_mode):
+            raise LoadError(f"logins {self.folder}: it is a link, or not a folder; take it away")
+        if status.st_uid != os.geteuid():
+            raise LoadError(f"{self.folder} belongs to another user; take it away")
+        if status.st_mode & 0o077:
+            mended = f"log in anew after `chmod 700 {self.folder}`"
+            raise LoadError(f"{self.folder} is open to others; {mended}")
+        if reason := writable_by_others(Path(os.path.realpath(self.folder))):
+            raise LoadError(f"logins {self.folder}: {reason}; make it yours alone")
+        return True

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from toolbus.errors import ConfigurationError, LoadError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import signature, writable_by_others
 from toolbus.settings.provenance import provenance
 from toolbus.settings.toml_files import read_bytes
 
@@ -70,7 +70,7 @@ class PolicyVersions(Generic[T]):
         self._read = read
         self._origin = provenance.get()
         self._lock = threading.Lock()
-        self._signature = _signature(file)
+        self._signature = signature(file)
         self._starts: dict[str, int] = {}
         self._has_forgotten = False
         self._newest = 0
@@ -92,10 +92,10 @@ class PolicyVersions(Generic[T]):
         """Return what holds for a session, that of the outermost agent; it looks at the file."""
         with self._lock:
             is_new = session_id not in self._starts
-            signature = _signature(self.file)
+            current = signature(self.file)
             # It may be trusted since, which the file itself does not show.
-            if signature != self._signature or (is_new and self._notice):
-                self._signature = signature
+            if current != self._signature or (is_new and self._notice):
+                self._signature = current
                 self._take_up()
             if is_new:
                 self._begin(session_id)
@@ -146,7 +146,7 @@ class PolicyVersions(Generic[T]):
         if len(self._versions) >= MOST_VERSIONS:
             raise LoadError(f"it has changed {MOST_VERSIONS} times; start the program anew")
         if self._origin is None:
-            reason = foreign_hand(Path(os.path.realpath(self.file)))
+            reason = writable_by_others(Path(os.path.realpath(self.file)))
         else:
             reason = self._origin.check_changed(self.file, data)
         if reason is not None:
@@ -167,12 +167,3 @@ def _read_bytes(file: Path) -> bytes:
     if file.exists() and not file.is_file():
         raise ConfigurationError("it is no regular file", str(file))
     return read_bytes(file, LONGEST_POLICY)
-
-
-def _signature(file: Path) -> tuple[int, ...] | None:
-    """Return what differs when *file* was written, None if it is not there."""
-    try:
-        status = file.stat()
-    except (OSError, ValueError):
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.errors import RegistrationError
-from toolbus.settings.ownership import foreign_hand
+from toolbus.settings.private_files import UnfitFileError, read_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_OTHERS = 0o077
 _LONGEST = 10_000
 # What may stand in a header (RFC 9110, 5.5), and no white space.
 _SOUND = re.compile(r"[!-~]+")
@@ -62,22 +60,12 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 def _read_private(file: Path) -> str:
     try:
-        # A pipe would wait for a writer for ever.
-        number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(number, "rb") as stream:
-            status = os.fstat(number)
-            if not stat.S_ISREG(status.st_mode):
-                raise _refused(file, "it is no regular file")
-            if status.st_mode & _OTHERS:
-                reason = f"others may read or write it (mode {status.st_mode & 0o7777:o})"
-                raise _refused(file, f"{reason}; `chmod 600` makes it yours alone")
-            if (others := foreign_hand(file.resolve())) is not None:
-                raise _refused(file, others)
-            data = stream.read(_LONGEST + 1)
+        # Links are followed: systems that hand out secrets mount them behind links.
+        data = read_secret_file(Path(os.path.realpath(file)), _LONGEST)
+    except UnfitFileError as error:
+        raise _refused(file, error.reason) from None
     except OSError as error:
         raise _refused(file, f"it cannot be read: {error.strerror}") from None
-    if len(data) > _LONGEST:
-        raise _refused(file, f"it is longer than {_LONGEST} bytes, and no key")
     return data.decode(errors="replace")
 
 

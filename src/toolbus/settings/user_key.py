@@ -7,21 +7,23 @@ what stands there and is no such key is refused until a person removes it.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import TYPE_CHECKING
 
-from toolbus.settings.ownership import foreign_hand, unfit_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from toolbus.settings.private_files import (
+    UnfitFileError,
+    make_private_folders,
+    read_secret_file,
+    writable_by_others,
+    write_private,
+)
 
 SIZE = 32
 """Bytes of a key."""
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST = 10_000
+"""Bytes of a file that is read, so that a wrong one is told by its length."""
 
 
 class UserKeyError(Exception):
@@ -57,7 +59,7 @@ def check_user_key(file: Path) -> None:
         _read(file)
     except FileNotFoundError:
         folder = next(each for each in file.parents if each.exists())
-        reason = foreign_hand(Path(os.path.realpath(folder)))
+        reason = writable_by_others(Path(os.path.realpath(folder)))
         if reason is None and not os.access(folder, os.W_OK | os.X_OK):
             reason = f"nothing can be written in {str(folder)!r}"
         if reason is not None:
@@ -67,40 +69,25 @@ def check_user_key(file: Path) -> None:
 
 
 def _read(file: Path) -> bytes:
-    number = os.open(file, _READ)
     try:
-        reason = unfit_secret(file, os.fstat(number))
-        key = b"" if reason else os.read(number, SIZE + 1)
-    finally:
-        os.close(number)
-    reason = reason or foreign_hand(Path(os.path.realpath(file)))
-    if reason is None and len(key) != SIZE:
-        reason = f"expected {SIZE} bytes; remove it, and another one is made"
-    if reason is not None:
-        raise UserKeyError(file, reason)
+        key = read_secret_file(file, _LONGEST)
+    except UnfitFileError as error:
+        raise UserKeyError(file, error.reason) from None
+    if len(key) != SIZE:
+        raise UserKeyError(file, f"expected {SIZE} bytes; remove it, and another one is made")
     return key
 
 
 def _make(file: Path) -> None:
     """Put a new key into *file*, whole, unless there is something by then."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if reason := foreign_hand(Path(os.path.realpath(file.parent))):
+    make_private_folders(file.parent)
+    if reason := writable_by_others(Path(os.path.realpath(file.parent))):
         raise UserKeyError(file, reason)
-    # A link is made or not: nobody sees a part of the file, and nothing is replaced.
-    with _written_aside(file) as aside, suppress(FileExistsError):
-        os.link(aside, file)
-
-
-@contextmanager
-def _written_aside(file: Path) -> Iterator[Path]:
-    """Give a file beside *file* with a new key, and remove it afterwards."""
     aside = file.with_suffix(f".{token_hex(8)}{file.suffix}")
-    number = os.open(aside, _CREATE, 0o600)
     try:
-        with open(number, "wb") as stream:  # noqa: PTH123 - a descriptor
-            stream.write(token_bytes(SIZE))
-            stream.flush()
-            os.fsync(number)
-        yield aside
+        write_private(aside, token_bytes(SIZE))
+        # A link is made or not: no process sees a part of the file, and nothing is replaced.
+        with suppress(FileExistsError):
+            os.link(aside, file)
     finally:
         aside.unlink(missing_ok=True)

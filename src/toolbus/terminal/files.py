@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
 
+from toolbus.settings.private_files import replacing_file
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -24,25 +24,16 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     mode = _mode(path, target, force=force)
-    try:
-        number, name = tempfile.mkstemp(prefix=".toolbus-", dir=target.parent)
-    except OSError as error:
-        folder = str(target.parent)
-        reason = f"{reason_of(error)}; give another one, or make that writable"
-        raise UsageError(
-            f"{path}: no file can be made in the folder {folder!r}: {reason}"
-        ) from error
-    try:
-        with open(number, "wb") as stream:  # noqa: PTH123 - a descriptor, no path
-            yield stream
-            stream.flush()
-            if mode is not None:
-                os.fchmod(number, mode)
-            os.fsync(number)
-        Path(name).replace(target)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(replacing_file(target, mode))
+        except OSError as error:
+            folder = str(target.parent)
+            reason = f"{reason_of(error)}; give another one, or make that writable"
+            raise UsageError(
+                f"{path}: no file can be made in the folder {folder!r}: {reason}"
+            ) from error
+        yield stream
 
 
 def worded(error: OSError) -> str:
@@ -57,14 +48,14 @@ def reason_of(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _mode(path: Path, target: Path, *, force: bool) -> int | None:
-    """Return the permissions of what is at *path*, None if there is nothing."""
+def _mode(path: Path, target: Path, *, force: bool) -> int:
+    """Return the permissions of the file at *path*, or of a new one."""
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {str(target.parent)!r}; make it first")
     try:
         permissions = target.stat().st_mode
     except FileNotFoundError:
-        return None
+        return 0o600
     if not S_ISREG(permissions):
         raise UsageError(f"{path} is no regular file; give the name of one")
     if not force:

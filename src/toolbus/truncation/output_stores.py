@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from hashlib import blake2b
 from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol
 
+from toolbus.settings.private_files import write_private
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 _REFERENCE = re.compile(r"output-[0-9a-f]{12}")
-_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 
 
 class OutputStore(Protocol):
@@ -91,7 +91,7 @@ class FolderOutputs:
         reference = reference_of(session_id, text)
         path = self._path(session_id, reference)
         fresh = not path.exists()
-        _write(path, data)
+        write_private(path, data)
         self._give_up()
         return reference, fresh
 
@@ -141,19 +141,3 @@ def reference_of(session_id: str, text: str) -> str:
 def _folder_of(session_id: str) -> str:
     # An id may hold anything, so it names no folder itself.
     return blake2b(session_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write *data* whole or not at all, for the owner's eyes."""
-    path.parent.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    partial.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(partial, flags, _PRIVATE_FILE), "wb") as file:
-            file.write(data)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise

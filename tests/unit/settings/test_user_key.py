@@ -88,8 +88,8 @@ WRONG = {
     "written by its group": (lambda file: put(file, mode=0o620), "others may use it"),
     "a link": (linked, "symbolic links"),
     "a link to nothing": (dangling, "symbolic links"),
-    "a pipe": (pipe, "no regular file"),
-    "a folder": (lambda file: file.mkdir(parents=True), "no regular file"),
+    "a pipe": (pipe, "not a regular file"),
+    "a folder": (lambda file: file.mkdir(parents=True), "not a regular file"),
     "in a shared folder": (shared_folder, "others may write its folder"),
     "to be made in a shared folder": (shared_and_empty_folder, "others may write"),
     "below a file": (lambda file: file.parent.write_text("x"), "Not a directory"),
@@ -135,7 +135,7 @@ def test_that_of_another_user_is_refused(file, monkeypatch):
     put(file)
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
 
-    with pytest.raises(UserKeyError, match="another user's"):
+    with pytest.raises(UserKeyError, match="belongs to another user"):
         user_key(file)
 
 

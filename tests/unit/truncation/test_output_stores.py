@@ -65,7 +65,7 @@ def test_nothing_half_written_stays(tmp_path, monkeypatch):
         raise OSError("full")
 
     store = FolderOutputs(tmp_path, 3, 10_000)
-    monkeypatch.setattr(os, "fdopen", fail)
+    monkeypatch.setattr(os, "fsync", fail)
 
     with pytest.raises(OSError, match="full"):
         store.keep("s", "text")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from typing import TYPE_CHECKING
 
 from toolbus.config.trust import TRUSTED
 from toolbus.errors import ToolbusError
+from toolbus.settings.private_files import signature
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.screen import UsageError
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from toolbus.mcp.proxy.proxy import Proxy
-
-    Signature = tuple[int, ...] | None
+    from toolbus.settings.private_files import Signature
 
 logger = logging.getLogger("toolbus")
 
@@ -39,11 +38,11 @@ async def follow(
     Without *make* there is one session, which keeps what it has, and the person is told so. What
     was made is closed with *opened*.
     """
-    in_force = previous = _signature(file)
+    in_force = previous = signature(file)
     refused: tuple[Signature, Signature] | None = None
     while True:
         await asyncio.sleep(_PAUSE)
-        now, trusted = _signature(file), _signature_of_trust()
+        now, trusted = signature(file), _signature_of_trust()
         # Half a file may be a valid one with fewer guards, so it has to be as it was before.
         settled, previous = now == previous, now
         if now == in_force:
@@ -80,13 +79,4 @@ async def _replace(
 
 def _signature_of_trust() -> Signature:
     folder = config_folder()
-    return None if folder is None else _signature(folder / TRUSTED)
-
-
-def _signature(file: str | os.PathLike[str]) -> Signature:
-    """Return what differs when *file* was written, None if it is not there."""
-    try:
-        status = os.stat(file)  # noqa: PTH116 - of what was named, as it was named
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return None if folder is None else signature(folder / TRUSTED)

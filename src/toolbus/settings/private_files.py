@@ -1,0 +1,203 @@
+"""Private files: one user's own, written whole or not at all, read without following a link."""
+
+from __future__ import annotations
+
+import fcntl
+import grp
+import os
+import pwd
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Signature: TypeAlias = tuple[int, ...] | None
+
+_OTHERS = 0o077
+# O_NONBLOCK, so that opening a pipe does not wait for its other end.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class UnfitFileError(Exception):
+    """A file is not read, for *reason*: it is not regular, too long, or not its reader's alone."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def make_private_folders(folder: Path) -> None:
+    """Make *folder* and the missing folders above it, for their owner alone."""
+    for missing in [each for each in (folder, *folder.parents) if not each.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def replacing_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Give a stream whose file takes the place of *path* at the end, if nothing was raised.
+
+    A link at *path* is replaced and not followed. Raises `OSError`.
+    """
+    number, name = tempfile.mkstemp(prefix=".toolbus-", dir=path.parent)
+    try:
+        with open(number, "wb") as stream:  # noqa: PTH123 - a descriptor, not a path
+            yield stream
+            stream.flush()
+            os.fchmod(number, mode)
+            os.fsync(number)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write *data* to *path* in one step; missing folders are made for their owner alone."""
+    make_private_folders(path.parent)
+    with replacing_file(path, mode) as stream:
+        stream.write(data)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Return the bytes of *path*, at most *limit*, and its status at that moment.
+
+    Raises `OSError`, also for a link, and `UnfitFileError` for a longer file and for anything
+    else than a regular file.
+    """
+    number = os.open(path, _READ)
+    try:
+        status = os.fstat(number)
+        if not S_ISREG(status.st_mode):
+            raise UnfitFileError("it is not a regular file")
+        with open(number, "rb", closefd=False) as stream:
+            data = stream.read(limit + 1)
+    finally:
+        os.close(number)
+    if len(data) > limit:
+        raise UnfitFileError(f"it is longer than {limit:,} bytes")
+    return data, status
+
+
+def read_secret_file(path: Path, limit: int) -> bytes:
+    """Return the bytes of *path*, which nobody but its owner, this user, may read or replace.
+
+    Raises `OSError`, also for a link, and `UnfitFileError`.
+    """
+    data, status = read_regular(path, limit)
+    reason = secret_file_problem(path, status) or writable_by_others(Path(os.path.realpath(path)))
+    if reason is not None:
+        raise UnfitFileError(reason)
+    return data
+
+
+# --- sharing -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Hold the lock *file* in a block; other processes wait for it. Raises `OSError`."""
+    number = os.open(file, _LOCK, 0o600)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def lock_file(file: Path) -> Iterator[int]:
+    """Give the descriptor of the lock *file* for `try_lock`; closing it gives the lock back."""
+    number = os.open(file, _LOCK, 0o600)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def try_lock(number: int) -> bool:
+    """Return whether the lock of this open file could be taken, without waiting."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def signature(path: str | os.PathLike[str]) -> Signature:
+    """Return numbers that differ once *path* was written again; None if it is not there."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - of the text as it was given, hundreds of times
+    except (OSError, ValueError):
+        return None
+    if S_ISDIR(status.st_mode):
+        return status.st_dev, status.st_ino, status.st_uid  # Whatever comes and goes inside.
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+# --- ownership -----------------------------------------------------------------------------------
+
+
+def secret_file_problem(path: Path, status: os.stat_result) -> str | None:
+    """Return why the file *path* of this *status* must not hold a secret; None if it may."""
+    if not S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    if status.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if status.st_mode & _OTHERS:
+        return f"others may use it (mode {status.st_mode & 0o7777:o}); see: chmod 600 {path}"
+    return None
+
+
+def writable_by_others(file: Path) -> str | None:
+    """Return why users other than this one may change *file*, a real path; None if none may.
+
+    The file and each folder above it must belong to this user or to root, and be writable by no
+    other user. A sticky folder may be shared, because no user replaces another user's files in
+    it. Rights that an access control list adds to the mode are not seen.
+    """
+    user = os.geteuid()
+    for path in (file, *file.parents):
+        status = path.stat()
+        what = "it" if path == file else f"its folder {str(path)!r}"
+        if status.st_uid not in {0, user}:
+            return f"{what} belongs to {_name(status.st_uid)}"
+        shared = bool(status.st_mode & S_IWOTH) or (
+            bool(status.st_mode & S_IWGRP) and not _is_private_group(status.st_gid, user)
+        )
+        if shared and not (S_ISDIR(status.st_mode) and status.st_mode & S_ISVTX):
+            return f"others may write {what} (mode {status.st_mode & 0o7777:o})"
+    return None
+
+
+def _name(user: int) -> str:
+    with suppress(KeyError):
+        return f"user {pwd.getpwuid(user).pw_name!r}"
+    return f"user {user}"
+
+
+def _is_private_group(group: int, user: int) -> bool:
+    """Return whether *group* has *user* alone, as systems make one group for each user.
+
+    New files there may be writable by the group, which gives no other user a way in.
+    """
+    if group == 0:
+        return user == 0
+    try:
+        entry, account = grp.getgrgid(group), pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return (
+        account.pw_gid == group
+        and entry.gr_name == account.pw_name
+        and set(entry.gr_mem) <= {account.pw_name}
+    )
