@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from toolbus.bus.ledger import DispatchRecord, HandlerEntry
 from toolbus.events import Scope
 from toolbus.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.store import rows, schema
+from toolbus.store import rows
+from toolbus.store.sqlite import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

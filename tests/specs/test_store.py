@@ -28,9 +28,9 @@ from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AF
 from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Original, SessionInfo, Stored
-from toolbus.store.inspection import inspect
 from toolbus.store.memory import MemoryStore
-from toolbus.store.recovery import recover
+from toolbus.store.recovery.inspection import inspect
+from toolbus.store.recovery.recovery import recover
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock
 

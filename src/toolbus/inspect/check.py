@@ -9,15 +9,15 @@ from toolbus.inspect.writing import count_things
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span
 from toolbus.store.checking import check_reader
-from toolbus.store.inspection import inspect
 from toolbus.store.opening import is_postgres, open_reader
-from toolbus.store.recovery import recover
+from toolbus.store.recovery.inspection import inspect
+from toolbus.store.recovery.recovery import recover
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
 
 if TYPE_CHECKING:
-    from toolbus.store.inspection import CheckReport, ProgressCallback
-    from toolbus.store.states import SessionState
+    from toolbus.store.recovery.inspection import CheckReport, ProgressCallback
+    from toolbus.store.recovery.states import SessionState
     from toolbus.terminal.output import Output
 
 _MAX_PROBLEMS = 20

@@ -6,18 +6,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
-from toolbus.store import schema
-from toolbus.store.inspection import CheckReport
-from toolbus.store.pairing import TURNS, turns_of
-from toolbus.store.rows import checked_json
-from toolbus.store.sqlite_errors import wrap_errors
-from toolbus.store.sqlite_opening import scratch
-from toolbus.store.states import Damage, read_states
+from toolbus.store.recovery.inspection import CheckReport
+from toolbus.store.recovery.pairing import TURNS, turns_of
+from toolbus.store.recovery.states import Damage, read_states
+from toolbus.store.rows import ENCODING, checked_json
+from toolbus.store.sqlite import schema
+from toolbus.store.sqlite.files import scratch
+from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:
-    from toolbus.store.inspection import ProgressCallback
     from toolbus.store.reading import SessionRow, StoreReader
-    from toolbus.store.sqlite_opening import Connection
+    from toolbus.store.recovery.inspection import ProgressCallback
+    from toolbus.store.sqlite.files import Connection
 
 _ADD_MESSAGE = "INSERT OR IGNORE INTO messages VALUES (NULL, ?, ?, ?, 0, '', NULL)"
 _ADD_PAGE = "INSERT INTO ledger VALUES (NULL, ?, ?, ?, ?, 0, '', NULL)"
@@ -100,7 +100,7 @@ class _Gathering:
                 self._execute(_ADD_STATE, (session.key, state.name))
         for original in self._reader.originals(session.key):
             try:
-                checked_json(schema.ENCODING, original.body, None)
+                checked_json(ENCODING, original.body, None)
             except DecodeError as error:
                 place = f"original {original.digest!r} of session {session.id!r}"
                 self.problems.append(f"{place} cannot be read: it {error}")

@@ -72,7 +72,7 @@ def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> Store
     if is_postgres(address):
         reader: StoreReader = _postgres("reader").PostgresReader(os.fspath(address))
         return reader
-    from toolbus.store.sqlite_reader import SqliteReader  # noqa: PLC0415 - not for all
+    from toolbus.store.sqlite.sqlite_reader import SqliteReader  # noqa: PLC0415 - not for all
 
     return SqliteReader(address, live=live)
 

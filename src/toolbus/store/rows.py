@@ -9,7 +9,6 @@ from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, ToolMessage, decode, decoder, encode
 from toolbus.store.reading import Page, StateRow
-from toolbus.store.schema import ENCODING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
 
 T = TypeVar("T")
+
+ENCODING = 1
+"""The version of a row's body, beside it in the row."""
 
 Row = tuple[int, object, bytes, object]
 """Sequence number, version, body and checksum."""

@@ -5,7 +5,7 @@ from importlib import import_module, metadata
 from importlib.resources import files
 
 from toolbus import events
-from toolbus.store.schema import VERSION
+from toolbus.store.sqlite.schema import VERSION
 
 
 def page(name):

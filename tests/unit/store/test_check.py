@@ -27,13 +27,12 @@ from toolbus.messages.records import (
     UserMessage,
     encode,
 )
-from toolbus.store import schema
-from toolbus.store.inspection import inspect
 from toolbus.store.protocol import Original, Stored
-from toolbus.store.recovery import recover
-from toolbus.store.rows import checked_json, decode_message, decode_page
-from toolbus.store.sqlite import SqliteStore
-from toolbus.store.sqlite_opening import connect
+from toolbus.store.recovery.inspection import inspect
+from toolbus.store.recovery.recovery import recover
+from toolbus.store.rows import ENCODING, checked_json, decode_message, decode_page
+from toolbus.store.sqlite import SqliteStore, schema
+from toolbus.store.sqlite.files import connect
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
 
@@ -308,7 +307,7 @@ def test_a_body_of_anything_is_named_and_the_others_stay(whole, body, at):
 def test_no_body_crashes_a_decoder(data):
     for decode in (decode_message, decode_page):
         with pytest.raises(DecodeError):
-            decode(schema.ENCODING, b"\0" + data, None)
+            decode(ENCODING, b"\0" + data, None)
 
 
 # --- damage of one kind --------------------------------------------------------------------------
@@ -552,7 +551,7 @@ def test_an_interrupted_check_ends(whole, monkeypatch):
     def connect_here(file, timeout, mode):
         return sqlite3.connect(file, factory=Interrupted, isolation_level=None)
 
-    monkeypatch.setattr("toolbus.store.salvage.connect", connect_here)
+    monkeypatch.setattr("toolbus.store.recovery.salvage.connect", connect_here)
     with stored(data) as path, pytest.raises(KeyboardInterrupt):
         inspect(str(path), silent)
 
@@ -585,7 +584,7 @@ def test_a_full_disk_leaves_no_part_of_a_new_file(whole, monkeypatch):
         connection.execute("PRAGMA max_page_count = 15")
         return connection
 
-    monkeypatch.setattr("toolbus.store.recovery.connect", connect_small)
+    monkeypatch.setattr("toolbus.store.recovery.recovery.connect", connect_small)
     with stored(data) as path:
         with pytest.raises(StoreError, match="the disk is full"):
             recover(str(path), str(path.with_name("new.db")), silent)

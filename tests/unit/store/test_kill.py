@@ -14,8 +14,8 @@ import pytest
 
 import toolbus
 from toolbus.messages.records import UserMessage
-from toolbus.store.inspection import inspect
 from toolbus.store.protocol import Stored
+from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 
 PROGRAM = Path(__file__).with_name("kill_writer.py")

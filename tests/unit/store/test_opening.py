@@ -13,9 +13,9 @@ from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.inspect.retention import read_moment
 from toolbus.replay.sources import find_sources
-from toolbus.store.inspection import inspect
 from toolbus.store.opening import is_postgres, open_reader, open_store
 from toolbus.store.protocol import Stored
+from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal.screen import UsageError
 from toolbus.testing.stores.subject_store import record

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.store.pairing import CallTurn, Pairing
+from toolbus.store.recovery.pairing import CallTurn, Pairing
 
 kinds = st.sampled_from(["call", "answer", "interrupted", "said", "other"])
 lines = st.lists(st.tuples(kinds, st.lists(st.sampled_from("123"), min_size=1, max_size=3)))

@@ -17,11 +17,11 @@ from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import ClosedError, StoreError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode
-from toolbus.store import schema
 from toolbus.store.protocol import Original, Stored
-from toolbus.store.sqlite import SqliteStore
+from toolbus.store.rows import ENCODING
+from toolbus.store.sqlite import SqliteStore, schema
+from toolbus.store.sqlite.writes import Writes
 from toolbus.store.worker import Worker
-from toolbus.store.writes import Writes
 
 
 def user(name, text="hello"):
@@ -671,7 +671,7 @@ def test_a_file_system_without_a_log_is_refused(path, monkeypatch):
     def connect(file, timeout, mode):
         return sqlite3.connect(":memory:", isolation_level=None)
 
-    monkeypatch.setattr("toolbus.store.sqlite.connect", connect)
+    monkeypatch.setattr("toolbus.store.sqlite.sqlite_store.connect", connect)
 
     with pytest.raises(StoreError, match="use a local disk"):
         SqliteStore(path)
@@ -1018,7 +1018,7 @@ async def test_a_message_is_stored_as_its_json(path):
 
     with raw(path) as other:
         (found,) = other.execute("SELECT seq, id, version, body FROM messages").fetchall()
-    assert found == (1, "m1", schema.ENCODING, encode(message).decode())
+    assert found == (1, "m1", ENCODING, encode(message).decode())
 
 
 async def test_a_call_leads_to_the_messages_that_speak_of_it(path):

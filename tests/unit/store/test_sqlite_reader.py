@@ -29,11 +29,10 @@ from toolbus.messages.records import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.store import queries, schema, sqlite_opening
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.reading import MessageRow
-from toolbus.store.sqlite import SqliteStore
-from toolbus.store.sqlite_reader import SqliteReader
+from toolbus.store.sqlite import SqliteStore, files, queries, schema
+from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.terminal.output import Output
 
 STATEMENTS = {name: text for name, text in vars(queries).items() if name[0].isupper()}
@@ -224,7 +223,7 @@ async def test_records_stand_before_what_they_led_to(path):
 async def test_the_log_of_a_store_is_read_for_damage_once(path, monkeypatch):
     await append(path, user("a", 1))
     read = []
-    monkeypatch.setattr(sqlite_opening, "damage_of", lambda log: read.append(log) or "")
+    monkeypatch.setattr(files, "damage_of", lambda log: read.append(log) or "")
     async with SqliteStore(path) as store:
         for _ in range(3):
             with store.reader() as reader:

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from toolbus.store.memory import MemoryStore
-from toolbus.store.schema import VERSION
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.sqlite.schema import VERSION
 from toolbus.testing.stores import (
     DamagedStoreLaws,
     KilledStoreLaws,

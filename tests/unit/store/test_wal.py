@@ -7,8 +7,8 @@ import pytest
 
 from toolbus.messages.records import UserMessage
 from toolbus.store.protocol import Stored
+from toolbus.store.recovery.wal import Log, _sums, damage_of, read_log
 from toolbus.store.sqlite import SqliteStore
-from toolbus.store.wal import Log, _sums, damage_of, read_log
 
 FRAME = 24 + 4096
 
@@ -152,7 +152,7 @@ async def test_a_log_that_moves_is_not_judged(log, monkeypatch):
     flip(log, 32 + 30)
     seen = [read_log(log), Log(commits_behind=9)]
     assert damage_of(log) == seen[0].damage
-    monkeypatch.setattr("toolbus.store.wal.read_log", lambda path: seen.pop(0))
+    monkeypatch.setattr("toolbus.store.recovery.wal.read_log", lambda path: seen.pop(0))
 
     assert damage_of(log) == ""
 
@@ -160,6 +160,6 @@ async def test_a_log_that_moves_is_not_judged(log, monkeypatch):
 async def test_a_very_long_log_is_left_to_the_check(log, monkeypatch):
     await make(log, 10, 10, 10)
     flip(log, 32 + 30)
-    monkeypatch.setattr("toolbus.store.wal._MAX_BYTES", 1000)
+    monkeypatch.setattr("toolbus.store.recovery.wal._MAX_BYTES", 1000)
 
     assert (damage_of(log), read_log(log).is_certain) == ("", True)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from toolbus.store.schema import APPLICATION_ID
+from toolbus.store.sqlite.schema import APPLICATION_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

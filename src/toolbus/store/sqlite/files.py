@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.errors import StoreError, WrongPathError
-from toolbus.store import schema
-from toolbus.store.paths import beside, may_write_beside, unfinished
-from toolbus.store.sqlite_errors import GONE
-from toolbus.store.wal import damage_of, read_log
+from toolbus.store.recovery.wal import damage_of, read_log
+from toolbus.store.sqlite import schema
+from toolbus.store.sqlite.paths import beside, may_write_beside, unfinished
+from toolbus.store.sqlite.sqlite_errors import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

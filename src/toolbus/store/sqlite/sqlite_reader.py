@@ -8,26 +8,26 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.errors import DecodeError, StoreError
-from toolbus.store import queries, schema
-from toolbus.store.paths import checked_path, may_write, may_write_beside, unfinished
 from toolbus.store.protocol import Original
 from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow, StoreFacts
 from toolbus.store.rows import decode_message, found_page, found_state
-from toolbus.store.sqlite_errors import wrap_errors
-from toolbus.store.sqlite_opening import (
+from toolbus.store.sqlite import queries, schema
+from toolbus.store.sqlite.files import (
     check_contents,
     connect,
     integrity_problems,
     read_header,
     reading_mode,
 )
+from toolbus.store.sqlite.paths import checked_path, may_write, may_write_beside, unfinished
+from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from toolbus.store.reading import IdKind
-    from toolbus.store.sqlite_opening import Mode
+    from toolbus.store.sqlite.files import Mode
 
 _NEWEST = 200
 _BATCH = 200

@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from toolbus.errors import WrongPathError
-from toolbus.store.sqlite_errors import READ_ONLY
+from toolbus.store.sqlite.sqlite_errors import READ_ONLY
 
 # Who the process acts as, where the system can tell, and not who started it.
 _EFFECTIVE = os.access in os.supports_effective_ids

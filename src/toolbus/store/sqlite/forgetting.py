@@ -8,7 +8,7 @@ from toolbus.errors import DecodeError
 from toolbus.store.rows import call_ids, decode_message, decode_page, mentioned
 
 if TYPE_CHECKING:
-    from toolbus.store.sqlite_opening import Connection
+    from toolbus.store.sqlite.files import Connection
 
 _OLD = """SELECT sessions.key, sessions.id FROM sessions
     LEFT JOIN writers ON writers.session = sessions.id

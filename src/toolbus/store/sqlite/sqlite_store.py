@@ -11,7 +11,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolbus.errors import ClosedError, StoreError
-from toolbus.store import rows, schema
+from toolbus.store import rows
 from toolbus.store.jobs import (
     Append,
     AppendOnce,
@@ -23,13 +23,14 @@ from toolbus.store.jobs import (
     Open,
     Swap,
 )
-from toolbus.store.paths import checked_path, create_private
 from toolbus.store.protocol import Original, Position, SessionInfo, Stored
-from toolbus.store.sqlite_errors import failure_of, wrap_errors
-from toolbus.store.sqlite_opening import ChangeDetector, check_contents, connect, reading_mode
-from toolbus.store.sqlite_reader import SqliteReader
+from toolbus.store.sqlite import schema
+from toolbus.store.sqlite.files import ChangeDetector, check_contents, connect, reading_mode
+from toolbus.store.sqlite.paths import checked_path, create_private
+from toolbus.store.sqlite.sqlite_errors import failure_of, wrap_errors
+from toolbus.store.sqlite.sqlite_reader import SqliteReader
+from toolbus.store.sqlite.writes import Writes
 from toolbus.store.worker import Worker
-from toolbus.store.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

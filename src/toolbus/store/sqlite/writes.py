@@ -8,8 +8,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from toolbus.errors import StoreError
-from toolbus.store import rows, schema
-from toolbus.store.forgetting import forget_sessions
+from toolbus.store import rows
 from toolbus.store.jobs import (
     Append,
     AppendOnce,
@@ -24,8 +23,10 @@ from toolbus.store.jobs import (
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
-from toolbus.store.sqlite_errors import STILL_LOGGED, failure_of
-from toolbus.store.sqlite_opening import EMPTY, FileIdentity, read_header
+from toolbus.store.sqlite import schema
+from toolbus.store.sqlite.files import EMPTY, FileIdentity, read_header
+from toolbus.store.sqlite.forgetting import forget_sessions
+from toolbus.store.sqlite.sqlite_errors import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

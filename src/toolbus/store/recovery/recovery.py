@@ -12,23 +12,22 @@ from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.messages.records import decode
-from toolbus.store.inspection import survey
 from toolbus.store.jobs import Append, Swap
-from toolbus.store.pairing import read_pairing
-from toolbus.store.paths import beside, create_private
 from toolbus.store.protocol import Original, Stored
-from toolbus.store.rows import decode_page
-from toolbus.store.schema import ENCODING
-from toolbus.store.sqlite_errors import wrap_errors
-from toolbus.store.sqlite_opening import connect, scratch
-from toolbus.store.writes import Writes
+from toolbus.store.recovery.inspection import survey
+from toolbus.store.recovery.pairing import read_pairing
+from toolbus.store.rows import ENCODING, decode_page
+from toolbus.store.sqlite.files import connect, scratch
+from toolbus.store.sqlite.paths import beside, create_private
+from toolbus.store.sqlite.sqlite_errors import wrap_errors
+from toolbus.store.sqlite.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.store.inspection import CheckReport, ProgressCallback
-    from toolbus.store.pairing import CallTurn, Pairing
-    from toolbus.store.sqlite_opening import Connection
+    from toolbus.store.recovery.inspection import CheckReport, ProgressCallback
+    from toolbus.store.recovery.pairing import CallTurn, Pairing
+    from toolbus.store.sqlite.files import Connection
 
 _BATCH = 256
 """How many appends share a transaction."""

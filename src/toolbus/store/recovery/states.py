@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.store.pairing import read_pairing
+from toolbus.store.recovery.pairing import read_pairing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from toolbus.store.sqlite_opening import Connection
+    from toolbus.store.sqlite.files import Connection
 
 Damage = dict[tuple[str, object, object], str]
 """Why a row of a table, a session and a number cannot be read."""

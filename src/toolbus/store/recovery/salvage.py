@@ -14,15 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.store.paths import beside
-from toolbus.store.sqlite_opening import connect, looking_mode, read_header
-from toolbus.store.wal import read_log, reseal
+from toolbus.store.recovery.wal import read_log, reseal
+from toolbus.store.sqlite.files import connect, looking_mode, read_header
+from toolbus.store.sqlite.paths import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.store.sqlite_opening import Connection
-    from toolbus.store.wal import Log
+    from toolbus.store.recovery.wal import Log
+    from toolbus.store.sqlite.files import Connection
 
 Value: TypeAlias = int | float | str | bytes | None
 Row: TypeAlias = dict[str, Value]

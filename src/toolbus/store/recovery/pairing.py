@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from toolbus.messages.records import Message
-    from toolbus.store.sqlite_opening import Connection
+    from toolbus.store.sqlite.files import Connection
 
 TURNS = """CREATE TEMP TABLE turns (
     session INTEGER, seq INTEGER, key INTEGER, kind TEXT, call TEXT, place INTEGER,

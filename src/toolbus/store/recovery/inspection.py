@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
-from toolbus.store import schema
-from toolbus.store.paths import checked_path
-from toolbus.store.salvage import Salvage, open_source
-from toolbus.store.sqlite_errors import wrap_errors
-from toolbus.store.sqlite_opening import (
+from toolbus.store.recovery.salvage import Salvage, open_source
+from toolbus.store.recovery.states import SessionState
+from toolbus.store.recovery.survey import Survey
+from toolbus.store.sqlite import schema
+from toolbus.store.sqlite.files import (
     EMPTY,
     ChangeDetector,
     check_version,
@@ -23,12 +23,12 @@ from toolbus.store.sqlite_opening import (
     read_header,
     scratch,
 )
-from toolbus.store.states import SessionState
-from toolbus.store.survey import Survey
+from toolbus.store.sqlite.paths import checked_path
+from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:
-    from toolbus.store.sqlite_opening import Connection, Header
-    from toolbus.store.wal import Log
+    from toolbus.store.recovery.wal import Log
+    from toolbus.store.sqlite.files import Connection, Header
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]
 """Called with the number of messages and records that were read, and of all."""

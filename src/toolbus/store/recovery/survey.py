@@ -6,18 +6,24 @@ from binascii import crc32
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
-from toolbus.store.pairing import TURNS, read_pairing, turns_of
-from toolbus.store.rows import call_ids, checked_json, columns_of, decode_message, decode_page
-from toolbus.store.schema import ENCODING
-from toolbus.store.states import TABLES, Damage, SessionState, read_states
+from toolbus.store.recovery.pairing import TURNS, read_pairing, turns_of
+from toolbus.store.recovery.states import TABLES, Damage, SessionState, read_states
+from toolbus.store.rows import (
+    ENCODING,
+    call_ids,
+    checked_json,
+    columns_of,
+    decode_message,
+    decode_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store.salvage import Row, Salvage, Value
-    from toolbus.store.sqlite_opening import Connection
+    from toolbus.store.recovery.salvage import Row, Salvage, Value
+    from toolbus.store.sqlite.files import Connection
 
 _PROVED: Mapping[str, Callable[[object, bytes, object], Message | tuple[DispatchRecord, ...]]] = {
     "ledger": decode_page,

@@ -11,9 +11,6 @@ VERSION = 6
 WITHOUT_STATES = 4
 """The last version of the tables in which components kept nothing."""
 
-ENCODING = 1
-"""The version of a row's body, beside it in the row."""
-
 # A page holds the records of one append as an array. Its key is that of the message that was
 # written with them, so that the ledger takes no index of its own; without one, at the end of a
 # run, it is a negative number. The page came before the message number `place` of its session,

@@ -1,0 +1,10 @@
+"""A store in an SQLite file."""
+
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from toolbus.store.sqlite.sqlite_store import SqliteStore as SqliteStore
+
+__getattr__, __dir__ = lazily(__name__, {"SqliteStore": "sqlite_store"})
