@@ -18,12 +18,12 @@ from toolbus.store.sqlite.files import (
     EMPTY,
     ChangeDetector,
     check_version,
+    checked_path,
     integrity_problems,
     looking_mode,
     read_header,
     scratch,
 )
-from toolbus.store.sqlite.paths import checked_path
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:

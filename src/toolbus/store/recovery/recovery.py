@@ -17,8 +17,7 @@ from toolbus.store.protocol import Original, Stored
 from toolbus.store.recovery.inspection import survey
 from toolbus.store.recovery.pairing import read_pairing
 from toolbus.store.rows import ENCODING, decode_page
-from toolbus.store.sqlite.files import connect, scratch
-from toolbus.store.sqlite.paths import beside, create_private
+from toolbus.store.sqlite.files import beside, connect, create_private, scratch
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
 from toolbus.store.sqlite.writes import Writes
 

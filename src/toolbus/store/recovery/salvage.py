@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.store.recovery.wal import read_log, reseal
-from toolbus.store.sqlite.files import connect, looking_mode, read_header
-from toolbus.store.sqlite.paths import beside
+from toolbus.store.sqlite.files import beside, connect, looking_mode, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

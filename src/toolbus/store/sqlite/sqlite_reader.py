@@ -14,12 +14,15 @@ from toolbus.store.rows import decode_message, found_page, found_state
 from toolbus.store.sqlite import queries, schema
 from toolbus.store.sqlite.files import (
     check_contents,
+    checked_path,
     connect,
     integrity_problems,
+    may_write,
+    may_write_beside,
     read_header,
     reading_mode,
+    unfinished,
 )
-from toolbus.store.sqlite.paths import checked_path, may_write, may_write_beside, unfinished
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:

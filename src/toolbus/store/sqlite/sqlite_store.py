@@ -25,8 +25,14 @@ from toolbus.store.jobs import (
 )
 from toolbus.store.protocol import Original, Position, SessionInfo, Stored
 from toolbus.store.sqlite import schema
-from toolbus.store.sqlite.files import ChangeDetector, check_contents, connect, reading_mode
-from toolbus.store.sqlite.paths import checked_path, create_private
+from toolbus.store.sqlite.files import (
+    ChangeDetector,
+    check_contents,
+    checked_path,
+    connect,
+    create_private,
+    reading_mode,
+)
 from toolbus.store.sqlite.sqlite_errors import failure_of, wrap_errors
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.store.sqlite.writes import Writes
