@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+from toolbus.errors import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
@@ -91,6 +93,22 @@ class StateRow(NamedTuple):
     def problem_in(self, session_id: str) -> str:
         """Return the problem, with the session where it is."""
         return f"state {self.name!r} of session {session_id!r} {self.damage}"
+
+
+R = TypeVar("R", MessageRow, Page, StateRow)
+
+
+def whole(row: R, session_id: str) -> R:
+    """Return *row* of the session; raises `DecodeError` if it is damaged."""
+    if row.damage:
+        raise DecodeError(row.problem_in(session_id))
+    return row
+
+
+def whole_messages(rows: Iterable[MessageRow], session_id: str) -> tuple[Message, ...]:
+    """Return the messages of *rows*; raises `DecodeError` that names the first damaged row."""
+    found = [whole(row, session_id).message for row in rows]
+    return tuple([message for message in found if message is not None])
 
 
 class StoreFacts(NamedTuple):

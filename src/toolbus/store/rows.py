@@ -20,9 +20,6 @@ T = TypeVar("T")
 ENCODING = 1
 """The version of a row's body, beside it in the row."""
 
-Row = tuple[int, object, bytes, object]
-"""Sequence number, version, body and checksum."""
-
 
 def message_row(message: Message) -> tuple[str, int, str, int]:
     """Return id, version, body and checksum of *message*."""
@@ -55,25 +52,6 @@ def call_ids(message: Message) -> tuple[str, ...]:
         case AssistantMessage(tool_calls=calls):
             return tuple([call.id for call in calls])
     return ()
-
-
-def read_messages(session_id: str, rows: Iterable[Row]) -> tuple[Message, ...]:
-    """Decode *rows* of messages; raises `DecodeError` that names the row."""
-    return _decoded("message", decode_message, session_id, rows)
-
-
-def read_records(session_id: str, rows: Iterable[Row]) -> tuple[DispatchRecord, ...]:
-    """Decode *rows* of pages of records; raises `DecodeError` that names the first record."""
-    pages = _decoded("record", decode_page, session_id, rows)
-    return tuple([record for page in pages for record in page])
-
-
-def read_state(session_id: str, name: str, row: tuple[object, bytes, object]) -> bytes:
-    """Return the JSON of *row* of a state; raises `DecodeError` that names the state."""
-    try:
-        return checked_json(*row)
-    except DecodeError as error:
-        raise DecodeError(f"state {name!r} of session {session_id!r} {error}") from error
 
 
 def decode_message(version: object, body: bytes, checksum: object) -> Message:
@@ -130,15 +108,3 @@ def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum
     if checksum is not None and checksum != crc32(body):
         raise DecodeError(f"is damaged: its checksum is not that of its body; {way_out}")
     return decoded
-
-
-def _decoded(
-    kind: str, decode: Callable[[object, bytes, object], T], session_id: str, rows: Iterable[Row]
-) -> tuple[T, ...]:
-    decoded: list[T] = []
-    for seq, version, body, checksum in rows:
-        try:
-            decoded.append(decode(version, body, checksum))
-        except DecodeError as error:
-            raise DecodeError(f"{kind} {seq!r} of session {session_id!r} {error}") from error
-    return tuple(decoded)

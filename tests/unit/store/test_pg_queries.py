@@ -17,7 +17,7 @@ from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import PostgresLink, Watchdog
 
 # What looks at all sessions, and at the catalogue.
-WHOLE = {"SESSIONS", "CHANGES", "FACTS", "INVALID", "MISSING", "KEY_OF"}
+WHOLE = {"CHANGES", "FACTS", "INVALID", "MISSING", "KEY_OF"}
 STATEMENTS = {
     f"{name} {kind}".strip(): statement
     for name, value in vars(pg_queries).items()

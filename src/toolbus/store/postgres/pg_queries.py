@@ -14,7 +14,6 @@ NEWEST_SESSIONS = """SELECT coalesce(long_id, id) FROM toolbus.sessions
     WHERE key IS NOT NULL ORDER BY key DESC LIMIT %s"""
 KEY_OF = "(SELECT key FROM toolbus.sessions WHERE id = %s)"
 
-_COLUMNS = "version, convert_to(body, 'UTF8'), checksum"
 _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
     one.version, convert_to(one.body, 'UTF8'), one.checksum FROM toolbus.messages AS one"""
 MESSAGES_AFTER = f"{_MESSAGE} WHERE one.session = %s AND one.seq > %s ORDER BY one.seq LIMIT %s"
@@ -80,18 +79,8 @@ STATES_FROM = """SELECT one.name, one.session, coalesce(sessions.long_id, sessio
     FROM (SELECT * FROM toolbus.states AS each WHERE (each.name, each.session) > (%s, %s)
         ORDER BY each.name, each.session LIMIT %s) AS one
     LEFT JOIN toolbus.sessions ON sessions.key = one.session ORDER BY one.name, one.session"""
-
-# What the store itself reads of the session of an id.
-MESSAGES = f"""SELECT seq, {_COLUMNS} FROM toolbus.messages WHERE session = {KEY_OF}
-    AND seq > %s ORDER BY seq LIMIT %s"""
-RECORDS = f"""SELECT seq, {_COLUMNS}, place FROM toolbus.ledger WHERE session = {KEY_OF}
-    AND (place, seq) > (%s, %s) ORDER BY place, seq LIMIT %s"""
-ORIGINALS = f"""SELECT digest, body FROM toolbus.originals
-    WHERE session = {KEY_OF} ORDER BY digest"""
 STATE_OF = f"""SELECT version, body, checksum FROM toolbus.states
     WHERE session = {KEY_OF} AND name = %s"""
-SESSIONS = """SELECT coalesce(long_id, id), messages, created_ns, updated_ns
-    FROM toolbus.sessions WHERE key IS NOT NULL ORDER BY key"""
 
 # Each transaction that writes begins or ends between two snapshots that differ by it.
 CHANGES = "SELECT hashtextextended(pg_current_snapshot()::text, 0)"

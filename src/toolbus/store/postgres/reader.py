@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
@@ -18,6 +19,7 @@ from toolbus.store.rows import decode_message, found_page, found_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from toolbus.store.reading import IdKind
 
@@ -34,14 +36,27 @@ _TABLES = ("messages", "calls", "ledger", "mentions", "originals", "states", "co
 
 
 class PostgresReader:
-    """Reads the store at *address*; *timeout* is in seconds. Raises `StoreError` for no store."""
+    """Reads the store at *address*; *timeout* is in seconds.
 
-    def __init__(self, address: str | DatabaseAddress, *, timeout: float = TIMEOUT) -> None:
+    Raises `StoreError` for a database that is not a store. The *watchdog* is that of a store of
+    this process, which has looked already: so nothing is connected before the first verb.
+    """
+
+    def __init__(
+        self,
+        address: str | DatabaseAddress,
+        *,
+        timeout: float = TIMEOUT,
+        watchdog: Watchdog | None = None,
+    ) -> None:
         if not isinstance(address, DatabaseAddress):
             address = parse_address(address)
-        self._watchdog, self._closed = Watchdog(), False
+        limits, self._closed = watchdog or Watchdog(), False
+        self._watchdog = None if watchdog else limits
         name = "toolbus reader"
-        self._link = PostgresLink(address, timeout, self._watchdog, read_only=True, name=name)
+        self._link = PostgresLink(address, timeout, limits, read_only=True, name=name)
+        if watchdog:
+            return
         try:
             self._check()
         except BaseException:
@@ -60,7 +75,12 @@ class PostgresReader:
         """Let go of the connection."""
         self._closed = True
         self._link.drop()
-        self._watchdog.close()
+        if self._watchdog:
+            self._watchdog.close()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Do nothing: each statement is a transaction of its own, with a bound of its own."""
+        return nullcontext()
 
     def __enter__(self) -> Self:
         return self
@@ -180,6 +200,11 @@ class PostgresReader:
         while rows := self._rows(pg_queries.ORIGINALS_AFTER, session, digest, 1):
             for digest, body in rows:
                 yield Original(digest=unescape(digest), body=body)
+
+    def state(self, session_id: str, name: str) -> StateRow | None:
+        """Return the state *name* of the session; None if there is none."""
+        rows = self._rows(pg_queries.STATE_OF, indexed(session_id), indexed(name))
+        return next((found_state(name, *row) for row in rows), None)
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give what components keep for the session, by its name."""

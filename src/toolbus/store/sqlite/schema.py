@@ -203,20 +203,3 @@ SET_STATE = """INSERT INTO states (session, name, version, body, checksum)
         version = excluded.version, body = excluded.body, checksum = excluded.checksum"""
 DROP_STATE = """DELETE FROM states
     WHERE session = (SELECT key FROM sessions WHERE id = ?) AND name = ?"""
-
-# Bodies are read as the bytes that they are, so that damaged text reaches the decoder.
-MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
-    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"""
-LATEST_MESSAGES = """SELECT seq, version, CAST(body AS BLOB), checksum FROM messages
-    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq DESC LIMIT ?"""
-MESSAGES_OF_CALL = """SELECT one.seq, one.version, CAST(one.body AS BLOB), one.checksum
-    FROM calls CROSS JOIN messages AS one ON one.key = calls.message
-    WHERE calls.id = ? AND one.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY one.seq"""
-PAGES = """SELECT page.seq, page.version, CAST(page.body AS BLOB), page.checksum
-    FROM messages CROSS JOIN ledger AS page ON page.key = messages.key
-    WHERE messages.session = (SELECT key FROM sessions WHERE id = ?) ORDER BY messages.seq"""
-LEFTOVERS = """SELECT seq, version, CAST(body AS BLOB), checksum FROM ledger
-    WHERE key < 0 AND session = (SELECT key FROM sessions WHERE id = ?) ORDER BY place, seq"""
-ORIGINALS = """SELECT digest, CAST(body AS BLOB) FROM originals
-    WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY digest"""
-SESSIONS = "SELECT id, messages, created_ns, updated_ns FROM sessions ORDER BY key"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from heapq import merge
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +14,7 @@ from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow, S
 from toolbus.store.rows import decode_message, found_page, found_state
 from toolbus.store.sqlite import queries, schema
 from toolbus.store.sqlite.files import (
+    ChangeDetector,
     check_contents,
     checked_path,
     connect,
@@ -46,8 +48,9 @@ _BATCH_BYTES = 2**20
 class SqliteReader:
     """Reads the SQLite store *path* and changes no byte of it.
 
-    With *live* another process may write meanwhile; its log is not read for damage again if the
-    store is open in this one, *is_open*. Raises `StoreError` for what is no store.
+    With *live* another process may write meanwhile. *opened_as* is the mode of a store of this
+    process that has the file open, so that its log is not read for damage again. Raises
+    `StoreError` for a file that is not a store.
     """
 
     def __init__(
@@ -55,20 +58,32 @@ class SqliteReader:
         path: str | os.PathLike[str],
         *,
         live: bool = False,
-        is_open: bool = False,
+        opened_as: Mode | None = None,
         timeout: float = 5.0,
     ) -> None:
         self._where = os.fspath(path)
         file = checked_path(self._where, read_only=True)
         with wrap_errors(self._where):
             version = check_contents(
-                self._where, file, timeout, read_only=True, with_log=not is_open
+                self._where, file, timeout, read_only=True, with_log=opened_as is None
             )
-            self._connection = connect(file, timeout, reading_mode(file) if live else _mode(file))
-            self._connection.execute("PRAGMA query_only = OFF")
+            mode = opened_as or (reading_mode(file) if live else _mode(file))
+            is_still = mode in {"still", "alone"}
+            self._changes = ChangeDetector(self._where, file) if is_still else None
+            self._connection = connect(file, timeout, mode)
             for statement in schema.compatibility_views(version):
                 self._connection.execute(statement)
             self._connection.execute("PRAGMA query_only = ON")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Show one state of the store inside, whatever is written meanwhile."""
+        with wrap_errors(self._where):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("COMMIT")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -183,6 +198,11 @@ class SqliteReader:
             for digest, body in rows:
                 yield Original(digest=digest, body=body)
 
+    def state(self, session_id: str, name: str) -> StateRow | None:
+        """Return the state *name* of the session; None if there is none."""
+        rows = self._rows(schema.STATE, session_id, name)
+        return next((found_state(name, *row) for row in rows), None)
+
     def states(self, session: int) -> Iterator[StateRow]:
         """Give what components keep for the session, by its name."""
         for (name,) in self._rows(queries.STATE_NAMES, session):
@@ -220,7 +240,10 @@ class SqliteReader:
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         with wrap_errors(self._where):
-            return self._connection.execute(statement, values).fetchall()
+            rows = self._connection.execute(statement, values).fetchall()
+            if self._changes:
+                self._changes.check()
+            return rows
 
 
 _PLACE, _SEQ, _BODY = 1, 2, -2
