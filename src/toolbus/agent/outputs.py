@@ -12,7 +12,7 @@ from toolbus.errors import DecodeError, RegistrationError
 from toolbus.messages.codec import decoder
 from toolbus.messages.immutable import freeze_object
 from toolbus.messages.records import AssistantMessage
-from toolbus.tools.pydantic_types import PydanticType, is_pydantic
+from toolbus.tools.foreign_types import PydanticType, is_pydantic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

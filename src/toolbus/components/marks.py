@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Un
 
 from toolbus.bus.subscribing import settings_of
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
-from toolbus.tools.function_tools import FunctionTool
+from toolbus.tools.definitions import FunctionTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

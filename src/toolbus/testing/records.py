@@ -27,8 +27,7 @@ from toolbus.messages.records import (
 )
 from toolbus.testing.drawing import strategies as st
 from toolbus.testing.fitting import any_json, values_for
-from toolbus.tools.definitions import Tool
-from toolbus.tools.function_tools import tool
+from toolbus.tools.definitions import Tool, tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,36 +1,51 @@
-"""A tool: what a model can call, and how it is described.
+"""Tools: what a model can call, as a class or as a function, and how it is described.
 
-Nothing here executes one: that is the runner's, so that no call goes round the handlers.
+Nothing here runs a tool: the runner does, so that no call goes round the handlers.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property, partial, update_wrapper
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from toolbus.errors import FreezeError, RegistrationError, ToolNotRunError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.tools.contexts import ToolContext
-from toolbus.tools.functions import documentation, fixed, injected, routine
-from toolbus.tools.signatures import Signature
+from toolbus.tools.signatures import Signature, SignatureSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.messages.records import JsonObject
+    from toolbus.tools.docstrings import Docstring
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
 
 # As MCP has it (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
 _NAME = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
 
 
 class Tool:
-    """Something that a model can call; a subclass writes `run`, sync or async.
+    """A tool that a model can call; a subclass writes `run`, sync or async.
 
     Name, description and schemas come from the class and from `run`'s signature and docstring,
     unless the class states them. *timeout* is in seconds; *idempotent* allows `Retry`; *lenient*
@@ -71,21 +86,17 @@ class Tool:
 
     @cached_property
     def spec(self) -> ToolSpec:
-        """What a model is told; raises `RegistrationError` if the tool cannot be described."""
-        from toolbus.tools.docstrings import parse  # noqa: PLC0415 - its expressions are costly
-
-        name, signature = self.name or type(self).__name__, self._signature
-        input_schema = self.input_schema if signature is None else signature.input_schema
-        output_schema = self.output_schema
-        if output_schema is None and signature is not None:
-            output_schema = signature.output_schema
-        schema_problems = _schema_problems(input_schema, output_schema)
-        for problem in chain(self._problems(name), schema_problems):
+        """The tool as a model is told of it; raises `RegistrationError` for a malformed one."""
+        name, schema = self.name or type(self).__name__, self._schema
+        for problem in self._problems(name):
             raise RegistrationError(f"tool {name!r}", problem)
+        input_schema, output_schema = self.input_schema, self.output_schema
+        if schema is not None:
+            input_schema, output_schema = schema.input_schema, output_schema or schema.output_schema
         try:
             return ToolSpec(
                 name=name,
-                description=self.description or parse(self._documentation).description,
+                description=self.description or self._documentation.description,
                 input_schema=input_schema or EMPTY,
                 output_schema=output_schema,
                 annotations=self.annotations,
@@ -96,7 +107,7 @@ class Tool:
     @cached_property
     def is_async(self) -> bool:
         """Whether `run` must be awaited; a sync one runs in a thread."""
-        return inspect.iscoroutinefunction(routine(self._function))
+        return inspect.iscoroutinefunction(self._signature.routine)
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
         """Return *arguments* as `run` takes them, and why they do not fit or None.
@@ -104,63 +115,164 @@ class Tool:
         `run` may change them: they are private copies. The problem is about the tool's own
         schema, and names the JSON path.
         """
-        if self._signature is not None:
-            return self._signature.fit(arguments)
+        if self._schema is not None:
+            return self._schema.fit(arguments)
         if taken := next((name for name in self._reserved if name in arguments), None):
             return {}, f"unknown property `{taken}` - at `$`"
         return thaw(arguments), schemas.problem(self.spec.input_schema, arguments)
 
     def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
         """Return `run`, ready to be called by the runner with *values*, which `fit` gave."""
-        contexts = dict.fromkeys(self._injected, context)
-        return partial(self._function, **values, **contexts)
+        contexts = dict.fromkeys(self._signature.injected, context)
+        return partial(self._signature.function, **values, **contexts)
 
-    @property
-    def _function(self) -> Callable[..., Any]:
+    @cached_property
+    def _signature(self) -> Signature:
         function: Callable[..., Any] | None = getattr(self, "run", None)
         if function is None:
             raise RegistrationError(f"tool class {type(self).__name__!r}", "it has no `run`")
-        return function
-
-    @property
-    def _documentation(self) -> str:
-        # A class without a docstring of its own would show that of a base class.
-        class_text = inspect.getdoc(self) if type(self).__doc__ else None
-        return documentation(self._function) or class_text or ""
+        return Signature(function, ToolContext)
 
     @cached_property
-    def _signature(self) -> Signature | None:
-        return None if self.input_schema is not None else Signature(self._function, ToolContext)
-
-    @cached_property
-    def _injected(self) -> tuple[str, ...]:
-        return injected(self._function, ToolContext)
+    def _schema(self) -> SignatureSchema | None:
+        return None if self.input_schema is not None else SignatureSchema(self._signature)
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
-        """What no call may give, since the runner or a `partial` does."""
-        return fixed(self._function).union(self._injected)
+        """The arguments that no call may give, since the runner or a `partial` gives them."""
+        return self._signature.fixed.union(self._signature.injected)
+
+    @property
+    def _documentation(self) -> Docstring:
+        """The docstring of `run`, or else of the class."""
+        documentation = self._signature.docstring
+        # A class without a docstring of its own would show that of a base class.
+        if not documentation.description and type(self).__doc__:
+            from toolbus.tools.docstrings import parse  # noqa: PLC0415 - its expressions are costly
+
+            return parse(inspect.getdoc(self) or "")
+        return documentation
 
     def _problems(self, name: str) -> Iterator[str]:
-        """Yield what is wrong with what the tool states of itself."""
+        """Yield what is wrong with the tool as its class or its options state it."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield "a name has 1 to 128 letters, digits or `_-./:`; give the tool a `name`"
         seconds = self.timeout
         if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
             yield f"timeout must be a positive number of seconds, not {seconds!r}"
-        if not isinstance(self.idempotent, bool):
-            yield f"idempotent must be True or False, not {self.idempotent!r}"
-        if not isinstance(self.lenient, bool):
-            yield f"lenient must be True or False, not {self.lenient!r}"
-        run = routine(self._function)
+        for flag, value in (("idempotent", self.idempotent), ("lenient", self.lenient)):
+            if not isinstance(value, bool):
+                yield f"{flag} must be True or False, not {value!r}"
+        run = self._signature.routine
         if inspect.isgeneratorfunction(run) or inspect.isasyncgenfunction(run):
             yield "a generator gives no single result; return one"
+        yield from _schema_problems(self.input_schema, self.output_schema)
 
 
-def _schema_problems(input_schema: Any, output_schema: Any) -> Iterator[str]:
-    """Yield what is wrong with the schemas of a tool."""
+def _schema_problems(
+    input_schema: JsonObject | None, output_schema: JsonObject | None
+) -> Iterator[str]:
+    """Yield what is wrong with schemas that a class or an option states."""
     for schema in (input_schema, output_schema):
-        if schema is not None and (problem := schemas.check_schema(schema)):
-            yield f"its schema is malformed: {problem}"
-    if (kind := input_schema.get("type", "object")) != "object":
+        if schema is not None and (flaw := schemas.check_schema(schema)):
+            yield f"its schema is malformed: {flaw}"
+    if input_schema and (kind := input_schema.get("type", "object")) != "object":
         yield f"arguments are an object, and its input schema says {kind!r}"
+
+
+class FunctionTool(Tool, Generic[P, R]):
+    """A function as a tool; `run` is the function.
+
+    A call by its author's own program calls the plain function: no handler and no guard sees it.
+    A tool that calls another tool on behalf of a model uses `ToolContext.call`.
+    """
+
+    def __init__(self, function: Callable[P, R], **options: Unpack[ToolOptions]) -> None:
+        self._options = options
+        self.run = function
+        # Its name, its docstring and so on, for programs that inspect it as a function.
+        update_wrapper(self, function, updated=())
+        self.name = self._signature.name
+        for option, value in options.items():
+            setattr(self, option, value)
+        # A method is described when it is reached through its object, which fills `self`.
+        if next(iter(self._signature.parameters), None) != "self":
+            self.spec  # noqa: B018 - what is wrong with the function is found here
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as it was written, past all handlers; async, it gives a coroutine."""
+        return self.run(*args, **kwargs)  # type: ignore[no-any-return]  # a `Tool` runs anything
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R]: ...
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> FunctionTool[Q, R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        # A `partial` or a callable object is not a method of the class that has it as an attribute.
+        if instance is None or isinstance(self.run, partial) or not hasattr(self.run, "__get__"):
+            return self
+        return self.with_function(self.run.__get__(instance, owner))
+
+    def with_function(
+        self, function: Callable[Q, R], **options: Unpack[ToolOptions]
+    ) -> FunctionTool[Q, R]:
+        """Return a tool of *function* with the same options, and *options* over them."""
+        merged: ToolOptions = {**self._options, **options}
+        return FunctionTool(function, **merged)
+
+    @property
+    def _documentation(self) -> Docstring:
+        return self._signature.docstring
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `@tool`; see there."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject
+    annotations: JsonObject
+    timeout: float | None
+    idempotent: bool
+    lenient: bool
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    **options: Unpack[ToolOptions],
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Make a tool of a function: a schema from its signature, texts from its docstring.
+
+    The function itself is the tool's `run`, and the tool can be called as the function was, past
+    all handlers. An argument that `functools.partial` gives is not a parameter, and no call can
+    replace it. Raises `RegistrationError` if a parameter has no type hint.
+
+    Args:
+        function: a function, a bound method, a `functools.partial` or an object that can be
+            called; sync (it will run in a thread) or async; a tool, to have it with other options.
+        options: *name*, *description*, *input_schema*, *output_schema*, *annotations* in place
+            of what the function says; *timeout* in seconds; *idempotent* allows `Retry`; without
+            *lenient* an argument "3" is invalid where only an integer fits.
+
+    >>> tool(greet, name="welcome", timeout=5.0).spec.name
+    'welcome'
+    """
+    if unknown := options.keys() - ToolOptions.__annotations__.keys():
+        raise RegistrationError("@tool", f"unknown options: {', '.join(sorted(unknown))}")
+    if function is None:
+        return partial(tool, **options)
+    if inspect.isclass(function):
+        reason = f"it is a class; give an instance, `{function.__name__}(…)`"
+        raise RegistrationError(f"tool {function.__name__!r}", reason)
+    if isinstance(function, FunctionTool):
+        made: FunctionTool[..., Any] = function.with_function(function.run, **options)
+        return made
+    if not callable(function):
+        raise RegistrationError(f"tool {function!r}", "expected a function")
+    return FunctionTool(function, **options)

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 _ARGUMENTS = "Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters"
 _RESULTS = "Returns|Yields|Raises|Receives|Warns|Example|Examples"
 _FIELDS = "parameter|param|argument|arg|keyword|key"
 _RESULT_FIELDS = "type|returns?|rtype|yields?|ytype|raises?|exception|except"
 
-# A title with a colon, and the lines below it that are empty or indented.
-_GOOGLE = re.compile(
-    rf"^[ ]*(?:(?P<arguments>{_ARGUMENTS})|{_RESULTS}):[ ]*$(?P<block>(?:\n(?:[ ].*)?)*)",
-    re.MULTILINE,
-)
-_GOOGLE_ENTRY = re.compile(
-    r"(?:[-*] )?\*{0,2}(?P<name>\w+)(?: ?\(.*?\))?:\s(?P<text>.+)", re.DOTALL
-)
-# A title underlined with dashes, and the lines before the next one.
-_NUMPY = re.compile(
-    rf"^(?:(?P<arguments>{_ARGUMENTS})|{_RESULTS})[ ]*\n-{{3,}}[ ]*$"
-    r"(?P<block>(?:\n(?!.+\n[-=]{3,}[ ]*$).*)*)",
-    re.MULTILINE,
-)
-_NUMPY_ENTRY = re.compile(
-    r"(?P<names>\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: *:[^\n]*)?\n(?P<text>.+)", re.DOTALL
-)
-# The text goes on until the next field, or until an empty line with no indented one after it.
-_SPHINX = re.compile(
-    rf"^:(?:(?P<arguments>{_FIELDS})[ ](?:[^:\n]*[ ])?\\?\*{{0,2}}(?P<name>\w+)"
-    rf"|(?:{_RESULT_FIELDS})\b[^:\n]*):(?P<text>.*(?:\n+[ ]+\S.*|\n(?!:)\S.*)*)",
-    re.MULTILINE,
-)
+# For each format: a section of the docstring, and an entry in the block of a section of arguments.
+_FORMATS = [
+    (re.compile("".join(section), re.MULTILINE), re.compile(entry, re.DOTALL))
+    for *section, entry in (
+        # Google: a title with a colon, and the lines below it that are empty or indented.
+        (
+            rf"^[ ]*(?:(?P<arguments>{_ARGUMENTS})|{_RESULTS}):[ ]*$",
+            r"(?P<block>(?:\n(?:[ ].*)?)*)",
+            r"(?:[-*] )?\*{0,2}(?P<names>\w+)(?: ?\(.*?\))?:\s(?P<text>.+)",
+        ),
+        # NumPy: an underlined title, and the lines before the next one; `x, y : int` tells of two.
+        (
+            rf"^(?:(?P<arguments>{_ARGUMENTS})|{_RESULTS})[ ]*\n-{{3,}}[ ]*$",
+            r"(?P<block>(?:\n(?!.+\n[-=]{3,}[ ]*$).*)*)",
+            r"(?P<names>\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: *:[^\n]*)?\n(?P<text>.+)",
+        ),
+        # Sphinx: a field, until the next field, or an empty line without an indented one after it.
+        (
+            rf"^:(?:(?P<arguments>{_FIELDS})[ ]|(?:{_RESULT_FIELDS})\b)",
+            r"(?P<block>[^:\n]*:.*(?:\n+[ ]+\S.*|\n(?!:)\S.*)*)",
+            r"(?:[^:]*[ ])?\\?\*{0,2}(?P<names>\w+):(?P<text>.*)",
+        ),
+    )
+]
 
 
 class Docstring(NamedTuple):
@@ -50,41 +48,20 @@ def parse(text: str) -> Docstring:
 
     The formats may be mixed. A parameter without a description is left out.
     """
-    formats = (_GOOGLE, _NUMPY, _SPHINX)
-    first = [match.start() for pattern in formats if (match := pattern.search(text))]
-    entries = [*_google_entries(text), *_numpy_entries(text), *_sphinx_entries(text)]
-    parameters = {name: " ".join(entry.split()) for name, entry in entries if entry.strip()}
-    return Docstring(text[: min(first, default=None)].strip(), parameters)
-
-
-def _google_entries(text: str) -> Iterator[tuple[str, str]]:
-    for section in _sections(_GOOGLE, text):
-        for entry in _entries(section):
-            if match := _GOOGLE_ENTRY.match(entry):
-                yield match["name"], match["text"]
-
-
-def _numpy_entries(text: str) -> Iterator[tuple[str, str]]:
-    for section in _sections(_NUMPY, text):
-        for entry in _entries(section):
-            if match := _NUMPY_ENTRY.match(entry):
-                # `x, y : int` describes both.
-                for name in match["names"].split(","):
-                    yield name.strip(" *"), match["text"]
-
-
-def _sphinx_entries(text: str) -> Iterator[tuple[str, str]]:
-    for match in _SPHINX.finditer(text):
-        if match["arguments"]:
-            yield match["name"], match["text"]
-
-
-def _sections(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Return the blocks of *text* that describe parameters."""
-    return [match["block"] for match in pattern.finditer(text) if match["arguments"]]
+    end, parameters = len(text), {}
+    for section_pattern, entry_pattern in _FORMATS:
+        for section in section_pattern.finditer(text):
+            end = min(end, section.start())
+            for entry in _entries(section["block"]) if section["arguments"] else ():
+                if (match := entry_pattern.match(entry)) and match["text"].strip():
+                    for name in match["names"].split(","):
+                        parameters[name.strip(" *")] = " ".join(match["text"].split())
+    return Docstring(text[:end].strip(), parameters)
 
 
 def _entries(block: str) -> list[str]:
     """Return the entries of *block*: lines indented further continue the entry above them."""
+    if not block.startswith("\n"):
+        return [block]  # A field of Sphinx is one entry.
     indent = block[: len(block) - len(block.lstrip())].rpartition("\n")[2]
     return re.split(rf"\n{indent}(?=\S)", block)

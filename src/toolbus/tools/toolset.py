@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import RegistrationError
 from toolbus.tools.definitions import Tool
-from toolbus.tools.function_tools import tool as made_tool
+from toolbus.tools.definitions import tool as made_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,7 +9,7 @@ import pytest
 from toolbus import tool
 from toolbus.errors import RegistrationError
 from toolbus.messages import schemas
-from toolbus.tools.pydantic_types import is_pydantic
+from toolbus.tools.foreign_types import is_pydantic
 
 
 class Node(pydantic.BaseModel):
