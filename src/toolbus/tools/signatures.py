@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from functools import cached_property, partial
 from types import UnionType
 from typing import (
@@ -53,26 +54,23 @@ _REFUSED: dict[Any, str] = {
 class Signature:
     """What is known of *function*: a function, a method, a `partial` or an object with a call.
 
-    The runner fills the parameters that are annotated with the type *context*. Each property
-    raises `RegistrationError` if it cannot be read.
+    *routine* is what runs in the end, below any `partial`, and *name* its name, or the class of an
+    object. *parameters* are those that a call may give, *fixed* the names of the arguments that a
+    `partial` gives. The runner fills the parameters of the type *context*. Raises
+    `RegistrationError` for what cannot be read.
     """
 
     def __init__(self, function: Callable[..., Any], context: type) -> None:
         self.function, self._context = function, context
-
-    @cached_property
-    def routine(self) -> Callable[..., Any]:
-        """The function or method that runs in the end, below any `partial`."""
-        return _routine_of(self.function)
-
-    @cached_property
-    def name(self) -> str:
-        """The name of the function; for an object that of its class."""
-        for named in (self.function, self.routine):
-            name = getattr(named, "__name__", "__call__")
-            if name != "__call__":
-                return str(name)
-        return type(getattr(self.routine, "__self__", self.function)).__name__
+        self.routine = _routine_of(function)
+        self.name, self.fixed = _name_of(function, self.routine), _fixed(function)
+        try:
+            parameters = inspect.signature(function).parameters
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        self.parameters = {
+            name: parameter for name, parameter in parameters.items() if name not in self.fixed
+        }
 
     @cached_property
     def docstring(self) -> Docstring:
@@ -87,29 +85,6 @@ class Signature:
         return parse(inspect.getdoc(routine) or "" if text is None else inspect.cleandoc(text))
 
     @cached_property
-    def parameters(self) -> dict[str, inspect.Parameter]:
-        """The parameters that a call may give: those of no `partial`."""
-        try:
-            parameters = inspect.signature(self.function).parameters
-        except ValueError as error:
-            raise self.error(str(error)) from None
-        return {name: each for name, each in parameters.items() if name not in self.fixed}
-
-    @cached_property
-    def fixed(self) -> frozenset[str]:
-        """The names of the arguments that a `partial`, anywhere in the function, gives."""
-        names: set[str] = set()
-        function: Any = self.function
-        while function is not None:
-            if isinstance(function, partial):
-                parameters = inspect.signature(function.func).parameters
-                names.update(function.keywords, list(parameters)[: len(function.args)])
-                function = function.func
-            else:
-                function = getattr(function, "__wrapped__", None)
-        return frozenset(names)
-
-    @cached_property
     def hints(self) -> dict[str, Any]:
         """The type hints by the names of the parameters, and of "return"."""
         # A wrapper shows the signature of what it wraps, which was perhaps defined elsewhere.
@@ -122,21 +97,36 @@ class Signature:
     @cached_property
     def injected(self) -> tuple[str, ...]:
         """The parameters annotated with the context, `context[…]` or a union of it."""
-        return tuple(
-            [
-                name
-                for name, hint in self.hints.items()
-                if name in self.parameters
-                and any(
-                    self._context in (kind, get_origin(kind)) for kind in (hint, *get_args(hint))
-                )
-            ]
-        )
+        return tuple([name for name in self.parameters if self._is_context(self.hints.get(name))])
+
+    def _is_context(self, hint: Any) -> bool:
+        return any(self._context in (kind, get_origin(kind)) for kind in (hint, *get_args(hint)))
 
     def error(self, reason: str) -> RegistrationError:
         """Return the error that no tool can be made of the function."""
         name = getattr(self.function, "__qualname__", None) or self.name
         return RegistrationError(f"tool {name!r}", reason)
+
+
+def _name_of(function: Callable[..., Any], routine: Callable[..., Any]) -> str:
+    for named in (function, routine):
+        name = getattr(named, "__name__", "__call__")
+        if name != "__call__":
+            return str(name)
+    return type(getattr(routine, "__self__", function)).__name__
+
+
+def _fixed(function: Any) -> frozenset[str]:
+    """Return the names of the arguments that a `partial`, anywhere in *function*, gives."""
+    names: set[str] = set()
+    while function is not None:
+        if isinstance(function, partial):
+            parameters = inspect.signature(function.func).parameters
+            names.update(function.keywords, list(parameters)[: len(function.args)])
+            function = function.func
+        else:
+            function = getattr(function, "__wrapped__", None)
+    return frozenset(names)
 
 
 def _routine_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,25 +146,32 @@ class SignatureSchema:
     """
 
     def __init__(self, signature: Signature) -> None:
-        self._signature = signature
-        self._hints = {name: _without_paths(hint) for name, hint in signature.hints.items()}
-        self._parameters = [
+        hints = {name: _without_paths(hint) for name, hint in signature.hints.items()}
+        parameters = [
             parameter
             for name, parameter in signature.parameters.items()
             if name not in signature.injected
         ]
+        for parameter in parameters:
+            if reason := _problem(parameter, hints):
+                raise signature.error(f"parameter {parameter.name!r} {reason}")
+        fields, texts = [], signature.docstring.parameters
         self._pydantic: dict[str, PydanticType] = {}
-        fields = [self._field(parameter) for parameter in self._parameters]
-        self._struct = msgspec.defstruct(
-            "Arguments", fields, kw_only=True, forbid_unknown_fields=True
-        )
-        self.input_schema = self._input_schema()
-        self.output_schema = self._output_schema(self._hints.get("return", Any))
-        # The schemas of built-in types are msgspec's alone, and sound.
-        if not all(map(_is_plain, self._hints.values())):
-            for schema in filter(None, (self.input_schema, self.output_schema)):
-                if flaw := schemas.check_schema(schema):
-                    raise signature.error(f"its schema is malformed: {flaw}")
+        try:
+            for parameter in parameters:
+                name, hint = parameter.name, hints[parameter.name]
+                if is_pydantic(hint):
+                    self._pydantic[name], hint = PydanticType(hint), Any
+                fields.append(_field(parameter, hint, texts.get(name)))
+            self._struct = msgspec.defstruct(
+                "Arguments", fields, kw_only=True, forbid_unknown_fields=True
+            )
+            self.input_schema = self._input_schema(parameters)
+            self.output_schema = _output_schema(hints.get("return", Any))
+            _check_sound(hints, self.input_schema, self.output_schema or {})
+        except (TypeError, ValueError, NotImplementedError) as error:
+            reason = str(error).splitlines()[-1]
+            raise signature.error(f"a type hint is no JSON type: {reason}") from None
 
     def fit(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
         """Return *arguments* as the annotated types, and why they do not fit, with the JSON path.
@@ -197,59 +194,68 @@ class SignatureSchema:
             return made, None
         return {}, text[:1].lower() + text[1:] + ("" if " - at `" in text else " - at `$`")
 
-    def _field(self, parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
-        """Return the field of *parameter* for msgspec."""
-        name = parameter.name
-        reason = _REFUSED.get(parameter.kind)
-        if reason is None and name not in self._hints:
-            reason = "has no type hint, so a model cannot be told of it"
-        if reason is None and is_field(parameter.default):
-            reason = "has a `Field` as its default; write `Annotated[…, Field(…)] = …`"
-        if reason:
-            raise self._signature.error(f"parameter {name!r} {reason}")
-        hint = self._hints[name]
-        if is_pydantic(hint):
-            self._pydantic[name], hint = self._pydantic_type(hint), Any
-        if text := self._signature.docstring.parameters.get(name):
-            hint = _described(hint, text)
-        if parameter.default is parameter.empty:
-            return name, hint
-        # Only that there is one: the function has its default itself.
-        return name, hint, msgspec.field(default_factory=lambda: None)
-
-    def _pydantic_type(self, hint: Any) -> PydanticType:
-        try:
-            return PydanticType(hint)
-        except TypeError as error:
-            raise self._signature.error(f"a type hint is no JSON type: {error}") from None
-
-    def _schema(self, kind: Any) -> dict[str, Any]:
-        try:
-            return msgspec.json.schema(kind, schema_hook=foreign_types.schema)
-        except (TypeError, ValueError, NotImplementedError) as error:
-            reason = str(error).splitlines()[-1]
-            raise self._signature.error(f"a type hint is no JSON type: {reason}") from None
-
-    def _output_schema(self, kind: Any) -> dict[str, Any] | None:
-        if _is_content(kind):
-            return None
-        return self._pydantic_type(kind).output_schema if is_pydantic(kind) else self._schema(kind)
-
-    def _input_schema(self) -> dict[str, Any]:
+    def _input_schema(self, parameters: list[inspect.Parameter]) -> dict[str, Any]:
         # The root goes in place of its reference: models and providers expect an object there.
-        schema = self._schema(self._struct)
+        schema = _schema_of(self._struct)
         definitions = schema.pop("$defs")
         root: dict[str, Any] = definitions.pop(schema["$ref"].rpartition("/")[2])
         del root["title"]
-        for parameter in self._parameters:
+        for parameter in parameters:
             name, properties = parameter.name, root["properties"]
             known = self._pydantic.get(name)
             if known is not None:
                 properties[name] = {**known.input_schema(name, definitions), **properties[name]}
             if parameter.default is not parameter.empty:
                 to_json = _to_json if known is None else known.default
-                _show_default(properties[name], parameter.default, to_json)
+                with suppress(TypeError, ValueError):  # JSON cannot say all of them.
+                    properties[name]["default"] = freeze(to_json(parameter.default))
         return {**root, "$defs": definitions} if definitions else root
+
+
+def _problem(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
+    """Return why *parameter* cannot be one of a tool, or None."""
+    if reason := _REFUSED.get(parameter.kind):
+        return reason
+    if parameter.name not in hints:
+        return "has no type hint, so a model cannot be told of it"
+    if is_field(parameter.default):
+        return "has a `Field` as its default; write `Annotated[…, Field(…)] = …`"
+    return None
+
+
+def _field(parameter: inspect.Parameter, hint: Any, text: str | None) -> tuple[Any, ...]:
+    """Return the field of *parameter* for msgspec, with *text* unless *hint* describes itself."""
+    if text is not None and get_origin(hint) is Annotated:
+        hint = Annotated[(hint.__origin__, Meta(description=text), *hint.__metadata__)]
+    elif text is not None:
+        hint = Annotated[hint, Meta(description=text)]
+    if parameter.default is parameter.empty:
+        return parameter.name, hint
+    # Only that there is one: the function has its default itself.
+    return parameter.name, hint, msgspec.field(default_factory=lambda: None)
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:
+    return msgspec.json.schema(kind, schema_hook=foreign_types.schema)
+
+
+def _output_schema(kind: Any) -> dict[str, Any] | None:
+    if _is_content(kind):
+        return None
+    return PydanticType(kind).output_schema if is_pydantic(kind) else _schema_of(kind)
+
+
+def _check_sound(hints: Mapping[str, Any], *found: dict[str, Any]) -> None:
+    """Raise `ValueError` for a malformed schema: an author may state a part of it in a type."""
+    if all(map(_is_plain, hints.values())):
+        return  # It is msgspec's alone.
+    for schema in found:
+        if flaw := schemas.check_schema(schema):
+            raise ValueError(f"its schema is malformed: {flaw}")
+
+
+def _to_json(value: Any) -> Any:
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=foreign_types.encode)
 
 
 def _is_plain(hint: Any) -> bool:
@@ -273,25 +279,6 @@ def _without_paths(hint: Any) -> Any:
         return hint
     origin: Any = Union if is_union else get_origin(hint)
     return origin[remaining]
-
-
-def _described(hint: Any, text: str) -> Any:
-    """Return *hint* with *text* as its description; a description that it has already wins."""
-    if get_origin(hint) is Annotated:
-        return Annotated[(hint.__origin__, Meta(description=text), *hint.__metadata__)]
-    return Annotated[hint, Meta(description=text)]
-
-
-def _show_default(schema: dict[str, Any], default: Any, to_json: Callable[[Any], Any]) -> None:
-    """Put *default* into the *schema* of its parameter, if JSON can say it."""
-    try:
-        schema["default"] = freeze(to_json(default))
-    except (TypeError, ValueError):
-        return
-
-
-def _to_json(value: Any) -> Any:
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=foreign_types.encode)
 
 
 def _is_content(hint: Any) -> bool:

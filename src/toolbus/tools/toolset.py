@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 class Toolset:
     """The tools that an agent or a runner has, by name; may change while it is in use.
 
-    One among *tools* that is a toolset itself is included: what it holds later counts as well.
+    A toolset among *tools* is included: its later tools count as well.
 
-    Raises `RegistrationError` for a name that is there already, and for what is no tool.
+    Raises `RegistrationError` for a name that is taken, and for an object that is not a tool.
 
     >>> [tool.spec.name for tool in Toolset([greet])]
     ['greet']
     """
 
     source: str = ""
-    """Where its tools come from, such as the name of a server; "": from the program itself."""
+    """The origin of the tools, such as the name of a server; "": the program itself."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any] | Toolset] = ()) -> None:
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class Toolset:
         for tool in chain.from_iterable(self._included):
             if tool.spec.name not in self._tools:
                 tools.setdefault(tool.spec.name, tool)
-        return iter(list(tools.values()))
+        return iter(tools.values())
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -53,24 +53,20 @@ class Toolset:
     def add(
         self, tool: Tool | Callable[..., Any], *, offered: Callable[[], bool] = lambda: True
     ) -> Tool:
-        """Add *tool*, which exists while *offered* says so; a plain function is made a tool."""
+        """Add *tool*, which is there while *offered* returns True; make a plain function a tool."""
         if not isinstance(tool, Tool):
             tool = made_tool(tool)
-        name = tool.spec.name
         with self._lock:
-            if name in self._tools or self._from_included(name):
-                raise RegistrationError(f"tool {name!r}", "there is one of that name already")
-            self._tools = {**self._tools, name: (tool, offered)}
+            self._check_free(tool.spec.name)
+            self._tools = {**self._tools, tool.spec.name: (tool, offered)}
         return tool
 
     def include(self, tools: Toolset) -> None:
-        """Have all that *tools* holds, now and later, as well; of equal names the first counts."""
+        """Have all tools of *tools*, now and later, as well; of equal names the first counts."""
         names = [tool.spec.name for tool in tools]
         with self._lock:
             for name in names:
-                if name in self._tools or self._from_included(name):
-                    reason = "there is one of that name already; give one of the sets a prefix"
-                    raise RegistrationError(f"tool {name!r}", reason)
+                self._check_free(name, "; give one of the sets a prefix")
             self._included = (*self._included, tools)
 
     def remove(self, name: str) -> None:
@@ -81,14 +77,15 @@ class Toolset:
     def get(self, name: str) -> Tool | None:
         """Return the tool *name*, or None."""
         entry = self._tools.get(name)
-        if entry is None:
-            return self._from_included(name)
-        tool, offered = entry
-        return tool if offered() else None
+        if entry is not None:
+            tool, offered = entry
+            return tool if offered() else None
+        found = (tools.get(name) for tools in self._included)
+        return next((tool for tool in found if tool is not None), None)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is told of all of them."""
+        """The specs of all tools, as a model is told of them."""
         return tuple([tool.spec for tool in self])
 
     def source_of(self, name: str) -> str | None:
@@ -100,8 +97,7 @@ class Toolset:
                 return tools.source_of(name)
         return None
 
-    def _from_included(self, name: str) -> Tool | None:
-        for tools in self._included:
-            if (tool := tools.get(name)) is not None:
-                return tool
-        return None
+    def _check_free(self, name: str, way_out: str = "") -> None:
+        """Raise `RegistrationError` if there is a tool *name*, offered now or not."""
+        if name in self._tools or self.get(name) is not None:
+            raise RegistrationError(f"tool {name!r}", f"there is one of that name already{way_out}")
