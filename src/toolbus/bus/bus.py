@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolbus.bus.channels import Channel
 from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.callables import is_async
-from toolbus.bus.dispatch.details import Details
+from toolbus.bus.dispatch.contexts import Details
 from toolbus.bus.dispatch.loop import DispatchServices, make_plan
 from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler
 from toolbus.bus.ledger.records import HandlerKind

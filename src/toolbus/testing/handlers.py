@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.dispatch.replacements import mismatch
+from toolbus.bus.dispatch.results import mismatch
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, ToolSpec, TransformEvent
 from toolbus.events.subjects import tool_of
 from toolbus.events.verdicts import NO_PROMPT, NO_REASON

@@ -6,8 +6,13 @@ from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.dispatch.options import SubscriptionOptions, check_handler, check_options
-from toolbus.bus.dispatch.selection import as_tuple, selections
+from toolbus.bus.dispatch.options import (
+    SubscriptionOptions,
+    as_tuple,
+    check_handler,
+    check_options,
+    selections,
+)
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
 from toolbus.components.participants import check_no_class

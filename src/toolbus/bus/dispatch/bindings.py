@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus.bus.dispatch.callables import Composite, is_async, name_of, place_of
-from toolbus.bus.dispatch.contexts import own_context
-from toolbus.bus.dispatch.details import SKIPPED
+from toolbus.bus.dispatch.contexts import SKIPPED, own_context
 from toolbus.bus.dispatch.failures import PredicateError, passes
-from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, sender_id
-from toolbus.bus.dispatch.selection import as_tuple, selections
+from toolbus.bus.dispatch.options import (
+    Policy,
+    SubscriptionOptions,
+    as_tuple,
+    selections,
+    sender_id,
+)
 from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from toolbus.bus.dispatch.contexts import DispatchContext, EventContext, next_context
-from toolbus.bus.dispatch.details import NO_DETAILS, OVER, Failed
+from toolbus.bus.dispatch.contexts import (
+    NO_DETAILS,
+    OVER,
+    DispatchContext,
+    EventContext,
+    Failed,
+    next_context,
+)
 from toolbus.bus.dispatch.nesting import enter
-from toolbus.bus.dispatch.observers import ObserverResult
-from toolbus.bus.dispatch.results import TransformResult
+from toolbus.bus.dispatch.results import ObserverResult, TransformResult
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.details import Details
+    from toolbus.bus.dispatch.contexts import Details
     from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.bus.queues import Queues

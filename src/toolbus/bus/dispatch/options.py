@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from toolbus.bus.dispatch.callables import is_async, is_generator, is_local, takes_one
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.dispatch.selection import problems_of_selection
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -19,13 +18,14 @@ from toolbus.events.catalogue import (
     Scope,
     check_event,
 )
-from toolbus.events.subjects import Role
+from toolbus.events.subjects import Role, RoleSelector, ToolSelector, has_messages, has_tools
 
 if TYPE_CHECKING:
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
 
 Policy = Literal["open", "closed", "raise"]
+Choice: TypeAlias = Collection[str] | str | None
 Predicate: TypeAlias = Callable[[EventContext[Any]], bool]
 
 
@@ -92,7 +92,7 @@ def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> 
     if seconds is not None and not _is_positive(seconds):
         yield f"timeout must be a positive number of seconds, not {seconds!r}"
     yield from _problems_of_choice(options)
-    yield from problems_of_selection(event, options.tools, options.roles)
+    yield from _problems_of_selection(event, options.tools, options.roles)
 
 
 def _is_positive(number: object) -> bool:
@@ -138,3 +138,39 @@ def _can_be_weak(handler: Callable[..., Any]) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _problems_of_selection(event: Event, tools: Choice, roles: Choice) -> Iterator[str]:
+    """Give what is wrong with *tools* and *roles* for handlers of *event*."""
+    if tools is not None:
+        # An iterator would be used up by this look at it.
+        if not isinstance(tools, str | Collection) or isinstance(tools, bytes):
+            yield f"tools must be names or glob patterns, in a list, not {tools!r}"
+        elif problem := ToolSelector(tools).problem:
+            yield problem
+        elif not has_tools(event):
+            yield "its values name no tool, so it has nothing to do with tools=; use when="
+    if roles is not None:
+        if not isinstance(roles, str | Collection) or isinstance(roles, bytes):
+            yield f"roles must be roles of messages, in a list, not {roles!r}"
+        elif problem := RoleSelector(roles).problem:
+            yield problem
+        elif not has_messages(event):
+            yield "its values are no messages, so it has nothing to do with roles=; use when="
+
+
+def as_tuple(choice: Choice) -> tuple[str, ...]:
+    """Return what *choice* holds, nothing for None."""
+    if choice is None:
+        return ()
+    return (choice,) if isinstance(choice, str) else tuple(choice)
+
+
+def selections(
+    tools: tuple[str, ...], roles: tuple[str, ...]
+) -> Iterator[Callable[[object], bool]]:
+    """Give what decides for a value whether its tool and its role are among these, if any are."""
+    if roles:
+        yield RoleSelector(roles).selects
+    if tools:
+        yield ToolSelector(tools).selects
