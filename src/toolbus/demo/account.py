@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.bus.ledger.records import HandlerKind, HandlerStatus
-from toolbus.bus.ledger.wording import is_notable
+from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, is_notable
 from toolbus.events.call_values import ToolStatus
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_AFTER,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.ledger.wording import describe, sign_of
+from toolbus.bus.ledger.records import sign_of
+from toolbus.inspect.wording import describe
 from toolbus.settings.spans import Span
 from toolbus.terminal.durations import duration_of
 

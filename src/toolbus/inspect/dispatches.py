@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
-from toolbus.bus.ledger.wording import describe_idleness, is_notable
+from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome, is_notable
+from toolbus.inspect.wording import describe_idleness
 from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.bus.ledger.wording import describe_change
 from toolbus.inspect.history import history_of
 from toolbus.inspect.lookup import find_call, find_message, find_session
+from toolbus.inspect.wording import describe_change
 from toolbus.inspect.writing import (
     describe_call,
     print_json,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.bus.ledger.wording import describe, describe_change, is_notable
+from toolbus.bus.ledger.records import is_notable
 from toolbus.inspect.history import status_of
 from toolbus.inspect.lookup import find_session
 from toolbus.inspect.sessions import facts, moment
+from toolbus.inspect.wording import describe, describe_change
 from toolbus.inspect.writing import (
     count_things,
     print_json,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.bus.ledger.wording import sign_of
+from toolbus.bus.ledger.records import sign_of
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, decode, encode
 from toolbus.settings.spans import Span

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from msgspec import Struct, field
 
-from toolbus.bus.ledger.wording import FAILURES, describe_actors
+from toolbus.bus.ledger.records import FAILURES, is_notable
 from toolbus.terminal.differences import Difference
 
 if TYPE_CHECKING:
-    from toolbus.bus.ledger.records import DispatchRecord
+    from collections.abc import Iterable
+
+    from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 
 Outcome = Literal[
     "changed",
@@ -102,3 +104,19 @@ def _outcome(record: DispatchRecord) -> Outcome | None:
     if record.outcome == "changed":
         return "changed"
     return None if FAILURES.isdisjoint(statuses) else "failed"
+
+
+def describe_actors(entries: Iterable[HandlerEntry]) -> tuple[str, ...]:
+    """Return the names of the handlers that did something, with the reasons of those that failed.
+
+    An example is `("normalise", "audit (raised an error)")`.
+    """
+    return tuple(
+        [
+            f"{entry.name} ({entry.reason or entry.status})"
+            if entry.status in FAILURES
+            else entry.name
+            for entry in entries
+            if is_notable(entry.status)
+        ]
+    )

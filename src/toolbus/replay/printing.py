@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from toolbus.bus.ledger.wording import sign_of
+from toolbus.bus.ledger.records import sign_of
 from toolbus.messages.records import encode
 from toolbus.replay.findings import OUTCOMES
 from toolbus.settings.spans import Span

@@ -6,7 +6,7 @@ import re
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from toolbus.bus.ledger.wording import sign_of
+from toolbus.bus.ledger.records import sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

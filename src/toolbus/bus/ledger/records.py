@@ -1,4 +1,4 @@
-"""Records of what handlers did."""
+"""Records of what handlers did, and the signs by which reports show it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.events.catalogue import Scope
+from toolbus.settings.spans import Span
 
 HandlerKind = Literal["observer", "transformer", "guard"]
 HandlerStatus = Literal[
@@ -27,6 +28,21 @@ HandlerStatus = Literal[
 Outcome = Literal[
     "observed", "unchanged", "changed", "answered", "denied", "asked", "rejected", "raised"
 ]
+
+FAILURES: frozenset[HandlerStatus] = frozenset({"failed", "timeout", "contract"})
+"""How a handler can fail; what that does to the dispatch is a matter of its policy."""
+
+_SIGNS: dict[HandlerStatus | Outcome, Span] = {
+    "changed": Span("~", "changed"),
+    "answered": Span("=", "changed"),
+    "denied": Span("✗", "bad"),
+    "asked": Span("?", "asked"),
+    "failed": Span("!", "bad"),
+    "timeout": Span("!", "bad"),
+    "contract": Span("!", "bad"),
+    "rejected": Span("!", "bad"),
+    "raised": Span("!", "bad"),
+}
 
 
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,3 +113,13 @@ class DispatchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _has_values(entry: HandlerEntry) -> bool:
     return not (entry.value_before is entry.value_after is None)
+
+
+def is_notable(status: HandlerStatus) -> bool:
+    """Return whether a handler of that *status* changed, refused or broke something."""
+    return status in _SIGNS
+
+
+def sign_of(status: HandlerStatus | Outcome) -> Span:
+    """Return the sign of what a handler or a dispatch did, a dot if it left all as it was."""
+    return _SIGNS.get(status, Span("·", "dim"))

@@ -4,16 +4,10 @@ from typing import get_args
 
 import pytest
 
-from toolbus.bus.ledger.records import HandlerEntry, HandlerStatus
-from toolbus.bus.ledger.wording import (
-    describe,
-    describe_actors,
-    describe_change,
-    describe_idleness,
-    is_notable,
-    sign_of,
-)
+from toolbus.bus.ledger.records import HandlerEntry, HandlerStatus, is_notable, sign_of
 from toolbus.events import RUN_BEFORE, TOOL_CALL_BEFORE
+from toolbus.inspect.wording import describe, describe_change, describe_idleness
+from toolbus.replay.findings import describe_actors
 
 
 def entry(name, status, reason=None):
