@@ -12,16 +12,14 @@ from toolbus.agent.arguments import (
     check_config,
     is_owned,
     made_scope,
+    model_of,
     store_of,
 )
-from toolbus.agent.outputs import output_of
 from toolbus.agent.runtime import AgentRuntime, OwnedParts
-from toolbus.agent.subagents import AgentTools
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
-from toolbus.models.naming import model_named
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -150,11 +148,14 @@ class Agent(AgentRuntime, Generic[T]):
         grace: float = GRACE,
         keep_originals: bool = False,
     ) -> None:
+        from toolbus.agent.outputs import output_of  # noqa: PLC0415 - with the first agent
+        from toolbus.agent.subagents import AgentTools  # noqa: PLC0415 - as above
+
         owned = OwnedParts(bus is None, is_owned(store), isinstance(model, str))
         sessions = store_of(store)
         bus, scope = EventBus() if bus is None else bus, made_scope(agent_id, session_id, ids)
         config = AgentConfig(
-            model=model_named(model) if isinstance(model, str) else model,
+            model=model_of(model),
             bus=bus,
             tools=AgentTools(bus, scope.agent_id, tools),
             store=sessions,

@@ -11,8 +11,6 @@ from toolbus.components.participants import check_no_class
 from toolbus.errors import FreezeError, RegistrationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.immutable import check_text, freeze_object
-from toolbus.tools.calls.approver import check_timeout, gate_of
-from toolbus.tools.calls.gate import CallGate, ResumeGate
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import CallGate
     from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
 
@@ -129,6 +128,15 @@ def _check_model(model: Any) -> None:
         raise RegistrationError(what, "it has no `name` that is text")
 
 
+def model_of(model: Model | str) -> Model:
+    """Return *model*, or the model of that name; raises as `model_named` does."""
+    if isinstance(model, str):
+        from toolbus.models.naming import model_named  # noqa: PLC0415 - few programs name a model
+
+        return model_named(model)
+    return model
+
+
 def is_owned(store: object) -> bool:
     """Tell whether *store* is one that its agent opens, and so closes."""
     return store is None or isinstance(store, str | PathLike)
@@ -151,6 +159,11 @@ def agent_gate(
     approver: Approver | CallGate | None, timeout: float | None, store: Store
 ) -> CallGate | None:
     """Return the gate of an agent with its messages in *store*; raises `RegistrationError`."""
+    if approver is None and timeout is None:
+        return None
+    from toolbus.tools.calls.approver import check_timeout, gate_of  # noqa: PLC0415 - for approvals
+    from toolbus.tools.calls.gate import CallGate, ResumeGate  # noqa: PLC0415 - as above
+
     check_timeout(timeout)
     if timeout is not None and isinstance(approver, CallGate):
         reason = f"`{type(approver).__name__}` has times of its own; leave it out"

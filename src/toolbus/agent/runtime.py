@@ -8,19 +8,12 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from toolbus.agent import open_calls, run
-from toolbus.agent.outputs import output_of
-from toolbus.agent.sessions import AgentSession
-from toolbus.agent.streaming import stream_of
-from toolbus.agent.subagents import AgentTool, check_caller, run_below
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.dispatch.deadlines import running_loop
 from toolbus.bus.grace import Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
 from toolbus.messages.records import ToolCall
-from toolbus.models.protocol import close_model
-from toolbus.tasks.closing import Closing
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
@@ -28,7 +21,9 @@ if TYPE_CHECKING:
 
     from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.prompts import Prompt
+    from toolbus.agent.sessions import AgentSession
     from toolbus.agent.streaming import Piece
+    from toolbus.agent.subagents import AgentTool
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
@@ -50,7 +45,10 @@ class OwnedParts(NamedTuple):
 
 
 class AgentRuntime(Participant):
-    """A participant with a session: all of `Agent` that does not depend on the type of outputs."""
+    """A participant with a session: all of `Agent` that does not depend on the type of outputs.
+
+    Importing it loads neither sessions nor runs: a program may define agents that it never makes.
+    """
 
     _entered = _started = _closed = False
 
@@ -62,6 +60,8 @@ class AgentRuntime(Participant):
         grace: float,
         owned: OwnedParts,
     ) -> None:
+        from toolbus.agent.sessions import AgentSession  # noqa: PLC0415 - with the first agent
+
         self._config, self._owned = config, owned
         self._main = AgentSession(config, scope)
         # Below another agent each run has a session of its own, and handlers mean that session.
@@ -121,9 +121,11 @@ class AgentRuntime(Participant):
         `resume` takes it up, and lets the model go on. Raises `AppendError` while a run is under
         way.
         """
+        from toolbus.agent.run import call_tool  # noqa: PLC0415 - with the first run
+
         await self._start()
         call = ToolCall(name=name, arguments={**(arguments or {}), **named})
-        return await self._work.run(run.call_tool(self._main, call))
+        return await self._work.run(call_tool(self._main, call))
 
     def call_tool_sync(
         self, name: str, arguments: JsonObject | None = None, /, **named: Any
@@ -137,8 +139,10 @@ class AgentRuntime(Participant):
 
         Answered questions are among them until `resume` has heard of the answer.
         """
+        from toolbus.agent.open_calls import find_pending  # noqa: PLC0415 - for approvals only
+
         await self._start()
-        return await self._work.run(open_calls.find_pending(self._main))
+        return await self._work.run(find_pending(self._main))
 
     def as_tool(
         self, name: str, description: str = "", *, timeout: float | None = None
@@ -150,10 +154,14 @@ class AgentRuntime(Participant):
         and what was subscribed on `agent.bus` itself stays there. Without an approver it asks its
         caller's. After *timeout* seconds the run below is cancelled. Raises `RegistrationError`.
         """
+        from toolbus.agent.subagents import AgentTool  # noqa: PLC0415 - few agents have sub-agents
+
         return AgentTool(self, name, description, timeout)
 
     async def run_below(self, prompt: str, caller: ToolContext) -> RunResult[Any]:
         """Run in a fresh session, as a sub-agent of the agent that called a tool."""
+        from toolbus.agent.subagents import check_caller, run_below  # noqa: PLC0415 - as above
+
         await self._start()
         if caller.bus is not None and caller.bus not in self._joined:
             check_caller(self, caller.bus, (*caller.scope.lineage, caller.scope.agent_id))
@@ -177,6 +185,9 @@ class AgentRuntime(Participant):
         Runs and handlers have the time of grace. A cancellation ends the waiting for observers,
         and gives all the rest the time of grace once.
         """
+        from toolbus.models.protocol import close_model  # noqa: PLC0415 - after the last run
+        from toolbus.tasks.closing import Closing  # noqa: PLC0415 - as above
+
         if self._closed:
             return
         self._work.check_outside()
@@ -210,6 +221,8 @@ class AgentRuntime(Participant):
         self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
     ) -> AsyncGenerator[Piece | RunResult[Any], None]:
         """Do as `_run` does, and give what happens."""
+        from toolbus.agent.streaming import stream_of  # noqa: PLC0415 - with the first stream
+
         start = self._run_of(prompt, context, deps, output_type)
         await self._start()
         async with aclosing(stream_of(lambda show: self._observed(start(show)))) as pieces:
@@ -220,8 +233,11 @@ class AgentRuntime(Participant):
         self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
     ) -> Callable[[Callable[[Piece], None] | None], Coroutine[Any, Any, RunResult[Any]]]:
         """Return a run that gets a function for its pieces; raises `RegistrationError`."""
+        from toolbus.agent.outputs import output_of  # noqa: PLC0415 - with the first run
+        from toolbus.agent.run import run_session  # noqa: PLC0415 - as above
+
         output = self._config.output if output_type is None else output_of(output_type)
-        return lambda show: run.run_session(self._main, prompt, context, show, deps, output)
+        return lambda show: run_session(self._main, prompt, context, show, deps, output)
 
     def _run_alone(self, call: str, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Return what *work* returns, in a loop of its own; *call* names its async twin."""
@@ -231,6 +247,8 @@ class AgentRuntime(Participant):
         return asyncio.run(self._alone(work))
 
     async def _alone(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        from toolbus.models.protocol import close_model  # noqa: PLC0415 - after the run
+
         limit = None
         try:
             return await work()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
-from toolbus.bus.subscribing import settings_of
-from toolbus.events.catalogue import Ask, Deny, ObserveEvent, TransformEvent
+from msgspec import Struct
+
+from toolbus.bus.subscribing import HandlerOptions, settings_of
+from toolbus.events.catalogue import Ask, Deny, Event, ObserveEvent, TransformEvent
 from toolbus.tools.definitions import FunctionTool
 
 if TYPE_CHECKING:
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.ledger.records import HandlerKind
-    from toolbus.bus.subscribing import HandlerOptions
-    from toolbus.events.catalogue import Event
 
 C = TypeVar("C")
 S = TypeVar("S")
@@ -23,7 +23,7 @@ R = TypeVar("R")
 _MARKS = "__toolbus_marks__"
 
 
-class Mark(NamedTuple):
+class Mark(Struct, frozen=True):
     """That a method handles *event*, and how."""
 
     event: Event

@@ -8,7 +8,8 @@ from __future__ import annotations
 from base64 import b64encode
 from binascii import a2b_base64
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, utf_8_decode
-from typing import NamedTuple
+
+from msgspec import Struct
 
 # The alphabet for URLs is read as well, as most clients do (RFC 4648, section 5).
 _STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -18,7 +19,7 @@ _ALLOWED = bytes([*b"\t\n\r\f\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)])
 _CONTROLS = 50
 
 
-class BlobText(NamedTuple):
+class BlobText(Struct, frozen=True):
     """The *text* of a blob, and the *codec* that it is written in."""
 
     text: str

@@ -20,8 +20,8 @@ _encode_json = msgspec.json.Encoder().encode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 
 # What msgspec appends to its reasons. Text of the data may look the same, but never at the end.
-_OFFSET = re.compile(r" \(byte (\d+)\)$")
-_PATH = re.compile(r" - at (?:`(key)` in )?`\$([^`]*)`$")
+_OFFSET = r" \(byte (\d+)\)$"
+_PATH = r" - at (?:`(key)` in )?`\$([^`]*)`$"
 
 
 def encode(record: Any) -> bytes:
@@ -98,16 +98,16 @@ def _refusal(error: msgspec.ValidationError) -> DecodeError:
     """Return *error* with one path: msgspec puts its own behind that of a `FreezeError`."""
     text, cause = str(error), error.__cause__
     outer = text.removeprefix(str(cause)) if isinstance(cause, FreezeError) else text
-    place = _PATH.search(outer)
+    place = re.search(_PATH, outer)
     key, path = place.groups() if place else (None, "")
     if isinstance(cause, FreezeError):
         return DecodeError(cause.reason, f"${path}{cause.path.removeprefix('$')}")
-    reason = _PATH.sub("", text)
+    reason = re.sub(_PATH, "", text)
     return DecodeError(reason[:1].lower() + reason[1:], f"${path}{' (key)' if key else ''}")
 
 
 def _damage(text: str, data: bytes | str) -> DecodeError:
-    if offset := _OFFSET.search(text):
+    if offset := re.search(_OFFSET, text):
         return DecodeError(text[: offset.start()], None, int(offset[1]))
     return DecodeError("input data was truncated", None, len(_raw(data)))
 

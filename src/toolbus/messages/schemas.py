@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 
 def problem(
@@ -39,7 +41,7 @@ def check_schema(schema: object) -> str | None:
     return problem({**_META, "document": schema}, schema)
 
 
-class _Misfit(NamedTuple):
+class _Misfit(Struct, frozen=True):
     text: str
     path: tuple[str | int, ...]
 
@@ -48,7 +50,7 @@ class _Misfit(NamedTuple):
         return f"{self.text} - at `${''.join(steps)}`"
 
 
-class _Spot(NamedTuple):
+class _Spot(Struct, frozen=True):
     """Where a check stands: what `#` means, the schema in force, the value's path, levels left."""
 
     root: Mapping[str, Any]

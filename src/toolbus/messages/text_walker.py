@@ -28,10 +28,9 @@ S = TypeVar("S", bound=Struct)
 Rewrite: TypeAlias = "Callable[[tuple[str, ...], str], tuple[str, ...]]"
 """Takes texts that follow each other, and the key that they stand under; returns as many."""
 
-_TEXT_TYPE = re.compile(
-    r"text/|(?:application|image)/(?:[\w.-]+\+)?"
-    r"(?:json|xml|svg|toml|sql|(?:x-)?(?:yaml|javascript|ndjson|sh))\b",
-    re.IGNORECASE,
+_TEXT_TYPE = (
+    r"(?i)text/|(?:application|image)/(?:[\w.-]+\+)?"
+    r"(?:json|xml|svg|toml|sql|(?:x-)?(?:yaml|javascript|ndjson|sh))\b"
 )
 
 
@@ -177,7 +176,7 @@ def updated(record: S, **fields: object) -> S:
 
 def is_text_type(mime_type: str | None) -> bool:
     """Tell whether data of *mime_type* is text, SVG and JSON among it."""
-    return mime_type is not None and _TEXT_TYPE.match(mime_type) is not None
+    return mime_type is not None and re.match(_TEXT_TYPE, mime_type) is not None
 
 
 def _rewrite_object(value: FrozenDict, texts: Rewrite, number: Any) -> FrozenDict:

@@ -41,7 +41,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 
 # As MCP has it (specification of 2025-11-25, tools, "Tool Names"), with "/" and ":" for namespaces.
-_NAME = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
+_NAME = r"[A-Za-z0-9_./:-]{1,128}"
 
 
 class Tool:
@@ -155,7 +155,7 @@ class Tool:
 
     def _problems(self, name: str) -> Iterator[str]:
         """Yield what is wrong with the tool as its class or its options state it."""
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not re.fullmatch(_NAME, name):
             yield "a name has 1 to 128 letters, digits or `_-./:`; give the tool a `name`"
         seconds = self.timeout
         if seconds is not None and not (type(seconds) in {int, float} and 0 < seconds < inf):
