@@ -551,87 +551,6 @@ async def test_permissions_that_were_given_stay(path, open_to_all):
         assert set(modes(path).values()) == {0o640}
 
 
-VERSION_1 = """
-CREATE TABLE sessions (
-    key INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    messages INTEGER NOT NULL,
-    records INTEGER NOT NULL,
-    created_ns INTEGER NOT NULL,
-    updated_ns INTEGER NOT NULL
-);
-CREATE TABLE messages (
-    key INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL REFERENCES sessions (key),
-    seq INTEGER NOT NULL,
-    id TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    UNIQUE (session, seq)
-);
-CREATE INDEX messages_by_id ON messages (id);
-CREATE TABLE calls (
-    id TEXT NOT NULL,
-    message INTEGER NOT NULL REFERENCES messages (key),
-    PRIMARY KEY (id, message)
-) WITHOUT ROWID;
-CREATE TABLE records (
-    key INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL REFERENCES sessions (key),
-    seq INTEGER NOT NULL,
-    message INTEGER REFERENCES messages (key),
-    subject TEXT NOT NULL,
-    call_id TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    UNIQUE (session, seq)
-);
-CREATE INDEX records_by_message ON records (message) WHERE message IS NOT NULL;
-CREATE INDEX records_by_subject ON records (subject) WHERE subject <> '';
-CREATE INDEX records_by_call ON records (call_id) WHERE call_id <> '';
-PRAGMA application_id = 1952609651;
-PRAGMA user_version = 1;
-"""
-
-
-def make_version_1(path) -> None:
-    """Make the file that an older toolbus made, with the message and the record "1"."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.execute("PRAGMA journal_mode = WAL")
-        old.executescript(VERSION_1)
-        old.execute("INSERT INTO sessions VALUES (1, 's', 1, 1, 5, 6)")
-        body = encode(user("1").message).decode()
-        old.execute("INSERT INTO messages VALUES (1, 1, 1, '1', 1, ?)", (body,))
-        body = encode(record("1")).decode()
-        old.execute("INSERT INTO records VALUES (1, 1, 1, 1, '', '', 1, ?)", (body,))
-
-
-async def test_an_older_file_is_brought_up_to_date(path):
-    make_version_1(path)
-
-    async with SqliteStore(path) as store:
-        await store.append("s", Stored(message=user("2").message, records=[record("2")]))
-
-        assert await store.read("s") == (user("1").message, user("2").message)
-        assert await store.records("s") == (record("1"), record("2"))
-    with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() == (6,)
-        for table in ("messages", "ledger"):
-            sums = other.execute(f"SELECT checksum IS NULL FROM {table} ORDER BY seq").fetchall()
-            assert sums == [(1,), (0,)]
-
-
-async def test_an_older_file_can_be_looked_at(path):
-    make_version_1(path)
-    before = path.read_bytes()
-
-    async with SqliteStore(path, read_only=True) as store:
-        assert await store.read("s") == (user("1").message,)
-        assert await store.records("s") == (record("1"),)
-
-    assert path.read_bytes() == before
-
-
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
@@ -640,6 +559,32 @@ def copied(tmp_path, name) -> Path:
     for file in FIXTURES.glob(f"{name}-0.1.0.db*"):
         shutil.copyfile(file, tmp_path / file.name)
     return tmp_path / f"{name}-0.1.0.db"
+
+
+async def test_an_older_file_is_brought_up_to_date(tmp_path):
+    path = copied(tmp_path, "store")
+
+    async with SqliteStore(path) as store:
+        before = await store.read("plain")
+        await store.append("plain", Stored(message=user("2").message, records=[record("2")]))
+
+        assert before
+        assert await store.read("plain") == (*before, user("2").message)
+        assert (await store.records("plain"))[-1] == record("2")
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (6,)
+
+
+async def test_an_older_file_can_be_looked_at(tmp_path):
+    path = copied(tmp_path, "store")
+    before = path.read_bytes()
+
+    async with SqliteStore(path, read_only=True) as store:
+        assert len(await store.read("plain")) > 1
+        assert await store.records("plain")
+        assert await store.read_state("plain", "count") is None
+
+    assert path.read_bytes() == before
 
 
 async def resumed(path, session_id) -> list[str]:

@@ -31,7 +31,7 @@ from toolbus.store.protocol import Original, Stored
 from toolbus.store.recovery.inspection import inspect
 from toolbus.store.recovery.recovery import recover
 from toolbus.store.rows import ENCODING, checked_json, decode_message, decode_page
-from toolbus.store.sqlite import SqliteStore, schema
+from toolbus.store.sqlite import SqliteStore
 from toolbus.store.sqlite.files import connect
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
@@ -400,7 +400,7 @@ def sql(data, *statements):
         ("DROP TABLE ledger", "its tables or indexes are not those of a store"),
         ("DROP TABLE sessions", "the table 'sessions' cannot be found"),
         ("PRAGMA application_id = 7", "its application id is 0x7"),
-        ("PRAGMA user_version = 0", "its version is 0, which no toolbus wrote"),
+        ("PRAGMA user_version = 0", "its version is 0, which no release wrote"),
     ],
 )
 def test_what_disagrees_is_told_and_put_right(whole, statement, problem):
@@ -451,36 +451,6 @@ def test_a_page_size_of_its_own_is_no_obstacle(tmp_path):
 
     assert checked(path).problems == ()
     assert recovered(path) == asyncio.run(read(path))
-
-
-OLD = """PRAGMA journal_mode = WAL;
-    CREATE TABLE sessions (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-        messages INTEGER NOT NULL, records INTEGER NOT NULL, created_ns INTEGER NOT NULL,
-        updated_ns INTEGER NOT NULL);
-    CREATE TABLE messages (key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key), seq INTEGER NOT NULL, id TEXT NOT NULL,
-        version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
-    CREATE INDEX messages_by_id ON messages (id);
-    CREATE TABLE calls (id TEXT NOT NULL, message INTEGER NOT NULL REFERENCES messages (key),
-        PRIMARY KEY (id, message)) WITHOUT ROWID;
-    CREATE TABLE records (key INTEGER PRIMARY KEY, session, seq, message, subject, call_id,
-        version, body);
-    PRAGMA user_version = 1;"""
-
-
-def test_the_records_of_a_file_of_version_1_are_saved(tmp_path):
-    path = tmp_path / "store.db"
-    said, noted = message("s", 0), record("s", 0)
-    with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.executescript(f"{OLD} PRAGMA application_id = {schema.APPLICATION_ID};")
-        old.execute("INSERT INTO sessions VALUES (1, 's', 1, 1, 5, 6)")
-        body = encode(said).decode()
-        old.execute("INSERT INTO messages VALUES (1, 1, 1, ?, 1, ?)", (said.id, body))
-        body = encode(noted).decode()
-        old.execute("INSERT INTO records VALUES (1, 1, 1, 1, ?, '', 1, ?)", (said.id, body))
-
-    assert checked(path).problems == ()
-    assert recovered(path) == {"s": (1, (said,), (noted,))}
 
 
 # --- others, and the surroundings ----------------------------------------------------------------

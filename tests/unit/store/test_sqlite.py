@@ -1087,72 +1087,31 @@ async def test_what_a_reader_still_sees_is_not_called_gone(path):
 
 # --- files of earlier versions -------------------------------------------------------------------
 
-# As version 1 made them: a row for each record.
-VERSION_1 = """
-    CREATE TABLE sessions (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-        messages INTEGER NOT NULL, records INTEGER NOT NULL,
-        created_ns INTEGER NOT NULL, updated_ns INTEGER NOT NULL);
-    CREATE TABLE messages (key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key), seq INTEGER NOT NULL,
-        id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
-    CREATE INDEX messages_by_id ON messages (id);
-    CREATE TABLE calls (id TEXT NOT NULL, message INTEGER NOT NULL REFERENCES messages (key),
-        PRIMARY KEY (id, message)) WITHOUT ROWID;
-    CREATE TABLE records (key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key), seq INTEGER NOT NULL,
-        message INTEGER REFERENCES messages (key), subject TEXT NOT NULL, call_id TEXT NOT NULL,
-        version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (session, seq));
-    CREATE INDEX records_by_message ON records (message) WHERE message IS NOT NULL;
-    CREATE INDEX records_by_subject ON records (subject) WHERE subject <> '';
-    CREATE INDEX records_by_call ON records (call_id) WHERE call_id <> '';
-"""
-# Number, message and subject of each record: one before all messages, two with the first, one
-# at the end of its run, and two with the third.
-OF_VERSION_1 = ((1, None, ""), (2, 1, "m1"), (3, 1, "c"), (4, None, "m1"), (5, 3, "x"), (6, 3, ""))
 
-
-def make_version_1(path):
+@pytest.mark.parametrize("version", [0, 2])
+async def test_a_file_from_before_the_first_release_is_refused(path, version):
+    await make(path, "m1")
     with raw(path) as old:
-        old.execute("PRAGMA journal_mode = WAL")
-        old.executescript(VERSION_1)
-        old.execute("INSERT INTO sessions VALUES (1, 's', 3, 6, 1, 2)")
-        for at in (1, 2, 3):
-            row = (at, at, f"m{at}", encode(user(f"m{at}").message).decode())
-            old.execute("INSERT INTO messages VALUES (?, 1, ?, ?, 1, ?)", row)
-        for seq, message, subject in OF_VERSION_1:
-            body = encode(record(subject, reason=str(seq))).decode()
-            row = (seq, seq, message, subject, body)
-            old.execute("INSERT INTO records VALUES (?, 1, ?, ?, ?, '', 1, ?)", row)
-        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        old.execute("PRAGMA user_version = 1")
-
-
-@pytest.mark.parametrize("read_only", [True, False])
-async def test_a_file_of_version_1_is_read(path, read_only):
-    make_version_1(path)
+        old.execute(f"PRAGMA user_version = {version}")
     before = contents(path)
 
-    async with SqliteStore(path, read_only=read_only) as store:
-        assert await ids(store) == ["m1", "m2", "m3"]
-        assert [one.reason for one in await store.records("s")] == list("123456")
-        assert await store.originals("s") == ()
-
-    assert not read_only or contents(path)[path.name] == before[path.name]
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=f"has version {version}, which no release wrote; see"):
+            SqliteStore(path, read_only=read_only)
+    assert contents(path) == before
 
 
-async def test_a_file_of_version_1_is_brought_up_to_date(path):
-    make_version_1(path)
+async def test_an_older_file_gets_what_it_lacks(path):
+    await make(path, "m1")
+    with raw(path) as old:
+        layout = old.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+        old.executescript("DROP TABLE states; DROP TABLE writers; PRAGMA user_version = 3")
 
     async with SqliteStore(path) as store:
-        more = Stored(message=user("m4").message, records=(record(reason="7"),))
-        await store.append("s", more)
+        assert await ids(store) == ["m1"]
+        assert await store.swap_state("s", "count", None, b"1")
 
-        assert [one.reason for one in await store.records("s")] == list("1234567")
     with raw(path) as other:
         assert other.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
-        assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        query = "SELECT key, place, seq, records FROM ledger ORDER BY seq"
-        pages = other.execute(query).fetchall()
-        mentions = other.execute("SELECT id, page FROM mentions").fetchall()
-    assert pages == [(-1, 1, 1, 1), (1, 1, 2, 2), (-4, 2, 4, 1), (3, 3, 5, 2), (4, 4, 7, 1)]
-    assert mentions == [("c", 1), ("m1", -4), ("m1", 1), ("x", 3)]
+        names = "SELECT name, sql FROM sqlite_master ORDER BY name"
+        assert other.execute(names).fetchall() == layout

@@ -5,6 +5,7 @@ import io
 import os
 import random
 import re
+import shutil
 import sqlite3
 import sys
 import tracemalloc
@@ -31,7 +32,7 @@ from toolbus.messages.records import (
 )
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.reading import MessageRow
-from toolbus.store.sqlite import SqliteStore, files, queries, schema
+from toolbus.store.sqlite import SqliteStore, files, queries
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.terminal.output import Output
 
@@ -295,36 +296,16 @@ async def test_a_damaged_page_is_named(path):
     assert '{"kind":"damage","reason":"record 1 is damaged: ' in out.getvalue()
 
 
-async def test_a_file_of_version_1_is_shown(path):
-    with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.executescript("""
-            CREATE TABLE sessions (key INTEGER PRIMARY KEY, id, messages, records, created_ns,
-                updated_ns);
-            CREATE TABLE messages (key INTEGER PRIMARY KEY, session, seq, id, version, body);
-            CREATE TABLE calls (id, message);
-            CREATE TABLE records (key INTEGER PRIMARY KEY, session, seq, message, subject, call_id,
-                version, body);
-            PRAGMA user_version = 1;
-        """)
-        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        old.execute("INSERT INTO sessions VALUES (1, 's', 1, 1, 5, 6)")
-        body = '{"role":"user","id":"m","content":"hello"}'
-        old.execute("INSERT INTO messages VALUES (1, 1, 1, 'm', 1, ?)", (body,))
-        body = (
-            '{"event":"e","scope":{},"started_ns":1,"duration_ns":2,"outcome":"observed",'
-            '"original":"d","subject":"m","entries":[{"name":"h","kind":"observer","priority":1,'
-            '"status":"ran","reason":null,"duration_ns":1}]}'
-        )
-        old.execute("INSERT INTO records VALUES (1, 1, 1, 1, 'm', '', 1, ?)", (body,))
+def test_a_file_of_the_first_release_is_shown(path):
+    shutil.copy(Path(__file__).parents[2] / "fixtures/store-0.1.0.db", path)
     before = path.read_bytes()
 
     out = io.StringIO()
     list_sessions(Output(out), path)
-    show_session(Output(out), path, "s")
-    explain(Output(out), path, "m")
+    show_session(Output(out), path, "plain")
+    explain(Output(out), path, call="c2")
 
-    assert out.getvalue().count("hello") == 2
-    assert "e: observed" in out.getvalue()
+    assert out.getvalue().count("[removed]") == 3
     assert path.read_bytes() == before
 
 

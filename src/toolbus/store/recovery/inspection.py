@@ -95,7 +95,7 @@ def survey(
         problems += [f"SQLite finds: {problem}" for problem in integrity_problems(connection)]
         problems += _schema_problems(connection, header.version, tables, target)
         if "states" not in tables:
-            problems += _add_views(where, connection, header.version, tables)
+            problems += _add_states(where, connection)
         reading = Survey(Salvage(connection, pages * page_size), target, bodies=bodies)
         sessions = reading.gather(progress)
     if detector:
@@ -153,8 +153,8 @@ def _header_problems(where: str, header: Header, tables: set[str]) -> list[str]:
     if not is_ours:
         number = f"{header.application_id:#x}"
         problems.append(f"its application id is {number}, which is not that of a store")
-    if header.version < 1:
-        problems.append(f"its version is {header.version}, which no toolbus wrote")
+    if header.version < schema.OLDEST:
+        problems.append(f"its version is {header.version}, which no release wrote")
     return problems
 
 
@@ -173,16 +173,16 @@ def _schema_problems(
 
     They are made again elsewhere, so that those of an older version can be brought up to date.
     """
-    # A file of an older version has other records, and no list of writers.
-    missing = [name for name in ("sessions", "messages", "calls") if name not in tables]
-    missing += ["states"] if version > schema.WITHOUT_STATES and "states" not in tables else []
-    missing += ["ledger"] if not tables & {"ledger", "records"} else []
+    needed = ["sessions", "messages", "calls", "ledger"]
+    needed += ["states"] if version >= schema.WITH_STATES else []
+    missing = [name for name in needed if name not in tables]
     problems = [f"the table {name!r} cannot be found" for name in missing]
     query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
     try:
         with wrap_errors("it"), closing(scratch()) as copy:
             statements = [sql for (sql,) in connection.execute(query)]
-            for statement in (*statements, *schema.upgrades(max(version, 1))):
+            added = schema.TABLES if version < schema.VERSION else ()
+            for statement in (*statements, *added):
                 copy.execute(statement)
             same = _layout(copy) == _layout(fresh)
     except StoreError as error:
@@ -194,16 +194,13 @@ def _layout(connection: Connection) -> list[object]:
     return [connection.execute(query).fetchall() for query in (_COLUMNS, _INDEXES)]
 
 
-def _add_views(where: str, connection: Connection, version: int, tables: set[str]) -> list[str]:
-    """Let a file of an older *version* look like one of ours; return why it does not."""
+def _add_states(where: str, connection: Connection) -> list[str]:
+    """Let a file from before there were states look like one of ours; return why it does not."""
     try:
         with wrap_errors(where):
-            # Where the version is damaged, the tables say how old it is.
-            oldest = max(version, 1) if "records" in tables else schema.WITHOUT_STATES
-            for statement in schema.compatibility_views(min(oldest, schema.WITHOUT_STATES)):
-                connection.execute(statement)
+            connection.execute(schema.NO_STATES)
     except StoreError as error:
-        return [f"its records are of an older version and cannot be read: {error.reason}"]
+        return [f"its tables cannot be completed: {error.reason}"]
     return []
 
 

@@ -216,8 +216,9 @@ def check_contents(
     if header.application_id != schema.APPLICATION_ID:
         raise WrongPathError(where, "it is another application's database; give another path")
     version = header.version
-    if version < 1:
-        raise StoreError(where, f"it has version {version}, so it is damaged; see `toolbus check`")
+    if version < schema.OLDEST:
+        reason = f"it has version {version}, which no release wrote; see `toolbus check`"
+        raise StoreError(where, reason)
     check_version(where, version)
     return version
 

@@ -8,67 +8,16 @@ APPLICATION_ID = int.from_bytes(b"tbus", "big")
 VERSION = 6
 """The version of the tables, in the file's `user_version`."""
 
-WITHOUT_STATES = 4
-"""The last version of the tables in which components kept nothing."""
+OLDEST = 3
+"""The version of the tables that toolbus 0.1.0, the first release, wrote."""
 
-# A page holds the records of one append as an array. Its key is that of the message that was
-# written with them, so that the ledger takes no index of its own; without one, at the end of a
-# run, it is a negative number. The page came before the message number `place` of its session,
-# also if that is still to come; `seq` is the number of its first record of `records`.
-_LEDGER = """TABLE ledger (
-        key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key),
-        place INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        records INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        body TEXT NOT NULL,
-        checksum INTEGER
-    )"""
-_LEFTOVERS = "leftovers ON ledger (session, place, seq) WHERE key < 0"
-# Which pages speak of an id, besides that of the message that has it: of calls that have no
-# message of their own, and of messages that were refused.
-_MENTIONS = """TABLE mentions (
-        id TEXT NOT NULL,
-        page INTEGER NOT NULL REFERENCES ledger (key),
-        PRIMARY KEY (id, page)
-    ) WITHOUT ROWID"""
-# What sessions that opted in keep of values, as JSON. Nothing refers to it.
-_ORIGINALS = """TABLE originals (
-        key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key),
-        digest TEXT NOT NULL,
-        body TEXT NOT NULL,
-        UNIQUE (session, digest)
-    )"""
-
-# Who writes a session, by its id: it is opened before it has a message. Nothing is lost with it.
-_WRITERS = """TABLE writers (
-        session TEXT PRIMARY KEY,
-        epoch INTEGER NOT NULL,
-        holder TEXT NOT NULL,
-        process TEXT NOT NULL,
-        until_ns INTEGER NOT NULL
-    ) WITHOUT ROWID"""
-
-# What components keep for a session, as JSON; each by the name of its own.
-_STATES = """TABLE states (
-        key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions (key),
-        name TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        body TEXT NOT NULL,
-        checksum INTEGER,
-        UNIQUE (session, name)
-    )"""
-_STATES_BY_NAME = "states_by_name ON states (name, session)"
-
+# What is missing in an older file is made: since 0.1.0 only tables and indexes were added.
 # Column types are loose and no statement needs an SQLite younger than 3.24, so the one that an
 # old Linux brings will do. Messages are rows with a rowid, since their bodies may be large.
 # A `checksum` is the CRC-32 of the body, since SQLite has none on its pages: a letter that changed
 # inside a text would be read as if it had always stood there.
 TABLES = (
-    """CREATE TABLE sessions (
+    """CREATE TABLE IF NOT EXISTS sessions (
         key INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
         messages INTEGER NOT NULL,
@@ -76,7 +25,7 @@ TABLES = (
         created_ns INTEGER NOT NULL,
         updated_ns INTEGER NOT NULL
     )""",
-    """CREATE TABLE messages (
+    """CREATE TABLE IF NOT EXISTS messages (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL REFERENCES sessions (key),
         seq INTEGER NOT NULL,
@@ -86,91 +35,71 @@ TABLES = (
         checksum INTEGER,
         UNIQUE (session, seq)
     )""",
-    "CREATE INDEX messages_by_id ON messages (id)",
+    "CREATE INDEX IF NOT EXISTS messages_by_id ON messages (id)",
     # Which messages speak of a call: the assistant's that asked, the tool's that answered.
-    """CREATE TABLE calls (
+    """CREATE TABLE IF NOT EXISTS calls (
         id TEXT NOT NULL,
         message INTEGER NOT NULL REFERENCES messages (key),
         PRIMARY KEY (id, message)
     ) WITHOUT ROWID""",
-    f"CREATE {_LEDGER}",
-    f"CREATE INDEX {_LEFTOVERS}",
-    f"CREATE {_MENTIONS}",
-    f"CREATE {_ORIGINALS}",
-    f"CREATE {_WRITERS}",
-    f"CREATE {_STATES}",
-    f"CREATE INDEX {_STATES_BY_NAME}",
+    # A page holds the records of one append as an array. Its key is that of the message that was
+    # written with them, so that the ledger takes no index of its own; without one, at the end of a
+    # run, it is a negative number. The page came before the message number `place` of its session,
+    # also if that is still to come; `seq` is the number of its first record of `records`.
+    """CREATE TABLE IF NOT EXISTS ledger (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        place INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        records INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        checksum INTEGER
+    )""",
+    "CREATE INDEX IF NOT EXISTS leftovers ON ledger (session, place, seq) WHERE key < 0",
+    # Which pages speak of an id, besides that of the message that has it: of calls that have no
+    # message of their own, and of messages that were refused.
+    """CREATE TABLE IF NOT EXISTS mentions (
+        id TEXT NOT NULL,
+        page INTEGER NOT NULL REFERENCES ledger (key),
+        PRIMARY KEY (id, page)
+    ) WITHOUT ROWID""",
+    # What sessions that opted in keep of values, as JSON. Nothing refers to it.
+    """CREATE TABLE IF NOT EXISTS originals (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        digest TEXT NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (session, digest)
+    )""",
+    # The writer of each session, by the id: a session is opened before it has a message.
+    """CREATE TABLE IF NOT EXISTS writers (
+        session TEXT PRIMARY KEY,
+        epoch INTEGER NOT NULL,
+        holder TEXT NOT NULL,
+        process TEXT NOT NULL,
+        until_ns INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    # What components keep for a session, as JSON; each by the name of its own.
+    """CREATE TABLE IF NOT EXISTS states (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        checksum INTEGER,
+        UNIQUE (session, name)
+    )""",
+    "CREATE INDEX IF NOT EXISTS states_by_name ON states (name, session)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
 
-# Version 2 had a row and four indexes for each record, and in each the message, if any, that was
-# written with it. Records without came before the message after the last one that had any.
-_PAGED = (
-    """INSERT INTO ledger
-        SELECT page, session, place, min(seq), count(*), version,
-            '[' || group_concat(body) || ']', NULL
-        FROM (SELECT coalesce(message, -key) AS page, session, seq, version, body, coalesce(
-            (SELECT seq FROM messages WHERE key = one.message),
-            (SELECT seq + 1 FROM messages WHERE key = (
-                SELECT message FROM records WHERE session = one.session AND seq < one.seq
-                AND message IS NOT NULL ORDER BY seq DESC LIMIT 1)),
-            1) AS place
-            FROM records AS one ORDER BY page, seq)
-        GROUP BY page""",
-    """INSERT INTO mentions
-        SELECT subject, coalesce(message, -key) FROM records WHERE subject <> ''
-        UNION SELECT call_id, coalesce(message, -key) FROM records WHERE call_id <> ''""",
-)
+WITH_STATES = 5
+"""The first version of the tables in which components kept anything."""
 
-_UPGRADES = {
-    1: (
-        "ALTER TABLE messages ADD COLUMN checksum INTEGER",
-        "ALTER TABLE records ADD COLUMN checksum INTEGER",
-        "PRAGMA user_version = 2",
-    ),
-    2: (
-        f"CREATE {_LEDGER}",
-        f"CREATE INDEX {_LEFTOVERS}",
-        f"CREATE {_MENTIONS}",
-        f"CREATE {_ORIGINALS}",
-        *_PAGED,
-        "DROP TABLE records",
-        "PRAGMA user_version = 3",
-    ),
-    3: (f"CREATE {_WRITERS}", "PRAGMA user_version = 4"),
-    4: (f"CREATE {_STATES}", "PRAGMA user_version = 5"),
-    5: (f"CREATE INDEX {_STATES_BY_NAME}", "PRAGMA user_version = 6"),
-}
-
-_COMPATIBILITY_VIEWS = {
-    1: (
-        "CREATE TEMP VIEW messages AS SELECT *, NULL AS checksum FROM main.messages",
-        "CREATE TEMP VIEW records AS SELECT *, NULL AS checksum FROM main.records",
-    ),
-    # In memory, or where SQLite keeps what is temporary.
-    2: (
-        f"CREATE TEMP {_LEDGER}",
-        f"CREATE INDEX temp.{_LEFTOVERS}",
-        f"CREATE TEMP {_MENTIONS}",
-        f"CREATE TEMP {_ORIGINALS}",
-        *_PAGED,
-    ),
-    3: (),  # Who only reads does not ask who writes.
-    4: (f"CREATE TEMP {_STATES}",),
-    5: (),  # What is looked for by its name alone is found by a scan.
-}
-
-
-def upgrades(version: int) -> tuple[str, ...]:
-    """Return what turns a file of *version* into one of ours; its rows stay as they are."""
-    return tuple([sql for step in range(version, VERSION) for sql in _UPGRADES[step]])
-
-
-def compatibility_views(version: int) -> tuple[str, ...]:
-    """Return what makes a file of *version* read like one of ours, without a write to it."""
-    return tuple([sql for step in range(version, VERSION) for sql in _COMPATIBILITY_VIEWS[step]])
-
+NO_STATES = "CREATE TEMP TABLE states (key, session, name, version, body, checksum)"
+"""What a reader puts beside the tables of an older file, in memory."""
 
 COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)
     VALUES (?, ?, ?, ?, ?)

@@ -71,8 +71,8 @@ class SqliteReader:
             is_still = mode in {"still", "alone"}
             self._changes = ChangeDetector(self._where, file) if is_still else None
             self._connection = connect(file, timeout, mode)
-            for statement in schema.compatibility_views(version):
-                self._connection.execute(statement)
+            if version < schema.WITH_STATES:
+                self._connection.execute(schema.NO_STATES)
             self._connection.execute("PRAGMA query_only = ON")
 
     @contextmanager

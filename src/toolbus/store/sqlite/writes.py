@@ -24,7 +24,7 @@ from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite import schema
-from toolbus.store.sqlite.files import EMPTY, FileIdentity, read_header
+from toolbus.store.sqlite.files import FileIdentity, read_header
 from toolbus.store.sqlite.sqlite_errors import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ class Writes:
         # What is deleted shall be gone, and not only no longer be found.
         self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
-        header = read_header(self._connection)
-        for statement in schema.TABLES if header == EMPTY else schema.upgrades(header.version):
-            self._execute(statement)
+        if read_header(self._connection).version < schema.VERSION:
+            for statement in schema.TABLES:
+                self._execute(statement)
         self._execute("COMMIT")
         # By now the log is there, and it stays as long as somebody has it open.
         self._identity = FileIdentity(self._where)
