@@ -31,7 +31,7 @@ from toolbus.approvals.steps import deliver
 from toolbus.approvals.waiting import AnswerWait
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
-from toolbus.store.value_keys import value_key
+from toolbus.settings.user_key import value_key
 from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.tools.calls.approver import check_approver
@@ -69,7 +69,7 @@ class StoredApprovals(ResumeGate):
             What grants answer does not count. None: no limit.
         host: what asks: "agent", or the name of a program.
         key: 32 random bytes by which a call is known again of which the store must not hold all;
-            without it the user's, see `toolbus.store.value_keys`.
+            without it the user's, see `toolbus.settings.user_key`.
         clock: tells nanoseconds since the epoch, UTC.
 
     Raises `RegistrationError` for what cannot be used.
@@ -245,7 +245,7 @@ class StoredApprovals(ResumeGate):
         """Return the key for hidden values in *store*, that of this process if none lasts."""
         if self._given_key is not None:
             return self._given_key
-        key = value_key(store)
+        key = value_key(durable=store.durable)
         return self._own_key if key is None else blake2b(_PURPOSE, key=key).digest()
 
     async def _decide(

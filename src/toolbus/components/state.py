@@ -86,9 +86,9 @@ class State:
         """
         from hashlib import blake2b  # noqa: PLC0415 - slow to import, needed for hidden values only
 
-        from toolbus.store.value_keys import value_key  # noqa: PLC0415 - as above
+        from toolbus.settings.user_key import value_key  # noqa: PLC0415 - as above
 
-        key = value_key(self._store)
+        key = value_key(durable=self._store.durable)
         if key is None:
             return None
         return blake2b(encode([self._session_id, self._name]), key=key).digest()

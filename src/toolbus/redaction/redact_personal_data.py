@@ -61,7 +61,7 @@ that takes a model of a language, which this has none of. Nor is what is encoded
 out ("jane at example"), or torn across two lines or parts. A number without check digits or context
 may be anything, and is left: of code and logs full of numbers, fewer than one line in a hundred is
 changed. In another process of the user a value has the same placeholder, if it is one of the latest
-2,048: numbers beside digests with a key are kept for the session (`toolbus.store.value_keys`).
+2,048: numbers beside digests with a key are kept for the session (`toolbus.settings.user_key`).
 Pieces of a streamed answer are as the model says them. `toolbus replay` has marks where values
 stood. A call whose arguments hold a placeholder of its session is denied, for its tool would lose
 the value behind it; a task for a sub-agent is not. Sub-agents share the numbers of their session. A

@@ -16,7 +16,7 @@ in embedded resources, their addresses and text blobs, in errors and in the fact
 becomes a placeholder such as `[github-pat-1-x7k2m5]`: the same one for the same secret as long as
 a session lasts, in all processes, and never one for two. For that the highest numbers, the random
 suffix, and numbers beside digests with a key are kept for the session (`host.state`); the key is
-in a file of the user alone (`toolbus.store.value_keys`). Once found, a secret is also found in
+in a file of the user alone (`toolbus.settings.user_key`). Once found, a secret is also found in
 base64, hexadecimal, URL- and JSON-escaped, in every later result, and cut into adjoining parts. The
 stored copy of every message is cleaned as well. What the tools run with stays as it is.
 

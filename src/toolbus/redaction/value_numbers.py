@@ -1,7 +1,7 @@
 """The numbers that values of one session have, by kind; nothing here holds a value.
 
 A value is known by its digest with a key that all processes of a user have in common
-(`toolbus.store.value_keys`). What is kept for the session is that digest beside the number.
+(`toolbus.settings.user_key`). What is kept for the session is that digest beside the number.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ what stands there and is no such key is refused until a person removes it.
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_bytes, token_hex
 
@@ -18,6 +20,9 @@ from toolbus.settings.private_files import (
     writable_by_others,
     write_private,
 )
+from toolbus.settings.user_folders import value_key_file
+
+logger = logging.getLogger("toolbus")
 
 SIZE = 32
 """Bytes of a key."""
@@ -66,6 +71,35 @@ def check_user_key(file: Path) -> None:
             raise UserKeyError(file, reason) from None
     except OSError as error:
         raise UserKeyError(file, error.strerror or str(error)) from None
+
+
+def value_key(*, durable: bool) -> bytes | None:
+    """Return the key for digests of values that a store must not hold; None if none can be had.
+
+    With it a short value cannot be guessed from a store, an export or a copy, and is known again.
+    The key of a *durable* store is in a file of the user, beside no store in particular; that of
+    a store in memory lasts as long as the process. A failure is logged once.
+    """
+    try:
+        return _key_in(value_key_file()) if durable else _key_of_process()
+    except (UserKeyError, RuntimeError) as error:
+        _warn(str(error))
+        return None
+
+
+@cache
+def _key_of_process() -> bytes:
+    return token_bytes(SIZE)
+
+
+@cache
+def _key_in(file: Path) -> bytes:
+    return user_key(file)
+
+
+@cache
+def _warn(reason: str) -> None:
+    logger.warning("hidden values are not known again in another process: %s", reason)
 
 
 def _read(file: Path) -> bytes:

@@ -132,7 +132,7 @@ def hide_numbers(ctx):
 
 
 async def test_without_a_key_an_event_that_comes_again_is_asked_about(monkeypatch):
-    monkeypatch.setattr("toolbus.store.value_keys.value_key", lambda _: None)
+    monkeypatch.setattr("toolbus.settings.user_key.value_key", lambda **_: None)
     async with place() as here:
         here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
         await (await here.taken()).take(
