@@ -32,9 +32,9 @@ from toolbus.approvals import answer
 from toolbus.approvals.records import find_question, questions_of
 from toolbus.cli import main as run_toolbus
 from toolbus.hosts.answering import answer as answer_event
+from toolbus.hosts.event_log import HookStore
 from toolbus.hosts.hook_settings import HookSettings
 from toolbus.store.opening import open_store
-from toolbus.store.sqlite import SqliteStore
 
 POLICY = """
 [[component]]
@@ -97,7 +97,7 @@ class Host:
         place = self._place
 
         def judge(tell):
-            Steps(limit, tell).at_writes(SqliteStore)
+            Steps(limit, tell).at_writes(HookStore)
             if place.mode == "again":
                 tell(judged(place, event, data, event_id).decode())
                 return

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from toolbus.components.capabilities import PromptSkipper
     from toolbus.components.components import AgentComponent
+    from toolbus.hosts.event_log import HookStore
     from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
     from toolbus.hosts.hook_sessions import HookSession
     from toolbus.store.protocol import Store
-    from toolbus.store.sqlite import SqliteStore
 
 _ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
 
@@ -48,7 +48,7 @@ class HookChain(Participant):
         self,
         name: str,
         components: Sequence[AgentComponent],
-        store: SqliteStore,
+        store: HookStore,
         approvals: StoredApprovals | None = None,
         *,
         host_asks: bool = True,

@@ -1,4 +1,4 @@
-"""What one event of a host leaves in the store: its messages and records, in one transaction."""
+"""The messages and records of one event of a host, and the store that takes them at once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from msgspec.structs import replace
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.hosts import hook_client
 from toolbus.messages.ids import new_id
+from toolbus.store.jobs import Transaction
 from toolbus.store.protocol import Stored
+from toolbus.store.reading import whole_messages
+from toolbus.store.sqlite import SqliteStore
 from toolbus.store.write_behind import MAX_WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from toolbus.events.catalogue import Scope
-    from toolbus.store.sqlite import SqliteStore
+    from toolbus.messages.records import Message
+    from toolbus.store.database_store import DatabaseReader
+    from toolbus.store.sqlite.writes import Writes
     from toolbus.transcript.transcript import EnteringMessage
 
     Conceal: TypeAlias = Callable[[str, Scope], Awaitable[str]]
@@ -28,6 +33,52 @@ if TYPE_CHECKING:
 
 _AGAIN = hook_client.AGAIN.decode()
 _FAILURES = frozenset({"failed", "timeout", "contract"})
+
+
+class HookStore(SqliteStore):
+    """An SQLite store with the verbs of hooks, whose events may come twice."""
+
+    async def append_once(
+        self, session_id: str, messages: Sequence[Message], records: Sequence[DispatchRecord]
+    ) -> bool:
+        """Add the *messages* whose ids the session does not have yet, and *records* with them.
+
+        If it has all of them, nothing is written and this returns False. All or nothing, as
+        `append`.
+        """
+        stored = Stored(records=tuple(records))  # It drops the values of records.
+        now_ns = self._clock()
+
+        def work(writes: Writes) -> bool:
+            new = [each for each in messages if not writes.has_message(session_id, each.id)]
+            if not new and (messages or not records):
+                return False
+            writes.insert(session_id, now_ns, new, stored.records)
+            return True
+
+        return bool(await self._write(Transaction(work)))
+
+    async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session that ask for the call or answer it, in order."""
+
+        def of_call(reader: DatabaseReader) -> tuple[Message, ...]:
+            session = reader.session(session_id)
+            rows = [] if session is None else reader.messages_of_call(call_id, session.key)
+            return whole_messages(rows, session_id)
+
+        return await self._query(of_call)
+
+    async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
+        """Return the last *count* messages of the session, in order."""
+
+        def latest(reader: DatabaseReader) -> tuple[Message, ...]:
+            session = reader.session(session_id)
+            if session is None:
+                return ()
+            rows = reader.messages(session.key, max(0, session.messages - count))
+            return whole_messages(rows, session_id)
+
+        return await self._query(latest)
 
 
 class EventLog:
@@ -83,7 +134,7 @@ class EventLogs:
     of the session, or at the end.
     """
 
-    def __init__(self, store: SqliteStore, conceal: Conceal) -> None:
+    def __init__(self, store: HookStore, conceal: Conceal) -> None:
         self._store, self._conceal = store, conceal
         self._late: deque[DispatchRecord] = deque(maxlen=MAX_WAITING)
 

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from toolbus.components.capabilities import PromptSkipper
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.hosts.asking import HookAsking
-    from toolbus.hosts.event_log import EventLog
+    from toolbus.hosts.event_log import EventLog, HookStore
     from toolbus.hosts.hook_events import Ability, HookAnswer, HookEvent, HostDialect
     from toolbus.messages.records import Message, ToolCall, ToolResponse
-    from toolbus.store.sqlite import SqliteStore
 
 _UNDELIVERED: dict[Ability, str] = {
     "rewrite_arguments": "the arguments could not be changed there",
@@ -57,7 +56,7 @@ class EventOnBus:
     def __init__(
         self,
         bus: EventBus,
-        store: SqliteStore,
+        store: HookStore,
         event: HookEvent,
         dialect: HostDialect,
         log: EventLog,

@@ -14,6 +14,7 @@ from toolbus.config.documents import NAME
 from toolbus.config.trust import TRUSTED, find_or_missed, read_owned, read_trusted
 from toolbus.errors import DeadlineError, LoadError, StoreError
 from toolbus.hosts.chain import HookChain, session_id_of
+from toolbus.hosts.event_log import HookStore
 from toolbus.hosts.filtered_shell import filtered
 from toolbus.hosts.hook_events import HookDecision
 from toolbus.hosts.hook_sessions import HookSessions
@@ -21,7 +22,6 @@ from toolbus.hosts.reading import blocked, folder_of, reason_of
 from toolbus.hosts.required_configuration import missing_required
 from toolbus.settings.private_files import Signature, signature, writable_by_others
 from toolbus.settings.user_folders import config_folder
-from toolbus.store.sqlite import SqliteStore
 from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import forget
 
@@ -62,7 +62,7 @@ class HookService:
 
     def __init__(self, settings: HookSettings, folder: Path | None = None) -> None:
         self._settings, self._folder = settings, folder
-        self._store: SqliteStore | None = None
+        self._store: HookStore | None = None
         self._chains: dict[tuple[str, str, str | None], _ChainInForce] = {}
         self._making = LoopLock()
         self._opened = AsyncExitStack()
@@ -126,14 +126,14 @@ class HookService:
             dialect = filtered(dialect, self._settings.filter_shell)
         return await in_force.chain.handle(event, dialect, event_id, session)
 
-    def _open_store(self) -> SqliteStore:
+    def _open_store(self) -> HookStore:
         if self._store is None:
             file = self._settings.store
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in (file.parent, *([file] if file.exists() else [])):
                 if reason := writable_by_others(Path(os.path.realpath(path))):
                     raise StoreError(str(file), f"{reason}; make it yours alone")
-            self._store = SqliteStore(file)
+            self._store = HookStore(file)
         return self._store
 
     async def _in_force(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from toolbus.store.protocol import Position
 
 if TYPE_CHECKING:
-    from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.messages.records import Message
+    from collections.abc import Callable
+
     from toolbus.store.protocol import Stored
+    from toolbus.store.sqlite.writes import Writes
 
 
 class Append(NamedTuple):
@@ -20,13 +21,10 @@ class Append(NamedTuple):
     stored: Stored
 
 
-class AppendOnce(NamedTuple):
-    """What `append_once` was given, and when."""
+class Transaction(NamedTuple):
+    """Any other work of an SQLite store's writer."""
 
-    session_id: str
-    now_ns: int
-    messages: tuple[Message, ...]
-    records: tuple[DispatchRecord, ...]
+    work: Callable[[Writes], JobResult]
 
 
 class Forget(NamedTuple):
@@ -71,5 +69,5 @@ class Extend(NamedTuple):
     holder: str
 
 
-Job: TypeAlias = Append | AppendOnce | Forget | ForgetSessions | Open | Extend | Swap
+Job: TypeAlias = Append | Transaction | Forget | ForgetSessions | Open | Extend | Swap
 JobResult: TypeAlias = int | Position | tuple[str, ...] | None

@@ -23,10 +23,10 @@ from toolbus.events.catalogue import (
     Deny,
 )
 from toolbus.hosts.chain import HookChain
+from toolbus.hosts.event_log import HookStore
 from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.messages.records import AssistantMessage, ToolMessage, ToolResponse, UserMessage
 from toolbus.redaction.redact_secrets import RedactSecrets
-from toolbus.store.sqlite import SqliteStore
 
 SECRET = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]
 
@@ -34,7 +34,7 @@ SECRET = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]
 @asynccontextmanager
 async def chain_of(tmp_path, *components, wait=0.0):
     async with (
-        SqliteStore(tmp_path / "hooks.db") as store,
+        HookStore(tmp_path / "hooks.db") as store,
         HookChain(
             "plain", components, store, StoredApprovals(store=store, host="plain", wait=wait)
         ) as chain,

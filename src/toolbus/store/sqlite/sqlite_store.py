@@ -9,9 +9,6 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from toolbus.store.database_store import MAX_BATCH, DatabaseStore, answer_queries
-from toolbus.store.jobs import AppendOnce
-from toolbus.store.protocol import Stored
-from toolbus.store.reading import whole_messages
 from toolbus.store.sqlite.files import (
     check_contents,
     checked_path,
@@ -25,11 +22,8 @@ from toolbus.store.sqlite.writes import Writes
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.messages.records import Message
-    from toolbus.store.database_store import DatabaseReader
     from toolbus.store.sqlite.files import Mode
 
 
@@ -86,43 +80,6 @@ class SqliteStore(DatabaseStore):
     def commits(self) -> int:
         """How many transactions this store has written."""
         return self._writes.commits if self._writes else 0
-
-    async def append_once(
-        self,
-        session_id: str,
-        messages: Sequence[Message],
-        records: Sequence[DispatchRecord],
-    ) -> bool:
-        """Add those of *messages* whose ids the session does not have yet, and *records* with them.
-
-        If it has all of them, nothing is written and this returns False: so what is appended once
-        more, because nobody knows whether it was, is not in it twice. All or nothing, as `append`.
-        """
-        stored = Stored(records=tuple(records))  # It drops the values of records.
-        job = AppendOnce(session_id, self._clock(), tuple(messages), stored.records)
-        return bool(await self._write(job))
-
-    async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
-        """Return the messages of the session that ask for the call or answer it, in order."""
-
-        def of_call(reader: DatabaseReader) -> tuple[Message, ...]:
-            session = reader.session(session_id)
-            rows = [] if session is None else reader.messages_of_call(call_id, session.key)
-            return whole_messages(rows, session_id)
-
-        return await self._query(of_call)
-
-    async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
-        """Return the last *count* messages of the session, in order."""
-
-        def latest(reader: DatabaseReader) -> tuple[Message, ...]:
-            session = reader.session(session_id)
-            if session is None:
-                return ()
-            rows = reader.messages(session.key, max(0, session.messages - count))
-            return whole_messages(rows, session_id)
-
-        return await self._query(latest)
 
     def reader(self) -> SqliteReader:
         """Return a reader of the file, with a connection of its own."""

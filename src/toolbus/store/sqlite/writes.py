@@ -11,7 +11,6 @@ from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
 from toolbus.store.jobs import (
     Append,
-    AppendOnce,
     Extend,
     Forget,
     ForgetSessions,
@@ -19,6 +18,7 @@ from toolbus.store.jobs import (
     JobResult,
     Open,
     Swap,
+    Transaction,
 )
 from toolbus.store.leases import Lease, check_position, running
 from toolbus.store.processes import is_gone, this_process
@@ -59,7 +59,7 @@ _DROP_REST = (
 )
 
 _FORGETS = Forget, ForgetSessions
-_LASTING = Append, AppendOnce, *_FORGETS, Swap
+_LASTING = Append, Transaction, *_FORGETS, Swap
 
 
 class Writes:
@@ -143,13 +143,13 @@ class Writes:
             case Append(session_id, now_ns, stored):
                 if stored.at is not None:
                     check_position(session_id, stored.at, self._position(session_id))
-                session = self._insert(session_id, now_ns, stored.messages, stored.records)
+                session = self.insert(session_id, now_ns, stored.messages, stored.records)
                 originals = [
                     (session, each.digest, each.body.decode()) for each in stored.originals
                 ]
                 self._connection.executemany(schema.ADD_ORIGINAL, originals)
-            case AppendOnce():
-                return self._insert_new(*job)
+            case Transaction(work):
+                return work(self)
             case Forget(session_id, table):
                 return self._execute(schema.FORGET[table], (session_id,)).rowcount
             case ForgetSessions():
@@ -197,25 +197,11 @@ class Writes:
         _, length, _ = self._execute(schema.COUNTED, (session_id,)).fetchone() or (0, 0, 0)
         return Position(self._lease(session_id).epoch, length)
 
-    def _insert_new(
-        self,
-        session_id: str,
-        now_ns: int,
-        messages: Sequence[Message],
-        records: Sequence[DispatchRecord],
-    ) -> bool:
-        """Insert what of *messages* is not there, and then the records; return whether any was."""
-        new = [
-            message
-            for message in messages
-            if not self._execute(schema.HAS_MESSAGE, (session_id, message.id)).fetchone()
-        ]
-        if not new and (messages or not records):
-            return False
-        self._insert(session_id, now_ns, new, records)
-        return True
+    def has_message(self, session_id: str, message_id: str) -> bool:
+        """Return whether the session has a message of this id."""
+        return bool(self._execute(schema.HAS_MESSAGE, (session_id, message_id)).fetchone())
 
-    def _insert(
+    def insert(
         self,
         session_id: str,
         now_ns: int,

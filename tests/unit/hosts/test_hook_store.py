@@ -1,4 +1,4 @@
-"""What is appended once more, since nobody knows whether it was; the reads of a hook."""
+"""The store of hooks: a repeated append, and the reads of a hook."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ import pytest
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import ClosedError
 from toolbus.events.catalogue import Scope
+from toolbus.hosts.event_log import HookStore
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from toolbus.store.sqlite import SqliteStore
 
 RECORD = DispatchRecord(
     event="x",
@@ -24,7 +24,7 @@ RESULT = ToolMessage(id="t", tool_call_id="c", tool_name="x", content="done")
 
 @pytest.fixture
 def store(tmp_path):
-    return SqliteStore(tmp_path / "s.db")
+    return HookStore(tmp_path / "s.db")
 
 
 async def test_what_is_there_is_not_written_again(store):
