@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.bus.dispatch.contexts import AnswerWindow, EventContext
 from toolbus.bus.ledger.records import HandlerEntry
-from toolbus.components.adapter_handlers import AdapterHandler, owner_of
+from toolbus.components.adapters import AdapterHandler, owner_of
 from toolbus.components.components import AgentComponent
 from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import (

@@ -1,4 +1,4 @@
-"""Adapters: they change a tool's spec, a call's arguments or a response, for chosen tools."""
+"""Adapters change a tool's spec, a call's arguments or a response; a handler applies them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from toolbus.events.catalogue import Scope, ToolSpec
+from toolbus.bus.dispatch.callables import Composite
+from toolbus.errors import DispatchError
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    Scope,
+    ToolSpec,
+)
 from toolbus.events.subjects import matches
 from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
-    from toolbus.events.catalogue import Deny
+    from collections.abc import Coroutine
+
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.components import AgentComponent
+    from toolbus.events.catalogue import Deny, Event
     from toolbus.messages.records import ToolCall, ToolResponse
 
 T = TypeVar("T")
@@ -27,6 +39,13 @@ _ARGUMENTS = {
     "adapt_response": ("response", "call"),
     "fill_parameters": ("call",),
 }
+_METHODS: dict[Any, tuple[str, ...]] = {
+    TOOLS_PROVIDE: ("adapt_signature",),
+    # Filling comes after all handlers; here its adapter is chosen.
+    TOOL_CALL_BEFORE: ("adapt_parameters", "fill_parameters"),
+    MESSAGE_APPEND_BEFORE: ("adapt_response",),
+}
+"""The methods by which an adapter takes part in an event."""
 _NO_SCOPE = Scope()
 
 
@@ -96,6 +115,73 @@ class ToolAdapter:
         """
 
 
+class AdapterHandler(Composite):
+    """A handler of *event* that applies the adapters of *component* by its async *method*.
+
+    It is sync, for sync adapters: their results need no task and no turn of the event loop.
+    """
+
+    __slots__ = ("component", "event", "method")
+
+    def __init__(
+        self,
+        component: AgentComponent,
+        event: Event,
+        method: Callable[[EventContext[Any]], Coroutine[Any, Any, Any]],
+    ) -> None:
+        self.component, self.event, self.method = component, event, method
+
+    def __call__(self, ctx: EventContext[Any]) -> Any:
+        """Apply the adapters; a sync method that returns an awaitable which waits has failed."""
+        if not self.component.adapters:
+            return None
+        running = self.method(ctx)
+        try:
+            running.send(None)
+            reason = "an adapter waits; declare its method with `async def`"
+            way_out = "in a test, use `async with` and `bus.apply`"
+            # Raised in the adapter, so that its own policy decides, and the ledger names it.
+            running.throw(DispatchError(self.event.name, f"{reason}, and {way_out}"))
+        except StopIteration as end:
+            return end.value
+        finally:
+            running.close()
+
+    def methods(self) -> list[tuple[ToolAdapter, Callable[..., Any]]]:
+        """Return the adapters with methods for the event, in the order in which they run."""
+        adapters = self.component.adapters
+        # Arguments pass in reverse: each adapter undoes its own rewording, the last one first.
+        in_order = adapters[::-1] if self.event is TOOL_CALL_BEFORE else adapters
+        return [
+            (adapter, getattr(adapter, name))
+            for name in _METHODS[self.event]
+            for adapter in in_order
+            if overrides(adapter, name)
+        ]
+
+
+class AsyncAdapterHandler(AdapterHandler):
+    """The same for adapters of which one at least is async, and right for all others."""
+
+    __slots__ = ()
+
+    async def __call__(self, ctx: EventContext[Any]) -> Any:
+        """Apply the adapters; await the async ones."""
+        return await self.method(ctx)
+
+
+def owner_of(handler: object) -> object:
+    """Return the component of an adapter handler, the object of a method, else None."""
+    if isinstance(handler, AdapterHandler):
+        return handler.component
+    return getattr(handler, "__self__", None)
+
+
+def overrides(adapter: ToolAdapter, *methods: str) -> bool:
+    """Return whether *adapter* has one of *methods* of its own."""
+    return any(getattr(type(adapter), name) is not getattr(ToolAdapter, name) for name in methods)
+
+
 def asks_for_context(method: Callable[..., Any]) -> bool:
     """Tell whether *method*, one of an adapter's, has a parameter `ctx`."""
     return "ctx" in inspect.signature(method).parameters
@@ -120,7 +206,7 @@ def misspelt_method(adapter: ToolAdapter) -> str | None:
     """
     kind = type(adapter)
     known = [*_ARGUMENTS, "should_adapt"]
-    idle = all(getattr(kind, name) is getattr(ToolAdapter, name) for name in _ARGUMENTS)
+    idle = not overrides(adapter, *_ARGUMENTS)
     for name in sorted(set(dir(kind)).difference(dir(ToolAdapter))):
         if (
             ("adap" in name or "fill" in name)

@@ -6,7 +6,7 @@ A failure of an adapter is a fact on this way, and no exception.
 from __future__ import annotations
 
 from functools import lru_cache
-from inspect import isawaitable
+from inspect import isawaitable, unwrap
 from operator import is_
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -14,11 +14,24 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
-from toolbus.components.adapters import AdapterContext, ToolAdapter, asks_for_context, with_context
+from toolbus.components.adapters import (
+    AdapterContext,
+    ToolAdapter,
+    asks_for_context,
+    overrides,
+    with_context,
+)
 from toolbus.errors import HandlerContractError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny, ToolSpec
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    TOOL_CALL_BEFORE,
+    TOOLS_PROVIDE,
+    Deny,
+    ToolSpec,
+)
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import (
@@ -34,7 +47,7 @@ from toolbus.tools.calls.advertised import ArgumentsFiller
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolbus.events.catalogue import Scope
+    from toolbus.events.catalogue import Event, Scope
     from toolbus.events.subjects import ToolSelector
 
 T = TypeVar("T")
@@ -57,6 +70,13 @@ class AdapterResult(Struct, Generic[T], frozen=True):
 
 
 _FINE: AdapterResult[Any] = AdapterResult(None)
+_AWAITED: dict[Any, tuple[str, ...]] = {
+    TOOLS_PROVIDE: ("adapt_signature",),
+    TOOL_CALL_BEFORE: ("adapt_parameters",),
+    # The signature tells the schema that an adapted result has to fit.
+    MESSAGE_APPEND_BEFORE: ("adapt_response", "adapt_signature"),
+}
+"""The methods of adapters that are awaited at an event, if they are async."""
 
 
 class BoundAdapter(ArgumentsFiller):
@@ -78,7 +98,7 @@ class BoundAdapter(ArgumentsFiller):
     @property
     def fills(self) -> bool:
         """Whether the adapter has a `fill_parameters` of its own."""
-        return type(self.adapter).fill_parameters is not ToolAdapter.fill_parameters
+        return overrides(self.adapter, "fill_parameters")
 
     async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
         """Return *call* as the adapter fills it, or why its tool, that of *spec*, gets nothing."""
@@ -134,7 +154,7 @@ class BoundAdapter(ArgumentsFiller):
                 new = adapt(value, *call, ctx=context)
             else:
                 new = adapt(value, *call)
-            if new is None:
+            if new is None or new is value:
                 return AdapterResult(value)
             if type(new) is not type(value) and isawaitable(new):
                 new = await new
@@ -165,25 +185,80 @@ class BoundAdapter(ArgumentsFiller):
         return new if changed(old, new) else old
 
 
-async def adapt_specs(
-    ctx: EventContext[tuple[ToolSpec, ...]],
-    adapters: Sequence[BoundAdapter],
-    selector: ToolSelector,
-) -> tuple[ToolSpec, ...]:
-    """Return the specs as *adapters*, first to last, reword those that *selector* chooses.
+class AdapterChain:
+    """The adapters of one component, in the order in which they see signatures and responses.
 
-    One that fails hides its tool, and its entry in the ledger says which.
+    It never changes: a component that gets or loses an adapter gets another chain.
     """
-    specs = ctx.value
-    for bound in adapters:
-        results = [await _adapt_spec(ctx, bound, spec, selector) for spec in specs]
-        bound.advertise(specs, results)
-        remaining = tuple([result.value for result in results if not result.withhold])
-        if len(remaining) != len(specs) or not all(map(is_, remaining, specs)):
-            specs = remaining
-        if any(result.applies for result in results):
-            _step(ctx, bound, specs, _failure_of(results))
-    return specs
+
+    __slots__ = ("adapters", "bound")
+
+    def __init__(self, bound: Iterable[BoundAdapter]) -> None:
+        # Sorting is stable, so equal priorities stay in order of registration.
+        self.bound = tuple(sorted(bound, key=lambda each: -each.adapter.priority))
+        self.adapters = tuple([each.adapter for each in self.bound])
+
+    def waits(self, event: Event) -> bool:
+        """Return whether a method of an adapter is awaited at *event*."""
+        methods = [getattr(each, name) for each in self.adapters for name in _AWAITED[event]]
+        return any(is_async(method) or is_async(unwrap(method)) for method in methods)
+
+    async def adapt_specs(
+        self, ctx: EventContext[tuple[ToolSpec, ...]], selector: ToolSelector
+    ) -> tuple[ToolSpec, ...]:
+        """Return the specs as the adapters, first to last, reword those that *selector* chooses.
+
+        One that fails hides its tool, and its entry in the ledger says which.
+        """
+        specs = ctx.value
+        for bound in self.bound:
+            results = [
+                await bound.run(ctx, "adapt_signature", spec.name, spec)
+                if selector.matches(spec.name)
+                else AdapterResult(spec, applies=False)
+                for spec in specs
+            ]
+            bound.advertise(specs, results)
+            remaining = tuple([result.value for result in results if not result.withhold])
+            if len(remaining) != len(specs) or not all(map(is_, remaining, specs)):
+                specs = remaining
+            if any(result.applies for result in results):
+                _step(ctx, bound, specs, _failure_of(results))
+        return specs
+
+    async def adapt_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny:
+        """Return the call as the adapters leave it, last to first: each undoes what it told."""
+        call = ctx.value
+        for bound in reversed(self.bound):
+            result = await bound.run(ctx, "adapt_parameters", call.name, call)
+            call = result.value
+            if result.applies:
+                _step(ctx, bound, call, result)
+            if result.withhold:
+                return Deny(f"adapter {bound.adapter.name!r} {result.failed}", result.detail)
+        return call
+
+    async def adapt_message(
+        self, ctx: EventContext[Any], message: ToolMessage, response: ToolResponse
+    ) -> ToolMessage:
+        """Return *message* with its *response* as the adapters, first to last, leave it."""
+        call = None
+        for bound in self.bound:
+            # The same for all adapters that see the same response.
+            call = call or answered_call(message, response)
+            result = await bound.run(ctx, "adapt_response", call.name, response, call)
+            if result.withhold or result.value is not response:
+                response = result.value
+                if result.withhold:
+                    reason = f"adapter {bound.adapter.name!r} {result.failed}"
+                    response = withheld(message, response, reason)
+                message, call = message.with_tool_response(response), None
+            if result.applies:
+                tool = ctx.tool
+                if tool is not None and tool.output_schema is not None:
+                    tool = await bound.advertised(ctx, tool)
+                _step(ctx, bound, message, result, tool)
+        return message
 
 
 def _failure_of(results: Sequence[AdapterResult[ToolSpec]]) -> AdapterResult[Any]:
@@ -195,47 +270,6 @@ def _failure_of(results: Sequence[AdapterResult[ToolSpec]]) -> AdapterResult[Any
     rest = f" and {len(hidden) - _LISTED} more" if len(hidden) > _LISTED else ""
     tools = ", ".join(hidden[:_LISTED])
     return replace(failure, failed=f"{failure.failed}, which hides {tools}{rest}")
-
-
-async def adapt_call(
-    ctx: EventContext[ToolCall], adapters: Sequence[BoundAdapter]
-) -> ToolCall | Deny:
-    """Return the call as *adapters* leave it, last to first: each undoes what it told the model."""
-    call = ctx.value
-    for bound in reversed(adapters):
-        result = await bound.run(ctx, "adapt_parameters", call.name, call)
-        call = result.value
-        if result.applies:
-            _step(ctx, bound, call, result)
-        if result.withhold:
-            return Deny(f"adapter {bound.adapter.name!r} {result.failed}", result.detail)
-    return call
-
-
-async def adapt_message(
-    ctx: EventContext[Any],
-    adapters: Sequence[BoundAdapter],
-    message: ToolMessage,
-    response: ToolResponse,
-) -> ToolMessage:
-    """Return *message* with its *response* as *adapters*, first to last, leave it."""
-    call = None
-    for bound in adapters:
-        # The same for all adapters that see the same response.
-        call = call or answered_call(message, response)
-        result = await bound.run(ctx, "adapt_response", call.name, response, call)
-        if result.withhold or result.value is not response:
-            response = result.value
-            if result.withhold:
-                reason = f"adapter {bound.adapter.name!r} {result.failed}"
-                response = withheld(message, response, reason)
-            message, call = message.with_tool_response(response), None
-        if result.applies:
-            tool = ctx.tool
-            if tool is not None and tool.output_schema is not None:
-                tool = await bound.advertised(ctx, tool)
-            _step(ctx, bound, message, result, tool)
-    return message
 
 
 def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
@@ -258,14 +292,6 @@ def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolR
         tool_call_id=message.tool_call_id,
         duration_ns=response.duration_ns,
     )
-
-
-async def _adapt_spec(
-    ctx: EventContext[Any], bound: BoundAdapter, spec: ToolSpec, selector: ToolSelector
-) -> AdapterResult[ToolSpec]:
-    if not selector.matches(spec.name):
-        return AdapterResult(spec, applies=False)
-    return await bound.run(ctx, "adapt_signature", spec.name, spec)
 
 
 def _step(

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.subscribing import HandlerOptions, Subscribing
-from toolbus.components.adapter_handlers import AdapterHandler, adapter_handler
-from toolbus.components.adapters import ToolAdapter, adapter_problem
-from toolbus.components.chains import BoundAdapter, adapt_call, adapt_message, adapt_specs
+from toolbus.components.adapters import (
+    AdapterHandler,
+    AsyncAdapterHandler,
+    ToolAdapter,
+    adapter_problem,
+)
 from toolbus.components.marks import Mark, marked, tools_of
 from toolbus.components.roster import Roster
 from toolbus.errors import RegistrationError
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.bus.subscribing import Subscription
+    from toolbus.components.chains import AdapterChain
     from toolbus.components.participants import Installation
     from toolbus.components.state import State
+    from toolbus.events.catalogue import Event
     from toolbus.tools.toolset import Toolset
 
 _EVERY_TOOL = ToolSelector()
@@ -88,7 +93,7 @@ class AgentComponent:
     enabled: bool = True
 
     # Swapped whole and never changed in place, so a subclass need not call our `__init__`.
-    _adapters: tuple[BoundAdapter, ...] = ()
+    _chain: AdapterChain | None = None
     _applying: tuple[tuple[Subscription, AdapterHandler], ...] = ()
     _undo: ExitStack
     _host: Host | None = None
@@ -119,7 +124,7 @@ class AgentComponent:
     @property
     def adapters(self) -> tuple[ToolAdapter, ...]:
         """The adapters in the order in which they see signatures and responses."""
-        return tuple([bound.adapter for bound in self._adapters])
+        return () if self._chain is None else self._chain.adapters
 
     def state(self, scope: Scope | None = None, *, shared: bool = False) -> State:
         """Return the component's state for the session of *scope*; see `Host.state`.
@@ -135,21 +140,24 @@ class AgentComponent:
     def register_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Add *adapter*; also after installation."""
         problem: str | None = "expected an object of a subclass of ToolAdapter"
-        if any(bound.adapter is adapter for bound in self._adapters):
+        if any(known is adapter for known in self.adapters):
             problem = f"{self.name} has it already"
         elif isinstance(adapter, ToolAdapter):
             problem = adapter_problem(adapter)
         if problem:
             raise RegistrationError(f"adapter {getattr(adapter, 'name', adapter)!r}", problem)
-        # Sorting is stable, so equal priorities stay in order of registration.
-        adapters = (*self._adapters, BoundAdapter(adapter))
-        self._adapters = tuple(sorted(adapters, key=lambda bound: -bound.adapter.priority))
+        from toolbus.components.chains import AdapterChain, BoundAdapter  # noqa: PLC0415 - for few
+
+        bound = () if self._chain is None else self._chain.bound
+        self._chain = AdapterChain((*bound, BoundAdapter(adapter)))
         self._choose_handlers()
 
     def unregister_tool_adapter(self, adapter: ToolAdapter) -> None:
         """Take *adapter* out; one that is not there is ignored."""
-        self._adapters = tuple([bound for bound in self._adapters if bound.adapter is not adapter])
-        self._choose_handlers()
+        if self._chain is not None:
+            others = [bound for bound in self._chain.bound if bound.adapter is not adapter]
+            self._chain = type(self._chain)(others) if others else None
+            self._choose_handlers()
 
     def restrict(
         self,
@@ -253,18 +261,18 @@ class AgentComponent:
         self, ctx: EventContext[tuple[ToolSpec, ...]]
     ) -> tuple[ToolSpec, ...] | None:
         """Let each adapter reword the specs of its tools; one that fails hides only its tool."""
-        if not self.enabled or not self._adapters:
+        if not self.enabled or self._chain is None:
             return None
-        specs = await adapt_specs(ctx, self._adapters, self._selector)
+        specs = await self._chain.adapt_specs(ctx, self._selector)
         return None if specs is ctx.value else specs
 
     async def _on_tool_call_before_adapter(
         self, ctx: EventContext[ToolCall]
     ) -> ToolCall | Deny | None:
         """Let each adapter turn the arguments into those of the signature that it was given."""
-        if not self.enabled or not self._adapters:
+        if not self.enabled or self._chain is None:
             return None
-        call = await adapt_call(ctx, self._adapters)
+        call = await self._chain.adapt_call(ctx)
         return None if call is ctx.value else call
 
     async def _on_message_append_before_adapter(
@@ -272,11 +280,11 @@ class AgentComponent:
     ) -> ToolMessage | None:
         """Let each adapter change the response of a tool message, and nothing else."""
         message = ctx.value
-        if not self.enabled or not self._adapters or not isinstance(message, ToolMessage):
+        if not self.enabled or self._chain is None or not isinstance(message, ToolMessage):
             return None
         if message.tool_response is None:
             return None
-        adapted = await adapt_message(ctx, self._adapters, message, message.tool_response)
+        adapted = await self._chain.adapt_message(ctx, message, message.tool_response)
         if adapted is message:
             return None
         ctx.output = adapted
@@ -308,7 +316,7 @@ class AgentComponent:
                 self._subscribe(Mark(event, "on", options), method, options)
                 continue
             options["name"] = name_of(method)
-            handler = adapter_handler(self, event, method)
+            handler = self._handler_of(event)(self, event, method)
             subscription = self._subscribe(Mark(event, "on", options), handler, options)
             self._applying += ((subscription, handler),)
 
@@ -316,11 +324,17 @@ class AgentComponent:
         """Have sync handlers for the present adapters if these are sync, else async ones."""
         chosen = []
         for subscription, present in self._applying:
-            handler = adapter_handler(self, present.event, present.method)
-            if type(handler) is not type(present):
+            handler, kind = present, self._handler_of(present.event)
+            if type(present) is not kind:
+                handler = kind(self, present.event, present.method)
                 subscription.replace(handler)
             chosen.append((subscription, handler))
         self._applying = tuple(chosen)
+
+    def _handler_of(self, event: Event) -> type[AdapterHandler]:
+        """Return the class of the handler of *event* that suits the present adapters."""
+        waits = self._chain is not None and self._chain.waits(event)
+        return AsyncAdapterHandler if waits else AdapterHandler
 
     def _subscribe(
         self, mark: Mark, handler: Callable[..., Any], options: HandlerOptions

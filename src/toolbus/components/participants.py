@@ -13,10 +13,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
-from toolbus.components.adapter_handlers import (
-    AdapterHandler,
-    AsyncAdapterHandler,
-)
+from toolbus.components.adapters import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.components import (
     PROVIDE_PRIORITY,
     AgentComponent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from toolbus.events.catalogue import ModelReply, ToolCallFailure, ToolCallOutcome, ToolCallPersist
@@ -26,6 +27,7 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _MESSAGES: tuple[type, ...] = get_args(Message)
+_fits = lru_cache(1_024)(fnmatchcase)
 _TOOL_VALUES = (ToolCall, ToolCallFailure, ToolCallOutcome, ToolCallPersist, ToolMessage)
 
 
@@ -145,6 +147,6 @@ def matches(patterns: Iterable[str] | str, tool_name: str) -> bool:
     """Tell whether one of *patterns*, glob patterns of names, matches *tool_name*."""
     for pattern in (patterns,) if isinstance(patterns, str) else patterns:
         # Most often, so it is worth no expression.
-        if pattern == "*" or fnmatchcase(tool_name, pattern):
+        if pattern == "*" or _fits(tool_name, pattern):
             return True
     return False

@@ -17,7 +17,7 @@ from toolbus.bus.bus import HandlerInfo
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.dispatch.options import as_tuple
-from toolbus.components.adapter_handlers import AdapterHandler
+from toolbus.components.adapters import AdapterHandler
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode

@@ -13,7 +13,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.components import chains
 from toolbus.components.adapters import ToolAdapter
-from toolbus.components.chains import AdapterResult, BoundAdapter, adapt_message
+from toolbus.components.chains import AdapterChain, AdapterResult, BoundAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.errors import DeadlineError, DispatchDepthError
 from toolbus.events.catalogue import (
@@ -67,7 +67,7 @@ async def signature(adapter, spec):
 async def adapted(adapter):
     """Return the message that *adapter* leaves, and what it said of that."""
     ctx = EventContext(MESSAGE_APPEND_BEFORE, MESSAGE)
-    message = await adapt_message(ctx, (BoundAdapter(adapter),), MESSAGE, RESPONSE)
+    message = await AdapterChain([BoundAdapter(adapter)]).adapt_message(ctx, MESSAGE, RESPONSE)
     return message, ctx.steps
 
 

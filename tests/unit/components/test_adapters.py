@@ -11,7 +11,7 @@ from toolbus import (
     ToolMessage,
     ToolResponse,
 )
-from toolbus.components.adapter_handlers import AsyncAdapterHandler, adapter_handler
+from toolbus.components.adapters import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.participants import ComponentHost
 from toolbus.errors import DispatchError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
@@ -67,7 +67,7 @@ def test_an_adapter_that_fills_is_listed_behind_those_that_adapt():
         component.register_tool_adapter(adapter)
 
     method = component._on_tool_call_before_adapter
-    methods = adapter_handler(component, TOOL_CALL_BEFORE, method).methods()
+    methods = AdapterHandler(component, TOOL_CALL_BEFORE, method).methods()
 
     assert [(adapter.name, method.__name__) for adapter, method in methods] == [
         ("Both", "adapt_parameters"),
