@@ -6,7 +6,9 @@ import asyncio
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from msgspec import Struct
 
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.dispatch.deadlines import running_loop
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-class OwnedParts(NamedTuple):
+class OwnedParts(Struct, frozen=True):
     """The parts that an agent made for itself, and closes at its end."""
 
     bus: bool

@@ -9,6 +9,8 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.dispatch.callables import takes
@@ -96,7 +98,7 @@ class SubscriptionTerms(NamedTuple):
         return attached.without_bus()
 
 
-class InstalledComponent(NamedTuple):
+class InstalledComponent(Struct, frozen=True, eq=False):
     """A component that was set up; *undo* takes away all that its set-up made."""
 
     component: AgentComponent
@@ -140,13 +142,7 @@ class Participant(ComponentHost, Subscribing):
         return tuple([place.component for place in self._places])
 
     async def add(self, component: AgentComponent | ToolAdapter) -> None:
-        """Install *component*, or an adapter, as the last; what it requires must be there already.
-
-        Its handlers and guards hold at once, its tools and signatures from the next turn on: an
-        adapter that renames arguments also meets the calls that the model has made before.
-        If it cannot be installed, nothing of it stays. Raises `RegistrationError`, and whatever
-        its `install` raises.
-        """
+        """Install *component*, or an adapter, as the last, or leave nothing of it."""
         (component,) = check_components([component], self.components)
         check_requires((*self.components, component))
         place = self._set_up(component)
@@ -157,7 +153,7 @@ class Participant(ComponentHost, Subscribing):
         except BaseException:
             self._take_out(place)
             raise
-        if all(each is not place for each in self._places):
+        if place not in self._places:
             await component.close()
             reason = "it was removed before it was installed"
             raise RegistrationError(f"component {component.name!r}", reason)

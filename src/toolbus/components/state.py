@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from toolbus.bus.dispatch.callables import is_async
@@ -138,7 +138,7 @@ class StateSource:
         _check_name(name)
         store, session_id = place
         if (trial := rehearsal.get()) is not None:
-            store, session_id = trial.store, session_id or trial.session_id
+            store, session_id = trial[0], session_id or trial[1]
         if scope is not None:
             session_id = (scope.root_session_id if shared else "") or scope.session_id
         elif not session_id:
@@ -148,19 +148,13 @@ class StateSource:
         return State(store, session_id, name, lock)
 
 
-class Rehearsal(NamedTuple):
-    """Where states are kept instead while a session is only tried, and which session that is."""
-
-    store: Store
-    session_id: str
+rehearsal: ContextVar[tuple[Store, str] | None] = ContextVar("toolbus_rehearsal", default=None)
+"""The place of states while a session is only tried: another store, and that session."""
 
 
-rehearsal: ContextVar[Rehearsal | None] = ContextVar("toolbus_rehearsal", default=None)
-
-
-def rehearse(session_id: str) -> Rehearsal:
+def rehearse(session_id: str) -> tuple[Store, str]:
     """Return a place for the states of *session_id* that is empty, and thrown away afterwards."""
-    return Rehearsal(_empty_store(), session_id)
+    return _empty_store(), session_id
 
 
 def _empty_store() -> MemoryStore:
