@@ -21,7 +21,7 @@ async def find_open(session: AgentSession) -> OpenCalls:
     """Return the calls of *session* that can go on, with what a killed process left put right."""
     gate, transcript = session.config.gate, session.transcript
     if not isinstance(gate, ResumeGate):
-        return OpenCalls({}, {})
+        return OpenCalls()
     open_ids = {call.id for call in transcript.unanswered}
 
     def is_answered(call_id: str) -> bool:

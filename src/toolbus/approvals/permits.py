@@ -13,7 +13,7 @@ from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.messages.ids import new_id
 from toolbus.store.processes import this_process
-from toolbus.tools.calls.gate import Pending, Permit
+from toolbus.tools.calls.gate import Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,22 +43,6 @@ def refusal_of(question: Question | None, *, stays_open: bool) -> Deny:
     if stays_open:
         return Deny("the call may have run already, and is not run again")
     return Deny(f"its approval was used up by the same call; {_AGAIN}")
-
-
-class PendingQuestion(Pending):
-    """A *question* in a store that nobody has answered yet."""
-
-    def __init__(
-        self, store: Store, question: Question, text: str, clock: Callable[[], int]
-    ) -> None:
-        self.question_id, self.text = question.id, text
-        self._store, self._question, self._clock = store, question, clock
-
-    async def end(self) -> None:
-        """Withdraw the question."""
-        current = await read_question(self._store, self._question.session_id, self.question_id)
-        if current is not None:
-            await take_step(self._store, current, "withdraw", ended_ns=self._clock())
 
 
 class StorePermit(Permit):

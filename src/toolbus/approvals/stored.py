@@ -25,7 +25,7 @@ from toolbus.approvals.binding import BoundCall, bind, filled_paths
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.checking import DAY, SHORTEST_KEY, check_arguments, check_limits
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
-from toolbus.approvals.permits import FAILED, PendingQuestion, StoredPermit, held_permit, refusal_of
+from toolbus.approvals.permits import FAILED, StoredPermit, held_permit, refusal_of
 from toolbus.approvals.recovery import find_open, withdraw
 from toolbus.approvals.steps import deliver
 from toolbus.approvals.waiting import AnswerWait
@@ -163,7 +163,7 @@ class StoredApprovals(ResumeGate):
     ) -> OpenCalls:
         """Put right what a killed process left; return which open calls can go on."""
         if self._store is None:
-            return OpenCalls({}, {})
+            return OpenCalls()
         open_calls = await find_open(self._store, session_id, call_ids, is_answered, self._clock())
         self._reopened.pop(session_id, None)
         if open_calls.waiting:
@@ -264,9 +264,8 @@ class StoredApprovals(ResumeGate):
         match question.state:
             case "pending":
                 await self._notices.settle(question.id)
-                return PendingQuestion(
-                    store, question, _pending_text(question.id, binding), self._clock
-                )
+                withdraw = partial(self._answers.withdraw, store, question)
+                return Pending(question.id, _pending_text(question.id, binding), withdraw)
             case "approved" | "taken":
                 return StoredPermit(store, question, binding, self._clock, came_later=waits)
             case "denied" | "expired":

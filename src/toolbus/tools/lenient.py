@@ -50,7 +50,7 @@ def _read(value: Any, rule: Any, root: JsonObject, levels: int) -> Any:
 
     A value below *levels* raises `RecursionError`.
     """
-    if type(value) in _PLAIN or not isinstance(rule, Mapping):
+    if not isinstance(rule, Mapping):
         return value
     if not levels:
         raise RecursionError
@@ -70,23 +70,25 @@ def _changed(
     """Return the members or items of *value* that are other values by *rules*, by their keys."""
     changed = {}
     for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if type(item) in _PLAIN:
+            continue
         below = _rules_of(key, rules)
-        if len(below) == 1:  # Of several rules it is uncertain which one holds.
-            new = _read(item, below[0], root, levels)
-            if new is not item:
-                changed[key] = new
+        # Of several rules it is uncertain which one holds.
+        new = _read(item, below[0], root, levels) if len(below) == 1 else item
+        if new is not item:
+            changed[key] = new
     return changed
 
 
 def _read_text(text: str, rule: JsonObject, root: JsonObject, levels: int) -> Any:
-    value = _value_of(text)
-    if value is None:
+    value, rules = _value_of(text), _alternatives(rule, root)
+    if value is None or _names_type("string", rules):
         return text
-    types = {kind for each in _alternatives(rule, root) for kind in _types(each)}
     # JSON schema takes 3.0 for an integer, but "3.0" is not the spelling of one.
-    if "string" in types or (isinstance(value, float) and "number" not in types):
+    if isinstance(value, float) and not _names_type("number", rules):
         return text
-    value = _read(value, rule, root, levels - 1)
+    if isinstance(value, Mapping | tuple):
+        value = _read(value, rule, root, levels - 1)
     is_refused = schemas.problem(rule, text, root) is not None
     return value if is_refused and schemas.problem(rule, value, root) is None else text
 
@@ -117,11 +119,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _types(rule: JsonObject) -> list[str]:
-    types = rule.get("type", ())
-    return [types] if isinstance(types, str) else list(types)
-
-
 def _alternatives(rule: Any, root: JsonObject) -> list[JsonObject]:
     """Return *rule* and the schemas to which it leads for the same value, each once."""
     found: dict[int, JsonObject] = {}
@@ -136,18 +133,21 @@ def _alternatives(rule: Any, root: JsonObject) -> list[JsonObject]:
     return list(found.values())
 
 
+def _names_type(name: str, rules: list[JsonObject]) -> bool:
+    """Return whether any of *rules* has the type *name*, alone or among several."""
+    return any(name in rule.get("type", ()) for rule in rules)
+
+
 def _rules_of(key: str | int, rules: list[JsonObject]) -> list[Any]:
     """Return what *rules* say of the member or the item *key*."""
     found = []
     for rule in rules:
-        if isinstance(key, str):
-            named, others = rule.get("properties", {}), "additionalProperties"
-            is_open = "patternProperties" not in rule
-        else:
+        if isinstance(key, int):
             named, others = dict(enumerate(rule.get("prefixItems", ()))), "items"
-            is_open = True
+        else:
+            named, others = rule.get("properties", {}), "additionalProperties"
         if key in named:
             found.append(named[key])
-        elif is_open and others in rule:
+        elif others in rule and "patternProperties" not in rule:
             found.append(rule[others])
     return found

@@ -131,10 +131,6 @@ class CallApprovals(CallGate):
             return Deny("approval is needed, and the client could not ask", asked.ask.prompt)
         return decision
 
-    async def hold(self, session_id: str, call_id: str) -> None:
-        """Return None: a client's call is not called again under its id."""
-        del session_id, call_id
-
     @property
     def _store(self) -> Store | None:
         return None if self._stored is None else self._stored.store

@@ -73,10 +73,6 @@ class ApproverGate(CallGate):
             return permit
         return answer if isinstance(answer, Deny) else Deny("approval was refused", ask.prompt)
 
-    async def hold(self, session_id: str, call_id: str) -> None:
-        """Return None: no question outlives its answer."""
-        del session_id, call_id
-
     async def _answer(self, question: Callable[[], Any]) -> Any:
         """Return what the approver says, or why it said nothing."""
         try:
@@ -101,14 +97,11 @@ class ImmediatePermit(Permit):
         """Return the reason if *call* or *tool* is not as the approver saw it."""
         if self._call is None:
             return None
-        if call is None or call.name != self._call.name:
-            return CHANGED_CALL
-        if changed(call.arguments, self._call.arguments):
+        if call is None or changed(
+            (call.name, call.arguments), (self._call.name, self._call.arguments)
+        ):
             return CHANGED_CALL
         return CHANGED_TOOL if changed(definition_of(tool), definition_of(self._tool)) else None
-
-    async def end(self) -> None:
-        """Do nothing: nothing of it is kept."""
 
 
 def gate_of(approver: Approver | CallGate, timeout: float | None = None) -> CallGate:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.errors import ToolbusError
 from toolbus.events.catalogue import Ask, Deny
-from toolbus.messages.immutable import thaw
+from toolbus.messages.immutable import EMPTY, thaw
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,11 +33,11 @@ class ApprovalRequest(NamedTuple):
     """A question of *guards*: the *call* as its tool would run, or None for a run of *text*.
 
     *requested* is the call as the model wrote it, *tool* the spec of its tool, if that is known.
-    *earlier* holds an event of each call before this one, set once that call asks no more.
-    *continued* says that the call began before, by a yes that was taken, and goes on. A call that
-    *stays_open* is called again under its id; after any other pending call the next has a new id.
-    On *bus* a call passes `MESSAGE_PERSIST_BEFORE` before it is stored. *fill* returns the call as
-    its tool gets it, or a refusal; None: the tool gets the call as it is.
+    Each event of *earlier* is set once a call before this one asks no more. *continued* says that
+    the call began before, by a yes that was taken, and goes on. A call that *stays_open* is called
+    again under its id; after any other pending call the next has a new id. On *bus* a call passes
+    `MESSAGE_PERSIST_BEFORE` before it is stored. *fill* returns the call as its tool gets it, or
+    a refusal; None: the tool gets the call as it is.
     """
 
     ask: Ask
@@ -71,20 +71,19 @@ class Permit(ABC):
         *tool* the spec of its tool; None for a run.
         """
 
-    @abstractmethod
-    async def end(self) -> None:
+    async def end(self) -> None:  # noqa: B027 - a yes that is not kept has nothing to close
         """Close the permit, taken or not: its call has an answer. It may be closed twice."""
 
 
-class Pending(ABC):
-    """The question *question_id* has no answer yet; *text* says so to a model."""
+class Pending(NamedTuple):
+    """The question *question_id* has no answer yet; *text* says so to a model.
+
+    *end* withdraws the question: its call never comes back for the answer.
+    """
 
     question_id: str
     text: str
-
-    @abstractmethod
-    async def end(self) -> None:
-        """Withdraw the question: its call never comes back for the answer."""
+    end: Callable[[], Awaitable[None]]
 
 
 class CallGate(ABC):
@@ -102,24 +101,24 @@ class CallGate(ABC):
         A person gets the questions in the order of the calls.
         """
 
-    @abstractmethod
-    async def hold(self, session_id: str, call_id: str) -> Permit | Deny | None:
-        """Return what a former question about a call says, when no guard asks about it any more.
+    async def hold(self, session_id: str, call_id: str) -> Permit | Deny | None:  # noqa: ARG002
+        """Return the decision of a former question about a call, when no guard asks any more.
 
         The call was left open while it waited, and is called again. None: there is no question.
         """
+        return None
 
 
 class OpenCalls(NamedTuple):
     """The calls of a session without an answer that can go on, by their ids.
 
     None of *waiting* has run; each comes with its question. Those of *continued* run a sub-agent,
-    whose session comes with them. Nobody has heard yet how the calls in *untold* end: their
+    whose session comes with them. The ends of the calls in *untold* were told to nobody: their
     question, or one below them, has no answer that was delivered.
     """
 
-    waiting: Mapping[str, str]
-    continued: Mapping[str, str]
+    waiting: Mapping[str, str] = EMPTY
+    continued: Mapping[str, str] = EMPTY
     untold: frozenset[str] = frozenset()
 
     def has(self, call: ToolCall) -> bool:
@@ -128,7 +127,7 @@ class OpenCalls(NamedTuple):
 
 
 class ResumeGate(CallGate):
-    """A gate whose questions outlive a run: all that an agent needs to go on in its session."""
+    """A gate whose questions outlive a run, so that an agent goes on in its session."""
 
     @abstractmethod
     def for_host(self, store: Store) -> Self:
@@ -199,7 +198,7 @@ def copy_of(call: ToolCall) -> ToolCall:
 
 
 def definition_of(tool: ToolSpec | None) -> tuple[Any, ...]:
-    """Return what a model and a person know of a tool: its name, description and parameters."""
+    """Return the parts of a tool's spec that a person approves: its name, texts and parameters."""
     return () if tool is None else (tool.name, tool.description, tool.input_schema)
 
 

@@ -64,7 +64,6 @@ class GatedCall(CallInProgress):
         self._siblings, self._place = siblings, place
         self._ask = Ask("")
         self._askers: tuple[str, ...] = ()
-        self._is_judged_again = False
 
     async def walk(self, until: Collection[str] = ()) -> None:
         """Take every step until an end is reached, or a state of *until*."""
@@ -134,9 +133,9 @@ class GatedCall(CallInProgress):
         former, self.permit = self.permit, permit
         if former is not None and former.question_id != permit.question_id:
             await former.end()
-        if permit.came_later and not self._is_judged_again:
+        if permit.came_later and former is None:
             # Once: what a handler makes anew each time would be asked about for ever.
-            self._is_judged_again, self.call = True, self.requested
+            self.call = self.requested
             return "approved"
         if self._answer is not None:
             # An answer in place of the tool's is the whole effect.
