@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
 
-from toolbus.bus.channels import Channel
+from toolbus.bus.channels import Channel, Plans
 from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import Details
@@ -78,6 +78,7 @@ class EventBus(Subscribing):
     def __init__(self, *, dry_run: bool = False, max_pending: int = 10_000) -> None:
         self.dry_run, self.max_pending = dry_run, max_pending
         self._channels: dict[Event, Channel] = {}
+        self._plans: dict[Event, Plans] = {}
         self._taps = Taps(self._outdate)
         self._shared: dict[Any, Any] = {}
         self._queues: Queues | None = None
@@ -99,8 +100,8 @@ class EventBus(Subscribing):
         `ClosedError` (async observers, and the bus is closed), `DispatchDepthError`.
         """
         try:
-            plan = self._channels[event].cache["do"]
-        except (KeyError, TypeError):
+            plan = self._plans[event].do
+        except (AttributeError, KeyError, TypeError):
             plan = self._channel(event).plan("do")
         plan(value, scope)
 
@@ -134,12 +135,11 @@ class EventBus(Subscribing):
             signatures: tells the spec that an adapter was given, for `EventContext.step`.
         """
         try:
-            plan: Callable[..., Coroutine[Any, Any, EventContext[V]]]
-            plan = self._channels[event].cache["apply"]
-        except (KeyError, TypeError):
+            plan = self._plans[event].apply
+        except (AttributeError, KeyError, TypeError):
             plan = self._channel(event).plan("apply")
-        if not (tool or check or signatures):
-            return plan(value, scope, None)
+        if tool is None and check is None and signatures is None:
+            return plan(value, scope)
         return plan(value, scope, Details(tool, check, signatures))
 
     def apply_sync(  # noqa: PLR0917 - as `apply`
@@ -153,12 +153,11 @@ class EventBus(Subscribing):
     ) -> EventContext[V]:
         """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
         try:
-            plan: Callable[..., EventContext[V]]
-            plan = self._channels[event].cache["apply_sync"]
-        except (KeyError, TypeError):
+            plan = self._plans[event].apply_sync
+        except (AttributeError, KeyError, TypeError):
             plan = self._channel(event).plan("apply_sync")
-        if not (tool or check or signatures):
-            return plan(value, scope, None)
+        if tool is None and check is None and signatures is None:
+            return plan(value, scope)
         return plan(value, scope, Details(tool, check, signatures))
 
     def has_listeners(self, event: Event) -> bool:
@@ -168,8 +167,8 @@ class EventBus(Subscribing):
         left out.
         """
         try:
-            answer: bool = self._channels[event].cache["has_listeners"]
-        except (KeyError, TypeError):
+            answer = self._plans[event].has_listeners
+        except (AttributeError, KeyError, TypeError):
             channel = self._channel(event)
             answer = channel.keep("has_listeners", partial(self._has_listeners, channel))
         return answer
@@ -177,8 +176,8 @@ class EventBus(Subscribing):
     def awaits(self, event: Event) -> bool:
         """Return whether a dispatch of *event* may have to wait: whether a handler is async."""
         try:
-            answer: bool = self._channels[event].cache["has_async"]
-        except (KeyError, TypeError):
+            answer = self._plans[event].has_async
+        except (AttributeError, KeyError, TypeError):
             channel = self._channel(event)
             answer = channel.keep("has_async", channel.has_async)
         return answer
@@ -261,7 +260,8 @@ class EventBus(Subscribing):
 
     def version(self, event: Event) -> object:
         """Return an object that is replaced at each change of the listeners to *event*."""
-        return self._channel(event).cache
+        self._channel(event)
+        return self._plans[event]
 
     def signal(self, event: Event) -> Signal:
         """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers.
@@ -359,8 +359,10 @@ class EventBus(Subscribing):
                 if other.name == event.name and other is not event:
                     what, reason = f"event {event.name!r}", "this bus has another of that name"
                     raise RegistrationError(what, reason)
-            made = Channel(event, self._plan, self._taps.sessions)
-            return self._channels.setdefault(event, made)
+            if event not in self._channels:
+                made = Channel(event, self._plans, self._plan, self._taps.sessions)
+                self._channels[event] = made
+            return self._channels[event]
 
     def _plan(
         self, channel: Channel, verb: Verb, bindings: tuple[Binding, ...], *, tapped: bool
@@ -373,7 +375,7 @@ class EventBus(Subscribing):
         if self._taps.wants(event, handled=bool(bindings), tapped=tapped):
             recorder = self._taps.recorder(event, bindings)
         notify = channel.notify if channel.has_receivers else None
-        services = DispatchServices(channel.permits, recorder, notify, queues)
+        services = DispatchServices(channel, recorder, notify, queues)
         return make_plan(verb, event, bindings, services, dry_run=self.dry_run)
 
     def _has_listeners(self, channel: Channel) -> bool:

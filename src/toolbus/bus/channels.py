@@ -15,7 +15,7 @@ from toolbus.errors import DispatchError
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Coroutine
 
     from blinker import Signal
 
@@ -37,27 +37,44 @@ class Listeners(NamedTuple):
     plans: dict[tuple[Verb, bool], Callable[..., Any]]
 
 
+class Plans:
+    """The plans of a channel by verb, and two answers; each is made when it is first needed."""
+
+    __slots__ = ("apply", "apply_sync", "do", "has_async", "has_listeners", "observe")
+
+    apply: Callable[..., Coroutine[Any, Any, EventContext[Any]]]
+    apply_sync: Callable[..., EventContext[Any]]
+    do: Callable[..., object]
+    observe: Callable[..., Coroutine[Any, Any, None]]
+    has_async: bool
+    has_listeners: bool
+
+
 class Channel:
     """One event on one bus. *planner* makes its plans; *tapped* are the sessions with a tap.
 
-    *cache* holds the plans by verb, and other answers, until the next change: that puts an empty
-    dictionary there, so a plan that is made meanwhile is lost with the one before. No dispatch
-    takes a lock. If all speakers have the same listeners a plan dispatches by itself; else it
-    looks up the listeners of the scope.
+    Its place in *plans* holds until the next change: that puts empty ones there, so a plan that is
+    made meanwhile is lost with the ones before. No dispatch takes a lock. If all speakers have the
+    same listeners a plan dispatches by itself; else it looks up the listeners of the scope.
+    *is_busy* is a matter of `nesting`.
     """
 
     def __init__(
-        self, event: Event, planner: Callable[..., Callable[..., Any]], tapped: Collection[str]
+        self,
+        event: Event,
+        plans: dict[Event, Plans],
+        planner: Callable[..., Callable[..., Any]],
+        tapped: Collection[str],
     ) -> None:
-        self.event, self._planner, self._tapped = event, planner, tapped
-        self.permits: list[None] = [None]
+        self.event, self._plans, self._planner, self._tapped = event, plans, planner, tapped
+        self.is_busy = False
         # Reentrant: the garbage collector may end a subscription at any moment.
         self._order, self._lock = count(), threading.RLock()
         self._by_sender: dict[str | None, tuple[Binding, ...]] = {}
         self._scoped: dict[tuple[str, ...], Listeners] = {}
         self._ended: deque[Binding] = deque()
         self._signal: Signal | None = None
-        self.cache: dict[str, Any] = {}
+        plans[event] = Plans()
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -121,16 +138,16 @@ class Channel:
 
     def outdate(self, sender: str | None = None) -> None:
         """Have the plans of listeners to *sender* (None: all) made anew; takes no lock."""
-        self.cache = {}
+        self._plans[self.event] = Plans()
         scoped = {} if sender is None else self._scoped.copy()
         self._scoped = {senders: each for senders, each in scoped.items() if sender not in senders}
 
     def keep(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what *make* gives; it is kept under *key* until the next change."""
-        cached = self.cache
-        if key not in cached:
-            cached[key] = make()
-        return cached[key]
+        plans = self._plans[self.event]
+        if not hasattr(plans, key):
+            setattr(plans, key, make())
+        return getattr(plans, key)
 
     def plan(self, verb: Verb) -> Callable[..., Any]:
         """Return the function that dispatches with *verb*; raises `DispatchError`."""

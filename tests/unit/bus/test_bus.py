@@ -250,9 +250,9 @@ def test_a_handler_that_is_cancelled_in_its_own_turn_goes_on():
 
 
 def depth(bus):
-    """Return how many levels there are here, and how many permits are taken."""
-    permits = bus._channel(WORD).permits
-    return next_level(permits, WORD).depth - 1 + 1 - len(permits)
+    """Return how many levels there are here, and one for a dispatch that counts none."""
+    channel = bus._channel(WORD)
+    return next_level(channel, WORD).depth - 1 + channel.is_busy
 
 
 def test_the_depth_is_counted_back():
@@ -281,8 +281,8 @@ def test_a_dispatch_may_end_in_a_foreign_context():
 
 def test_dispatches_that_end_out_of_order_are_counted_back():
     bus = EventBus()
-    permits = bus._channel(WORD).permits
-    first, second, third = (enter(permits, WORD) for _ in range(3))
+    channel = bus._channel(WORD)
+    first, second, third = (enter(channel, WORD) for _ in range(3))
     assert (first.depth, second.depth, third.depth) == (2, 3, 4)
 
     depths = []

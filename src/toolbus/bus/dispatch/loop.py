@@ -27,6 +27,7 @@ from toolbus.events.catalogue import ObserveEvent, TransformEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from toolbus.bus.channels import Channel
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import Details
     from toolbus.bus.dispatch.nesting import Level
@@ -40,11 +41,11 @@ Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 class DispatchServices(NamedTuple):
     """The bus's part in the dispatches of one event; None where a dispatch needs none.
 
-    *permits* holds one permit, *recorder* makes the ledger's records, *notify* shows the end to
-    plain blinker receivers, *queues* are for async observers.
+    *recorder* makes the ledger's records, *notify* shows the end to plain blinker receivers,
+    *queues* are for async observers.
     """
 
-    permits: list[None]
+    channel: Channel
     recorder: DispatchRecorder | None = None
     notify: Callable[[EventContext[Any]], None] | None = None
     queues: Queues | None = None
@@ -67,7 +68,7 @@ class DispatchServices(NamedTuple):
         finally:
             # Only now: sinks may dispatch, and that counts as inside.
             if level is None:
-                self.permits.append(None)
+                self.channel.is_busy = False
             else:
                 level.over = True
 
@@ -75,19 +76,11 @@ class DispatchServices(NamedTuple):
 class Dispatch:
     """Dispatches *event* to the handlers of *rows* and then to its *guards*.
 
-    The first dispatch of an event takes the permit and counts no depth; any other one may be
+    The first dispatch of an event makes its channel busy and counts no depth; any other one may be
     inside it, and is a level (see `nesting`).
     """
 
-    __slots__ = (
-        "_event",
-        "_guards",
-        "_observes",
-        "_permits",
-        "_results",
-        "_rows",
-        "_services",
-    )
+    __slots__ = ("_channel", "_event", "_guards", "_observes", "_results", "_rows", "_services")
 
     def __init__(
         self,
@@ -99,7 +92,7 @@ class Dispatch:
     ) -> None:
         self._event, self._results, self._observes = event, results, isinstance(event, ObserveEvent)
         self._rows, self._guards = (rows, guards) if rows else (guards, ())
-        self._permits = services.permits
+        self._channel = services.channel
         self._services = services if any(services[1:]) else None
 
     def run_sync(  # noqa: C901, PLR0912 - in one piece it can be read and stepped through
@@ -114,12 +107,12 @@ class Dispatch:
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
         context._assigned = None
-        permits, level, finished = self._permits, None, False
-        try:
-            permits.pop()
-        except IndexError:
-            level = enter(permits, self._event)
-        rows, guards = self._rows, self._guards
+        rows, guards, channel = self._rows, self._guards, self._channel
+        level, finished = None, False
+        if channel.is_busy:
+            level = enter(channel, self._event)
+        else:
+            channel.is_busy = True
         try:
             while True:
                 for binding, function in rows:
@@ -146,7 +139,7 @@ class Dispatch:
             if services is not None:
                 services.end(context, level, finished=finished)
             elif level is None:
-                permits.append(None)
+                channel.is_busy = False
             else:
                 level.over = True
         return context
@@ -162,12 +155,12 @@ class Dispatch:
         context._event, context._scope, context._details = self._event, scope, details
         context._value = context._original = value
         context._assigned = None
-        permits, level, finished = self._permits, None, False
-        try:
-            permits.pop()
-        except IndexError:
-            level = enter(permits, self._event)
-        rows, guards = self._rows, self._guards
+        rows, guards, channel = self._rows, self._guards, self._channel
+        level, finished = None, False
+        if channel.is_busy:
+            level = enter(channel, self._event)
+        else:
+            channel.is_busy = True
         try:
             while True:
                 for binding, function, is_async in rows:
@@ -194,7 +187,7 @@ class Dispatch:
             if services is not None:
                 services.end(context, level, finished=finished)
             elif level is None:
-                permits.append(None)
+                channel.is_busy = False
             else:
                 level.over = True
         return None if self._observes else context
