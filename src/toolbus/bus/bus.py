@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from toolbus.bus.channels import Channel, Plans
 from toolbus.bus.dispatch.bindings import Binding, WeakHandler
@@ -235,20 +235,8 @@ class EventBus(Subscribing):
 
     def handlers(self, event: Event) -> tuple[HandlerInfo, ...]:
         """Return who handles *event*, in the order in which they will run."""
-        return tuple(
-            HandlerInfo(
-                name=binding.name,
-                kind=binding.kind,
-                priority=binding.priority,
-                policy=binding.policy,
-                sender=binding.sender,
-                where=binding.where,
-                tools=binding.tools,
-                roles=binding.roles,
-                incremental=binding.incremental,
-            )
-            for binding in self._channel(event).bindings
-        )
+        bindings = self._channel(event).bindings
+        return tuple([convert(each, HandlerInfo, from_attributes=True) for each in bindings])
 
     def functions(self, event: Event) -> tuple[Callable[..., Any] | None, ...]:
         """Return what was subscribed to *event*, as `handlers` lists it; None if it is gone."""

@@ -45,11 +45,6 @@ def is_local(handler: Callable[..., Any]) -> bool:
     )
 
 
-def takes_one(function: Callable[..., Any]) -> bool:
-    """Tell whether *function* can be called with one argument."""
-    return takes(function, 1)
-
-
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Tell whether *function* can be called with *count* arguments."""
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Struct
 
-from toolbus.bus.dispatch.callables import is_async, is_generator, is_local, takes_one
+from toolbus.bus.dispatch.callables import is_async, is_generator, is_local, takes
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -106,7 +106,7 @@ def _problems_of_choice(options: SubscriptionOptions) -> Iterator[str]:
         yield f"sender must be an agent or an agent's id, not {options.sender!r}"
     if sender == "":
         yield "sender has no id, so it cannot be told from others"
-    if when is not None and not takes_one(when):
+    if when is not None and not takes(when, 1):
         yield "when must take one argument, the context"
     elif when is not None and is_async(when):
         yield "when must be sync"
@@ -116,7 +116,7 @@ def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions)
     if not callable(handler):
         yield "a handler must be callable, with one argument, the context"
         return
-    if not takes_one(handler):
+    if not takes(handler, 1):
         yield "a handler must take one argument, the context"
     if is_generator(handler):
         yield "a generator gives no single answer; return one"
