@@ -12,7 +12,7 @@ from toolbus.bus.channels import Channel, Plans
 from toolbus.bus.dispatch.bindings import Binding, WeakHandler
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import Details
-from toolbus.bus.dispatch.loop import DispatchServices, make_plan
+from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
 from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Tap, TapFilter, Taps
@@ -364,7 +364,8 @@ class EventBus(Subscribing):
             recorder = self._taps.recorder(event, bindings)
         notify = channel.notify if channel.has_receivers else None
         services = DispatchServices(channel, recorder, notify, queues)
-        return make_plan(verb, event, bindings, services, dry_run=self.dry_run)
+        dispatch = Dispatch(verb, bindings, services, dry_run=self.dry_run)
+        return dispatch.run if verb in {"apply", "observe"} else dispatch.run_sync
 
     def _has_listeners(self, channel: Channel) -> bool:
         handled = channel.handled

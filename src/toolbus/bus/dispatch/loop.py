@@ -74,7 +74,7 @@ class DispatchServices(NamedTuple):
 
 
 class Dispatch:
-    """Dispatches *event* to the handlers of *rows* and then to its *guards*.
+    """A plan: dispatches by *verb* to *bindings*, which are in order, the guards last.
 
     The first dispatch of an event makes its channel busy and counts no depth; any other one may be
     inside it, and is a level (see `nesting`).
@@ -84,16 +84,26 @@ class Dispatch:
 
     def __init__(
         self,
-        event: Event,
-        results: TransformResult | ObserverResult,
-        rows: tuple[tuple[Any, ...], ...],
-        guards: tuple[tuple[Any, ...], ...],
+        verb: Verb,
+        bindings: tuple[Binding, ...],
         services: DispatchServices,
+        *,
+        dry_run: bool,
     ) -> None:
-        self._event, self._results, self._observes = event, results, isinstance(event, ObserveEvent)
-        self._rows, self._guards = (rows, guards) if rows else (guards, ())
-        self._channel = services.channel
-        self._services = services if any(services[1:]) else None
+        channel, recorder, notify, queues = services
+        event, self._channel = channel.event, channel
+        self._event, self._observes = event, isinstance(event, ObserveEvent)
+        self._services = services if recorder or notify or queues else None
+        self._results: TransformResult | ObserverResult
+        if isinstance(event, TransformEvent):
+            self._results = TransformResult(event, dry_run=dry_run)
+        else:
+            self._results = ObserverResult(event)
+        traced = recorder is not None
+        rows = tuple([binding.row(verb, queues, traced=traced) for binding in bindings])
+        first_guard = bisect_left(bindings, 1, key=lambda binding: binding.kind == "guard")
+        handlers, guards = rows[:first_guard], rows[first_guard:]
+        self._rows, self._guards = (handlers, guards) if handlers else (guards, ())
 
     def run_sync(  # noqa: C901, PLR0912 - in one piece it can be read and stepped through
         self, value: Any, scope: Scope, details: Details | None = None
@@ -191,24 +201,3 @@ class Dispatch:
             else:
                 level.over = True
         return None if self._observes else context
-
-
-def make_plan(
-    verb: Verb,
-    event: Event,
-    bindings: tuple[Binding, ...],
-    services: DispatchServices,
-    *,
-    dry_run: bool,
-) -> Callable[..., Any]:
-    """Return the function that dispatches *event* to *bindings*, which are in order, by *verb*."""
-    traced = services.recorder is not None
-    rows = tuple([binding.row(verb, services.queues, traced=traced) for binding in bindings])
-    first_guard = bisect_left(bindings, 1, key=lambda binding: binding.kind == "guard")
-    results: TransformResult | ObserverResult
-    if isinstance(event, TransformEvent):
-        results = TransformResult(event, dry_run=dry_run)
-    else:
-        results = ObserverResult(event)
-    dispatch = Dispatch(event, results, rows[:first_guard], rows[first_guard:], services)
-    return dispatch.run if verb in {"apply", "observe"} else dispatch.run_sync
