@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from msgspec import Struct, convert
 
 from toolbus.bus.channels import Channel, Plans
-from toolbus.bus.dispatch.bindings import Binding, WeakHandler
+from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import Details
 from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
-from toolbus.bus.dispatch.options import Policy, SubscriptionOptions, check_handler
 from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.ledger.taps import Tap, TapFilter, Taps
 from toolbus.bus.subscribing import (
     HandlerOptions,
+    Policy,
     Subscribe,
     Subscribing,
     Subscription,
+    SubscriptionOptions,
+    WeakHandler,
+    check_handler,
     settings_of,
 )
 from toolbus.errors import DispatchError, RegistrationError

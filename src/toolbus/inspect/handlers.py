@@ -16,7 +16,7 @@ import toolbus
 from toolbus.bus.bus import HandlerInfo
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
-from toolbus.bus.dispatch.options import as_tuple
+from toolbus.bus.subscribing import as_tuple
 from toolbus.components.adapters import AdapterHandler
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent

@@ -6,7 +6,7 @@ from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.dispatch.options import (
+from toolbus.bus.subscribing import (
     SubscriptionOptions,
     as_tuple,
     check_handler,

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from toolbus.bus.dispatch.callables import Composite, is_async, name_of, place_of
 from toolbus.bus.dispatch.contexts import SKIPPED, own_context
 from toolbus.bus.dispatch.failures import PredicateError, passes
-from toolbus.bus.dispatch.options import (
+from toolbus.bus.subscribing import (
     Policy,
     SubscriptionOptions,
+    WeakHandler,
     as_tuple,
     selections,
     sender_id,
@@ -40,15 +41,6 @@ DEFAULT_POLICIES: dict[HandlerKind, Policy] = {
     "transformer": "open",
     "guard": "closed",
 }
-
-
-class WeakHandler:
-    """A handler and its predicate, kept by the holder of the subscription and not by the bus."""
-
-    __slots__ = ("__weakref__", "handler", "when")
-
-    def __init__(self, handler: Callable[..., Any], when: Callable[..., Any] | None) -> None:
-        self.handler, self.when = handler, when
 
 
 class Binding:
