@@ -27,9 +27,9 @@ from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.policy.documents import read_policy
-from toolbus.settings.values import MisfitError
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing import check_guard
+from toolbus.toml.values import MisfitError
 from toolbus.workspace.file_tools import FileTools
 from toolbus.workspace.shell_tool import ShellTool
 

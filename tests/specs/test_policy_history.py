@@ -31,9 +31,9 @@ from toolbus.components.state import State
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
-from toolbus.settings.values import MisfitError
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
+from toolbus.toml.values import MisfitError
 
 
 def rule(name, verdict, **conditions):

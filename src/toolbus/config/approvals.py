@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolbus.settings.hints import unknown_key
-from toolbus.settings.values import MisfitError, fit
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from toolbus.approvals import Notifier, StoredApprovals

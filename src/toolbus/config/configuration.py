@@ -44,7 +44,7 @@ from toolbus.config.trust import (
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.settings.private_files import writable_by_others
 from toolbus.settings.user_folders import config_folder
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

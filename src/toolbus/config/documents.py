@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import ConfigurationError
-from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
+from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
 
 if TYPE_CHECKING:
-    from toolbus.settings.key_lines import KeyPath
+    from toolbus.toml.key_lines import KeyPath
 
 NAME = "toolbus.toml"
 _PROJECT = "pyproject.toml"

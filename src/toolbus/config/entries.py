@@ -9,8 +9,9 @@ from msgspec import Struct
 from toolbus.config.approvals import APPROVALS
 from toolbus.config.prices import PRICES
 from toolbus.config.servers import SERVERS
-from toolbus.settings.hints import nearest, unknown_file_key, unknown_key
-from toolbus.settings.values import MisfitError, fit
+from toolbus.settings.hints import nearest, unknown_key
+from toolbus.toml.files import unknown_file_key
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.errors import LoadError
-from toolbus.settings.values import worded
+from toolbus.toml.values import worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from toolbus.components.participants import ComponentHost
 from toolbus.config.importing import defines, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
-from toolbus.settings.values import worded
 from toolbus.terminal.files import reason_of
+from toolbus.toml.values import worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from toolbus.components.components import AgentComponent, component_of
 from toolbus.settings.hints import unknown_key
-from toolbus.settings.values import MisfitError, fit, worded
+from toolbus.toml.values import MisfitError, fit, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

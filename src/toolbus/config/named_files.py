@@ -13,8 +13,8 @@ from toolbus.config.entries import TABLES, named_uses
 from toolbus.config.trust import judge
 from toolbus.errors import LoadError
 from toolbus.settings.private_files import writable_by_others
-from toolbus.settings.provenance import Provenance, provenance
 from toolbus.settings.user_folders import config_folder
+from toolbus.toml.provenance import Provenance, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ from toolbus.components.components import AgentComponent
 from toolbus.config.importing import defines, explained, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import hint
-from toolbus.settings.values import worded
+from toolbus.toml.values import worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.settings.hints import unknown_key
-from toolbus.settings.values import MisfitError, fit
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from toolbus.config.judged_modules import JudgedModules, ModuleSource
 from toolbus.config.offers import offered_modules
 from toolbus.errors import ConfigurationError
 from toolbus.settings.private_files import writable_by_others
-from toolbus.settings.toml_files import read_bytes
+from toolbus.toml.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

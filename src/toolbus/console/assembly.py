@@ -16,10 +16,10 @@ from toolbus.inspect.lookup import find_session
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
 from toolbus.settings.hints import nearest
-from toolbus.settings.values import MisfitError
 from toolbus.store.opening import open_reader
 from toolbus.terminal.files import worded
 from toolbus.terminal.screen import UsageError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
 from toolbus.hosts.edit_targets import our_entries
-from toolbus.settings.toml_files import parse_toml
+from toolbus.toml.files import parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path

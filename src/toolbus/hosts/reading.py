@@ -20,7 +20,7 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.payloads import read_payload
 from toolbus.settings.spans import sanitize
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.hosts.hook_events import HookEvent, HostDialect

@@ -7,7 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from toolbus.errors import ConfigurationError
-from toolbus.settings.toml_files import parse_toml
+from toolbus.toml.files import parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from toolbus.hosts.host_files import host_folder
 from toolbus.hosts.inspections import Finding
 from toolbus.hosts.json_positions import locate
 from toolbus.hosts.settings_files import read_any
-from toolbus.settings.toml_files import parse_toml
+from toolbus.toml.files import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.policy.value_tests import WrongTypeError, shown, type_name
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.private_files import signature, writable_by_others
-from toolbus.settings.provenance import provenance
-from toolbus.settings.toml_files import read_bytes
+from toolbus.toml.files import read_bytes
+from toolbus.toml.provenance import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from toolbus.policy.commands import Command, Word
 from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.rules import Holds
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import CommandEffects

@@ -52,9 +52,15 @@ from toolbus.policy.projects import (
 )
 from toolbus.policy.rule_tables import read_rule
 from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
-from toolbus.settings.hints import hint, unknown_file_key, unknown_key
-from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
-from toolbus.settings.values import MisfitError, fit
+from toolbus.settings.hints import hint, unknown_key
+from toolbus.toml.files import (
+    decode_text,
+    locate_keys,
+    parse_toml,
+    read_bytes,
+    unknown_file_key,
+)
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -19,7 +19,7 @@ from toolbus.errors import LoadError
 from toolbus.messages.immutable import thaw
 from toolbus.policy.rules import ConditionError, Holds
 from toolbus.settings.extras import needs_extra
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 try:
     from cel_expr_python import cel  # type: ignore[import-untyped]  # it has no types

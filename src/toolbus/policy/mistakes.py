@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
 from toolbus.policy.documents import PolicyFile, read_table
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

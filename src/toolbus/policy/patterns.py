@@ -6,7 +6,7 @@ from typing import Any
 
 from toolbus.errors import LoadError
 from toolbus.settings.extras import needs_extra
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 try:
     import re2  # type: ignore[import-untyped]  # it has no types

@@ -77,7 +77,7 @@ from toolbus.policy.project_judges import ProjectJudges
 from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
 from toolbus.policy.prompts import needs_no_prompt
 from toolbus.policy.wording import asking_rules, notes, question, refusal
-from toolbus.settings.provenance import provenance
+from toolbus.toml.provenance import provenance
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext

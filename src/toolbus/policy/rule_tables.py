@@ -43,7 +43,7 @@ from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.rules import EFFECTS, VERDICTS, PolicyRule
 from toolbus.policy.value_tests import read_tests
 from toolbus.settings.hints import hint, unknown_key
-from toolbus.settings.values import MisfitError, fit
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages.immutable import FrozenDict, thaw
 from toolbus.settings.hints import hint
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

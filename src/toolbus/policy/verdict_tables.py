@@ -40,9 +40,15 @@ from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.judging import CallJudge
 from toolbus.policy.rules import DEFAULTS
 from toolbus.policy.wording import because, failure, named
-from toolbus.settings.hints import hint, unknown_file_key, unknown_key
-from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
-from toolbus.settings.values import MisfitError, fit
+from toolbus.settings.hints import hint, unknown_key
+from toolbus.toml.files import (
+    decode_text,
+    locate_keys,
+    parse_toml,
+    read_bytes,
+    unknown_file_key,
+)
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,13 +9,6 @@ if TYPE_CHECKING:
 
 _MOST = 8
 _ALMOST = 0.75
-_FILE_KINDS = {
-    "a policy": frozenset(
-        ["rule", "default", "tools", "programs", "coding_agents", "trust_annotations"]
-    ),
-    "a toolbus.toml": frozenset(["component", "server", "price", "approvals"]),
-}
-"""What the keys of a whole file tell of it."""
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.5) -> str:
@@ -39,14 +32,6 @@ def unknown_key(key: str, known: Iterable[str], what: str = "key") -> str:
     if not nearest(key, names, _ALMOST):
         meant += f"; known: {', '.join(sorted(names)) or 'none'}"
     return f"unknown {what} {key!r}{meant}"
-
-
-def unknown_file_key(key: str, known: Iterable[str], way_out: str) -> str:
-    """Return the error for a *key* of a whole file, with the *way_out* of one of another kind."""
-    for kind, keys in _FILE_KINDS.items():
-        if key in keys:
-            return f"unknown key {key!r}: this is {kind}; {way_out}"
-    return unknown_key(key, known)
 
 
 def hint(word: str, known: Iterable[str]) -> str:

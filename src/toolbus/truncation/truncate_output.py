@@ -61,7 +61,7 @@ from toolbus.components.marks import on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MESSAGE_APPEND_BEFORE
 from toolbus.messages.records import ToolMessage, ToolResponse
-from toolbus.settings.values import worded
+from toolbus.toml.values import worded
 from toolbus.tools import ToolContext, tool
 from toolbus.truncation.budgets import Budget
 from toolbus.truncation.cut_texts import Find, Plan

@@ -4,11 +4,11 @@ from toolbus.components.components import AgentComponent
 from toolbus.config import configuration
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import trust
-from toolbus.settings.provenance import provenance
+from toolbus.toml.provenance import provenance
 
 COMPONENT = """
 from toolbus.components.components import AgentComponent
-from toolbus.settings.provenance import provenance
+from toolbus.toml.provenance import provenance
 
 class Reader(AgentComponent):
     def __init__(self, file: str):

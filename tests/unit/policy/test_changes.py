@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolbus.errors import LoadError
 from toolbus.policy import changes
 from toolbus.policy.changes import PolicyVersions
-from toolbus.settings.provenance import Provenance, provenance
+from toolbus.toml.provenance import Provenance, provenance
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.documents import read_policy, read_table
 from toolbus.policy.judging import CallJudge
 from toolbus.policy.rules import NO_TOOL_FACTS
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 
 @pytest.fixture

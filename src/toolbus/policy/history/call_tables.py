@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.policy.history.named_calls import NamedCall, read_outcome
 from toolbus.settings.hints import unknown_key
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.limits import NeverAfter, OnlyAfter, Quota, Repeats
 from toolbus.settings.hints import hint, unknown_key
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

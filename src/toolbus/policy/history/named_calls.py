@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.policy.value_tests import WrongTypeError, holds, read_tests
 from toolbus.settings.hints import hint, unknown_key
-from toolbus.settings.values import MisfitError
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolMessage

@@ -40,7 +40,7 @@ from toolbus.policy.pins.pinned_items import (
     make_item,
 )
 from toolbus.policy.pins.visible_characters import reveal
-from toolbus.settings.toml_files import decode_text, read_bytes
+from toolbus.toml.files import decode_text, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

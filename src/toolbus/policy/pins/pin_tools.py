@@ -47,8 +47,8 @@ from toolbus.events.catalogue import (
 )
 from toolbus.policy.pins.lock_files import LOCK_NAME, LONGEST_LOCK, read_lock
 from toolbus.policy.pins.pin_judging import PinJudge, PinObjection
-from toolbus.settings.provenance import provenance
-from toolbus.settings.toml_files import read_bytes
+from toolbus.toml.files import read_bytes
+from toolbus.toml.provenance import provenance
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext

@@ -13,8 +13,8 @@ from toolbus.errors import ConfigurationError
 from toolbus.policy.programs.command_level import CommandLevel
 from toolbus.policy.programs.program_data import CommandData, OptionData
 from toolbus.settings.hints import unknown_key
-from toolbus.settings.toml_files import decode_text, locate_keys, parse_toml, read_bytes
-from toolbus.settings.values import MisfitError, fit
+from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
+from toolbus.toml.values import MisfitError, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.programs.languages.readers import READERS
 from toolbus.policy.programs.program_data import CommandData
 from toolbus.policy.programs.program_files import Programs, shipped_programs
-from toolbus.settings.values import fit
+from toolbus.toml.values import fit
 
 FOLDER = Path(program_files.__file__).parent
 FILES = sorted(FOLDER.glob("[a-z]*.toml"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolbus.settings.values import MisfitError, fit
+from toolbus.toml.values import MisfitError, fit
 
 HERE = Path("/etc")
 

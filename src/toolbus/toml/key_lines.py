@@ -1,4 +1,4 @@
-"""Where in a TOML file a key stands: `tomllib` tells what is in it, and not where."""
+"""The line of each key in a TOML file, which `tomllib` does not tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value of a file as the type that the code wants."""
+"""Values of files, converted to the types that the code wants."""
 
 from __future__ import annotations
 

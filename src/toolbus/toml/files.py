@@ -7,18 +7,28 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
-from toolbus.settings.key_lines import key_lines
+from toolbus.settings.hints import unknown_key
+from toolbus.toml.key_lines import key_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from toolbus.settings.key_lines import KeyPath
+    from toolbus.toml.key_lines import KeyPath
 
 _BROKEN = re.compile(
     r"(?P<reason>.*?)(?: \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\))?", re.DOTALL
 )
 
 _STORE = b"SQLite format 3\0"
+
+_FILE_KINDS = {
+    "a policy": frozenset(
+        ["rule", "default", "tools", "programs", "coding_agents", "trust_annotations"]
+    ),
+    "a toolbus.toml": frozenset(["component", "server", "price", "approvals"]),
+}
+"""What the keys of a whole file tell of it."""
 
 
 def read_bytes(file: Path, limit: int | None = None) -> bytes:
@@ -77,6 +87,14 @@ def locate_keys(file: Path, text: str) -> dict[KeyPath, int]:
         return key_lines(text)
     except RecursionError:
         raise _too_deep(file) from None
+
+
+def unknown_file_key(key: str, known: Iterable[str], way_out: str) -> str:
+    """Return the error for a *key* of a whole file, with the *way_out* of one of another kind."""
+    for kind, keys in _FILE_KINDS.items():
+        if key in keys:
+            return f"unknown key {key!r}: this is {kind}; {way_out}"
+    return unknown_key(key, known)
 
 
 def _too_deep(file: Path) -> ConfigurationError:

@@ -1,4 +1,4 @@
-"""Where the settings of a component come from, for what reads a file that they name by itself.
+"""The source of a component's settings, for components that read a file which they name.
 
 While a configuration's components are made, `provenance` says which configuration it is.
 """

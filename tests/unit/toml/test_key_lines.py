@@ -6,7 +6,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.settings.key_lines import key_lines
+from toolbus.toml.key_lines import key_lines
 
 TRICKY = '''\
 # [not] = "a table"

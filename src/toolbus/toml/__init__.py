@@ -1,0 +1,1 @@
+"""Files of TOML: read, fitted to types, with the line of each mistake."""
