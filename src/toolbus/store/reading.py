@@ -107,8 +107,8 @@ def whole(row: R, session_id: str) -> R:
 
 def whole_messages(rows: Iterable[MessageRow], session_id: str) -> tuple[Message, ...]:
     """Return the messages of *rows*; raises `DecodeError` that names the first damaged row."""
-    found = [whole(row, session_id).message for row in rows]
-    return tuple([message for message in found if message is not None])
+    messages = [whole(row, session_id).message for row in rows]
+    return tuple([message for message in messages if message is not None])
 
 
 class StoreFacts(NamedTuple):

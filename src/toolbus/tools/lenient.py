@@ -121,16 +121,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _alternatives(rule: Any, root: JsonObject) -> list[JsonObject]:
     """Return *rule* and the schemas to which it leads for the same value, each once."""
-    found: dict[int, JsonObject] = {}
+    by_identity: dict[int, JsonObject] = {}
     waiting = [rule]
     for each in waiting:
-        if isinstance(each, Mapping) and id(each) not in found:
-            found[id(each)] = each
+        if isinstance(each, Mapping) and id(each) not in by_identity:
+            by_identity[id(each)] = each
             for keyword in ("allOf", "anyOf", "oneOf"):
                 waiting += each.get(keyword, ())
             if "$ref" in each:
                 waiting.append(schemas.target(root, each["$ref"]))
-    return list(found.values())
+    return list(by_identity.values())
 
 
 def _names_type(name: str, rules: list[JsonObject]) -> bool:
@@ -140,14 +140,14 @@ def _names_type(name: str, rules: list[JsonObject]) -> bool:
 
 def _rules_of(key: str | int, rules: list[JsonObject]) -> list[Any]:
     """Return what *rules* say of the member or the item *key*."""
-    found = []
+    by_identity = []
     for rule in rules:
         if isinstance(key, int):
             named, others = dict(enumerate(rule.get("prefixItems", ()))), "items"
         else:
             named, others = rule.get("properties", {}), "additionalProperties"
         if key in named:
-            found.append(named[key])
+            by_identity.append(named[key])
         elif others in rule and "patternProperties" not in rule:
-            found.append(rule[others])
-    return found
+            by_identity.append(rule[others])
+    return by_identity
