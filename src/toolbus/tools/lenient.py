@@ -140,14 +140,14 @@ def _names_type(name: str, rules: list[JsonObject]) -> bool:
 
 def _rules_of(key: str | int, rules: list[JsonObject]) -> list[Any]:
     """Return what *rules* say of the member or the item *key*."""
-    by_identity = []
+    values = []
     for rule in rules:
         if isinstance(key, int):
             named, others = dict(enumerate(rule.get("prefixItems", ()))), "items"
         else:
             named, others = rule.get("properties", {}), "additionalProperties"
         if key in named:
-            by_identity.append(named[key])
+            values.append(named[key])
         elif others in rule and "patternProperties" not in rule:
-            by_identity.append(rule[others])
-    return by_identity
+            values.append(rule[others])
+    return values

@@ -245,11 +245,11 @@ def _output_schema(kind: Any) -> dict[str, Any] | None:
     return PydanticType(kind).output_schema if is_pydantic(kind) else _schema_of(kind)
 
 
-def _check_sound(hints: Mapping[str, Any], *found: dict[str, Any]) -> None:
+def _check_sound(hints: Mapping[str, Any], *made: dict[str, Any]) -> None:
     """Raise `ValueError` for a malformed schema: an author may state a part of it in a type."""
     if all(map(_is_plain, hints.values())):
         return  # It is msgspec's alone.
-    for schema in found:
+    for schema in made:
         if flaw := schemas.check_schema(schema):
             raise ValueError(f"its schema is malformed: {flaw}")
 

@@ -80,8 +80,8 @@ class Toolset:
         if entry is not None:
             tool, offered = entry
             return tool if offered() else None
-        found = (tools.get(name) for tools in self._included)
-        return next((tool for tool in found if tool is not None), None)
+        included = (tools.get(name) for tools in self._included)
+        return next((tool for tool in included if tool is not None), None)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
