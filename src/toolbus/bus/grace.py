@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextvars import ContextVar
 from functools import partial
 from math import inf
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
-from toolbus.tasks.loops import holding
+from toolbus.tasks.loops import give_back, holding
 from toolbus.tasks.shielding import ContainedTask, forget
 
 if TYPE_CHECKING:
@@ -21,15 +22,13 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event
 
 T = TypeVar("T")
+logger = logging.getLogger("toolbus")
 
 GRACE = 5.0
 """Seconds that handlers, tools and observers have left after a cancellation or a close."""
 
-SLICE = 0.05
-"""Seconds that a handler has at least, also when the grace is over before it began."""
-
-CUTS = 5
-"""How often a dispatch is cut off before it is given up: its handlers ignore cancellations."""
+LEAST = 0.05
+"""Seconds that work has at least, also when the grace was over before it began."""
 
 
 class Grace:
@@ -47,18 +46,28 @@ class Grace:
             if self._started is not None:
                 self._started.set_result(None)
 
+    @property
+    def left(self) -> float:
+        """The seconds that are left, at least `LEAST`; infinite before `begin`."""
+        if self._deadline == inf:
+            return inf
+        return max(LEAST, self._deadline - asyncio.get_running_loop().time())
+
     def here(self) -> AbstractContextManager[Grace | None]:
         """Hold for the dispatches in a block, also in tasks that begin in it."""
         return holding(_current, self)
 
+    def hold(self) -> None:
+        """Hold for the rest of this context, which is that of a task."""
+        _current.set(self)
+
     async def wait(self, running: ContainedTask[Any]) -> None:
         """Wait until *running* has ended, or its time is up."""
-        loop = asyncio.get_running_loop()
         if self._deadline == inf:
-            self._started = self._started or loop.create_future()
+            self._started = self._started or asyncio.get_running_loop().create_future()
             await running.wait(interrupt=self._started)
         if not running.task.done():
-            await running.wait(max(SLICE, self._deadline - loop.time()))
+            await running.wait(self.left)
 
 
 async def within_grace(
@@ -66,31 +75,37 @@ async def within_grace(
 ) -> T:
     """Return the result of *dispatch*, which is of *event*; a cancelled caller waits in bounds.
 
-    Once the work around it is cancelled, each handler that hangs is cut off, and has failed as
-    its policy says. Raises `DeadlineError` if the handlers ignore even that.
+    Once the work around it is cancelled, a handler that hangs is cut off, and has failed as its
+    policy says. If the dispatch hangs even then, it is left behind: raises `DeadlineError`.
     """
     if not bus.awaits(event):
-        with holding(answerable, True):  # noqa: FBT003 - the variable's value
+        token = answerable.set(True)
+        try:
             return await dispatch()
+        finally:
+            give_back(answerable, token)
     grace = _current.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
-    task, cancelled, cuts = running.task, None, 0
-    while not task.done() and cuts <= CUTS:
+    task, cancelled, is_cut_off = running.task, None, False
+    while not task.done():
         try:
             await grace.wait(running)
         except asyncio.CancelledError as error:
             cancelled = error
             grace.begin()
             task.cancel()
-        else:
-            if not task.done():
-                # Nobody cancels the dispatch: to it the cancellation is one of the handler's own.
-                cuts += 1
-                task.cancel("cut off after its time of grace")
-                task.uncancel()
+            continue
+        if is_cut_off or task.done():
+            break
+        # Nobody cancels the dispatch: to it the cancellation is one of the handler's own.
+        task.cancel("cut off after its time of grace")
+        task.uncancel()
+        is_cut_off = True
     if task.done() and cancelled is None:
         return running.result()
     task.add_done_callback(forget)
+    if not task.done():
+        logger.warning("a handler of %r does not end, and is left behind", event.name)
     raise cancelled or DeadlineError(grace.seconds)
 
 

@@ -66,8 +66,6 @@ class Tool:
     timeout: float | None = None
     idempotent: bool = False
     lenient: bool = True
-    # Whether `run` is async and ends at once when it is cancelled: it needs no task of its own.
-    in_place: ClassVar[bool] = False
     # Whether it only gives a task to others, whose own calls are dispatched on the caller's bus.
     delegates: ClassVar[bool] = False
 

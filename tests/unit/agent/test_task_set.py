@@ -6,7 +6,12 @@ import pytest
 from toolbus import Agent, AssistantMessage, ToolCall, UserMessage, tool
 from toolbus.agent.task_set import TaskSet
 from toolbus.errors import ClosedError
-from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    RUN_BEFORE,
+    TOOL_CALL_AFTER,
+    TOOL_CALL_BEFORE,
+)
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
 
@@ -26,14 +31,9 @@ def deaf(begun: asyncio.Event, end: asyncio.Event):
 
 @pytest.mark.parametrize("way", ["cancel", "close"])
 async def test_what_does_not_listen_is_left_behind(way, caplog):
-    @tool
-    async def nothing() -> None:
-        """Do nothing."""
-
-    asking = AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="nothing")])
-    agent = Agent(ScriptedModel([asking, "done"]), tools=[nothing], grace=0)
+    agent = Agent(ScriptedModel(["done"]), grace=0)
     begun, end = asyncio.Event(), asyncio.Event()
-    agent.on(TOOL_CALL_BEFORE, deaf(begun, end))
+    agent.on(RUN_BEFORE, deaf(begun, end))
     run = asyncio.create_task(agent.run("go"))
     await begun.wait()
 
@@ -49,6 +49,46 @@ async def test_what_does_not_listen_is_left_behind(way, caplog):
     if way == "close":
         with pytest.raises(ClosedError):
             await run
+
+
+@pytest.mark.parametrize("way", ["cancel", "close"])
+@pytest.mark.parametrize("where", ["handler", "tool"])
+async def test_a_call_that_does_not_listen_has_its_answer(where, way, caplog):
+    begun, end = asyncio.Event(), asyncio.Event()
+    stubborn = deaf(begun, end)
+
+    @tool
+    async def work() -> str:
+        """Work, and take no notice of a cancellation."""
+        if where == "tool":
+            await stubborn(None)
+        return "late"
+
+    asking = AssistantMessage(id="a", tool_calls=[ToolCall(id="c", name="work")])
+    agent = Agent(ScriptedModel([asking, "done"]), tools=[work], grace=0)
+    outcomes = []
+    agent.on(TOOL_CALL_AFTER, lambda ctx: outcomes.append(ctx.value))
+    if where == "handler":
+        agent.on(TOOL_CALL_BEFORE, stubborn)
+    run = asyncio.create_task(agent.run("go"))
+    await begun.wait()
+
+    if way == "cancel":
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(run, SECONDS)
+    else:
+        await asyncio.wait_for(agent.aclose(), SECONDS)
+        with pytest.raises(ClosedError):
+            await run
+    end.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert [one.status for one in outcomes] == ["cancelled"]
+    assert [one.text for one in agent.messages[2:]] == ["the call was cancelled"]
+    late = "tool 'work' ended too late; its result is dropped"
+    assert caplog.text.count(late) == (where == "tool")
 
 
 async def test_what_waits_is_appended_past_a_hanging_hook():

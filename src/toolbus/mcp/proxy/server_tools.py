@@ -100,7 +100,6 @@ def _member(item: Any, name: str, kind: type, default: Any) -> Any:
 class ServerTool(Tool):
     """A tool of the server, for one call."""
 
-    in_place = True
     lenient = False  # The client's own arguments the server judges.
     is_async = True
 

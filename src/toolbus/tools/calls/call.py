@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import DeadlineError, HandlerError
@@ -20,7 +21,7 @@ from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shielding import EXITS
 from toolbus.tools.calls.advertised import ArgumentsFiller, fitted
-from toolbus.tools.calls.execution import execute, failure
+from toolbus.tools.calls.execution import end_of, execute, failure, log_late
 from toolbus.tools.calls.gate import nobody_to_ask
 from toolbus.tools.calls.table import ENDS, TRANSITIONS
 
@@ -53,13 +54,15 @@ class CallInProgress:
     perhaps to another process, where a new object for the same call does `resume`.
 
     *error* is what a handler with the policy "raise" raised, for the caller to raise when every
-    call has its answer. *permit*, *question* and *is_left_open* are a `GatedCall`'s.
+    call has its answer. *permit*, *question*, *is_left_open* and *waits* are a `GatedCall`'s,
+    which calls *on_waiting* when it begins to wait for a person.
     """
 
     transitions: ClassVar[Mapping[State, Mapping[Signal, State | ToolStatus]]] = TRANSITIONS
     permit: Permit | None = None
     question: Ask | None = None
-    is_left_open = False
+    is_left_open = waits = False
+    on_waiting: Callable[[], object] | None = None
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class CallInProgress:
         self.requested = self.call = requested
         self.executed: ToolCall | None = None
         self.error: BaseException | None = None
-        self.has_ended = False
+        self.has_ended = self.is_left_behind = False
         self._runner, self._advertised = runner, advertised
         self._continued = continued
         self._state: State | ToolStatus = "requested"
@@ -91,7 +94,7 @@ class CallInProgress:
     async def walk(self, until: Collection[str] = ()) -> None:
         """Take every step until an end is reached, or a state of *until*.
 
-        Stopped, the call ends as cancelled.
+        Stopped, the call ends as cancelled. Left behind, the walk changes nothing any more.
         """
         task = self._walker = asyncio.current_task()
         try:
@@ -100,12 +103,14 @@ class CallInProgress:
             while not (self.has_ended or self._state in until):
                 state = cast("State", self._state)
                 signal = self.steps[state](self)
-                if not isinstance(signal, str):
-                    signal = await signal
-                self._state = self.transitions[state][signal]
-                self.has_ended = self._state in ENDS
+                if type(signal) is not str:
+                    signal = await cast("Awaitable[Signal]", signal)
+                if self._stopped:
+                    raise asyncio.CancelledError  # noqa: TRY301 - the step did not listen
+                self._enter(self.transitions[state][signal])
         except asyncio.CancelledError:
             self._end("cancelled", "the call was cancelled")
+            await self._take_in_cancellations()
         except (*EXITS, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
@@ -117,17 +122,38 @@ class CallInProgress:
             while task is not None and task.cancelling():
                 task.uncancel()
 
+    async def _take_in_cancellations(self) -> None:
+        """Let a cancellation come that is asked for and not yet raised: it is the call's as well.
+
+        A tool may cancel its own task, and return.
+        """
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
     def stop(self) -> None:
         """Cancel the walk; the steps after it are not reached."""
         self._stopped = True
         if self._walker is not None:
             self._walker.cancel()
 
+    def leave_behind(self) -> bool:
+        """End the call as cancelled though its walk goes on; return False if it has ended.
+
+        For a tool or a handler that does not listen to its cancellation.
+        """
+        if self.has_ended:
+            return False
+        self._end("cancelled", "the call was cancelled")
+        self.is_left_behind = True
+        return True
+
     def _enter(self, state: State | ToolStatus) -> None:
         self._state, self.has_ended = state, state in ENDS
 
     def _end(self, status: ToolStatus, text: str, error_type: str = "") -> None:
-        """End the call from outside the table."""
+        """End the call from outside the table; one that was left behind has ended so already."""
+        if self.is_left_behind:
+            return
         self._response = failure(text, error_type or status)
         self._enter(status)
 
@@ -302,14 +328,18 @@ class CallInProgress:
             return "failed"
         is_continued = self._continued and self._attempts == 1
         context = self._runner.context_of(self.call, continued=is_continued)
+        function = tool.bind(self._values, context)
         try:
-            ending = await execute(
-                f"tool {tool.spec.name!r}",
-                tool.bind(self._values, context),
-                is_async=tool.is_async,
-                seconds=tool.timeout,
-                in_place=tool.in_place,
-            )
+            if tool.is_async and tool.timeout is None:
+                ending = await end_of(function)
+                if self.is_left_behind:
+                    log_late(_name_of(tool))
+                if self._walker is not None and self._walker.cancelling():
+                    raise asyncio.CancelledError  # The tool has cancelled its own task.
+            else:
+                ending = await execute(
+                    _name_of(tool), function, is_async=tool.is_async, seconds=tool.timeout
+                )
         except DeadlineError as error:
             return self._fail("timed_out", f"the tool {error}", "timeout")
         return self._ran(ending)
@@ -373,3 +403,8 @@ class CallInProgress:
         "failed": _recover,
         "overdue": _recover,
     }
+
+
+def _name_of(tool: Tool) -> str:
+    """Return how the log calls *tool*."""
+    return f"tool {tool.spec.name!r}"

@@ -50,23 +50,14 @@ class Ending(Struct, frozen=True):
 
 
 async def execute(
-    what: str,
-    function: Callable[[], Any],
-    *,
-    is_async: bool,
-    seconds: float | None,
-    in_place: bool = False,
+    what: str, function: Callable[[], Any], *, is_async: bool, seconds: float | None
 ) -> Ending:
     """Return how *function*, called *what* in the log, ends; a sync one runs in a thread.
 
-    *in_place* says that an async one ends at once when it is cancelled, so that it needs no task
-    of its own unless it has a time limit.
-
     Raises `DeadlineError` after *seconds* (None: never), and `CancelledError` only if the caller
     was cancelled. Either way the function is told to stop, and what it still brings is dropped.
+    An async one has a task of its own, which can be left behind.
     """
-    if in_place and seconds is None:
-        return await _end(function)
     if not is_async:
         ending = await in_thread(
             _end_now, function, seconds=seconds, watcher=LateResultLogger(what)
@@ -75,27 +66,33 @@ async def execute(
             return ending
         # A decorator's sync wrapper around an async function.
         function = partial(_same, ending.value)
-    return await _end_in_task(what, function, seconds)
-
-
-async def _end_in_task(
-    what: str, function: Callable[[], Awaitable[Any]], seconds: float | None
-) -> Ending:
-    """Return how *function* ends, in a task of its own, which may be left behind."""
-    running = ContainedTask(partial(_end, function))
-    task = running.task
+    running = ContainedTask(partial(end_of, function))
     try:
-        await asyncio.wait({task}, timeout=seconds)
-        if seconds is not None and not task.done():
+        if not await running.wait(seconds) and seconds is not None:
             raise DeadlineError(seconds)
     finally:
-        if not task.done():
-            task.add_done_callback(partial(_log_late, what))
-            task.cancel()
+        if not running.task.done():
+            running.task.add_done_callback(partial(_log_late, what))
+            running.task.cancel()
             # It may clean up, so that its own calls end before it does.
             grace = current_grace()
-            await asyncio.wait({task}, timeout=GRACE if grace is None else grace.seconds)
+            await running.wait(GRACE if grace is None else grace.seconds)
     return running.result()
+
+
+async def end_of(function: Callable[[], Awaitable[Any]]) -> Ending:
+    """Return how *function* ends; only a cancellation of this task and an interrupt are raised."""
+    try:
+        return Ending(await function())
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return Ending(error=error)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is data from here on
+        return Ending(error=error)
 
 
 def failure(text: str, error_type: str) -> ToolResponse:
@@ -158,21 +155,12 @@ class LateResultLogger:
 def _log_late(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:
     if not work.cancelled():
         work.exception()  # Unasked, asyncio would report it as never retrieved.
-        logger.warning("%s ended too late; its result is dropped", what)
+        log_late(what)
 
 
-async def _end(function: Callable[[], Awaitable[Any]]) -> Ending:
-    try:
-        return Ending(await function())
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return Ending(error=error)
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:  # noqa: BLE001 - it is data from here on
-        return Ending(error=error)
+def log_late(what: str) -> None:
+    """Log that *what* brought a result for which nobody waits any more."""
+    logger.warning("%s ended too late; its result is dropped", what)
 
 
 def _end_now(function: Callable[[], Any]) -> Ending:

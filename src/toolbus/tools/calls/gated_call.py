@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -19,6 +18,7 @@ from toolbus.tools.calls.gate import (
 from toolbus.tools.calls.table import GATED_TRANSITIONS
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
@@ -39,7 +39,7 @@ class GatedCall(CallInProgress):
 
     Of the calls that are made together, it is the one at *place*, and a person gets the questions
     in this order: each of *siblings* is set once its call asks no more. A call that *stays_open*
-    has no answer while it is pending. *waits* is done once the call waits for a person, *permit* is
+    has no answer while it is pending. *waits* says that the call waits for a person, *permit* is
     the person's yes, *pending* the question that nobody has answered.
     """
 
@@ -58,7 +58,6 @@ class GatedCall(CallInProgress):
         continued: bool = False,
     ) -> None:
         super().__init__(requested, runner, advertised, continued=continued)
-        self.waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.pending: Pending | None = None
         self._gate, self._stays_open = gate, stays_open
         self._siblings, self._place = siblings, place
@@ -119,8 +118,9 @@ class GatedCall(CallInProgress):
         return "asked"
 
     async def _put_question(self) -> Signal:
-        if not self.waits.done():
-            self.waits.set_result(None)
+        self.waits = True
+        if self.on_waiting is not None:
+            self.on_waiting()
         decision = await self._gate.ask(self.approval_request())
         if isinstance(decision, Pending):
             self.pending, self._pending = decision, (decision.question_id,)

@@ -8,19 +8,18 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolbus.bus.grace import Grace, current_grace
+from msgspec.structs import replace
+
 from toolbus.events.catalogue import TOOL_CALL_AFTER, Scope
 from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
-from toolbus.tasks.shielding import EXITS, ContainedTask, shield_until_done
 from toolbus.tools.calls.advertised import ArgumentsCheck
 from toolbus.tools.calls.approver import gate_of
+from toolbus.tools.calls.batch import CallBatch
 from toolbus.tools.calls.call import PERMITTED, CallInProgress
-from toolbus.tools.calls.ends import raise_first, read_by_model
 from toolbus.tools.calls.gated_call import ASKED, GatedCall
-from toolbus.tools.calls.order import next_to_answer
 from toolbus.tools.contexts import NO_DEPS, ToolContext
 from toolbus.transcript.admission import admit
 
@@ -100,7 +99,7 @@ class ToolRunner:
         self._leaves_pending = leaves_pending
         self._reported = {} if reported is None else reported
         self._may_be_told = may_be_told
-        self._under_way: list[CallInProgress] = []
+        self._under_way: list[CallBatch] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
         """Call a tool as a program does, which sees all tools; return what became of it.
@@ -190,8 +189,8 @@ class ToolRunner:
 
     def stop(self) -> None:
         """Cancel the tools of all calls under way; every call still gets its message."""
-        for call in self._under_way:
-            call.stop()
+        for batch in self._under_way:
+            batch.stop()
 
     async def close_interrupted(self, calls: Sequence[ToolCall]) -> None:
         """Answer *calls*, which were left open, and run none of them.
@@ -214,27 +213,23 @@ class ToolRunner:
             call.refuse(reason)
         await self._finish(under_way)
 
-    async def _finish(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
-        if self._sheltered:
-            self._under_way += under_way
-            try:
-                return await self._append_all(under_way)
-            finally:
-                self._under_way = [call for call in self._under_way if call not in under_way]
+    async def _finish(
+        self, calls: Sequence[CallInProgress], *, nested: bool = False
+    ) -> tuple[ToolCallOutcome, ...]:
+        """Take *calls* to their ends, and answer each, whatever is cancelled meanwhile."""
+        answer = self._answer_nested if nested else self._answer
+        passes_waiting = self.gate is not None and self.gate.keeps_questions
+        batch = CallBatch(calls, self._tell, answer, passes_waiting=passes_waiting)
+        if nested or not self._sheltered:
+            return await batch.run()
+        self._under_way.append(batch)
+        try:
+            return await batch.run(here=True)
+        finally:
+            self._under_way.remove(batch)
 
-        grace = current_grace() or Grace()
-
-        def cancel(_: object) -> None:
-            for call in under_way:
-                call.stop()
-            grace.begin()
-
-        with grace.here():
-            return await shield_until_done(partial(self._append_all, under_way), cancel)
-
-    async def _complete(self, call: CallInProgress) -> ToolCallOutcome:
-        """Take a call to its end and tell the observers; it waits for nothing after its walk."""
-        await call.walk()
+    def _tell(self, call: CallInProgress) -> ToolCallOutcome:
+        """Return the outcome of *call*, which has ended, and tell the observers, once."""
         outcome, call_id = call.outcome, call.requested.id
         if call_id in self._reported or call.is_left_open:
             return outcome
@@ -247,51 +242,6 @@ class ToolRunner:
             call.error = call.error or error
         return outcome
 
-    async def _append_all(self, under_way: list[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
-        # A call that is alone needs no task of its own.
-        alone = len(under_way) == 1
-        tasks = [
-            None if alone else ContainedTask(partial(self._complete, call)) for call in under_way
-        ]
-        outcomes: dict[CallInProgress, ToolCallOutcome] = {}
-        errors: list[BaseException] = []
-        remaining = list(under_way)
-        while remaining:
-            place = 0
-            if self.gate is not None and self.gate.keeps_questions:
-                place = await next_to_answer(remaining, tasks)
-            call, running = remaining.pop(place), tasks.pop(place)
-            try:
-                outcome = await self._end_of(call, running)
-                outcomes[call] = await self._answer(call, outcome)
-            except GeneratorExit:
-                raise  # Its loop was closed: nothing can be waited for.
-            except BaseException as error:  # noqa: BLE001 - its siblings are appended first
-                errors.append(error)
-            if call.error is not None:
-                errors.append(call.error)
-            if any(isinstance(error, EXITS) for error in errors):
-                for other in under_way:
-                    other.stop()
-        raise_first(errors)
-        return tuple([outcomes[call] for call in under_way])
-
-    async def _end_of(
-        self, call: CallInProgress, running: ContainedTask[ToolCallOutcome] | None
-    ) -> ToolCallOutcome:
-        """Return the outcome of *call*, which is *running*, whatever is cancelled meanwhile."""
-        if running is None:
-            return await self._complete(call)
-        try:
-            return await running
-        except asyncio.CancelledError:
-            # A call that has begun ends by itself, so it was this task that was cancelled.
-            if not running.task.cancelled():
-                return running.result()
-            # As the end of a program cancels all tasks, also one that has not begun.
-            call.stop()
-            return await self._complete(call)
-
     async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Append the message of *outcome*; return that with what the model reads."""
         if call.is_left_open:
@@ -302,26 +252,29 @@ class ToolRunner:
             await call.permit.end()
         if self._answered is not None:
             self._answered(outcome, message)
-        read = read_by_model(message, outcome.response)
-        return outcome if read is outcome.response else with_sound(outcome, response=read)
+        return _as_read(outcome, message)
+
+    async def _answer_nested(
+        self, call: CallInProgress, outcome: ToolCallOutcome
+    ) -> ToolCallOutcome:
+        """Return *outcome* with what a model would read; no message is appended for it."""
+        self._reported.pop(call.requested.id, None)
+        return _as_read(
+            outcome, await admit(self.bus, self._message(outcome), self.scope, call.spec)
+        )
 
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Run a call for a tool, which reads the result as a model would.
 
         Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
         """
-        requested = ToolCall(id=self._ids(), name=name, arguments=arguments)
-        call = self._begin(requested)
+        call = self._begin(ToolCall(id=self._ids(), name=name, arguments=arguments))
         try:
-            outcome = await shield_until_done(partial(self._complete, call), lambda _: call.stop())
+            (outcome,) = await self._finish([call], nested=True)
         finally:
-            self._reported.pop(requested.id, None)
             if isinstance(call, GatedCall):
                 await call.give_up()
-        if call.error is not None:
-            raise call.error
-        message = await admit(self.bus, self._message(outcome), self.scope, call.spec)
-        return read_by_model(message, outcome.response)
+        return outcome.response
 
     def context_of(self, call: ToolCall, *, continued: bool) -> ToolContext:
         """Return the context of the tool of *call*; *continued*: the call began before."""
@@ -350,3 +303,15 @@ class ToolRunner:
             tool_name=outcome.response.tool_name or outcome.requested.name,
             tool_response=outcome.response,
         )
+
+
+def _as_read(outcome: ToolCallOutcome, message: Message) -> ToolCallOutcome:
+    """Return *outcome* with what a model reads in *message*, which a handler may have changed."""
+    response = outcome.response
+    if not isinstance(message, ToolMessage) or message.tool_response is None:
+        read = replace(response.with_text(message.text), metadata=EMPTY)
+    elif message.tool_response is response:
+        return outcome
+    else:
+        read = message.tool_response
+    return with_sound(outcome, response=read)

@@ -92,7 +92,7 @@ async def test_an_interrupt_passes():
     with pytest.raises(KeyboardInterrupt):
         execution._end_now(interrupts)
     with pytest.raises(KeyboardInterrupt):
-        execution._end(interrupts_later).send(None)
+        execution.end_of(interrupts_later).send(None)
 
 
 async def test_a_sync_function_runs_in_a_thread_of_its_own():

@@ -34,6 +34,9 @@ from toolbus.tools.calls.gate import ApprovalRequest, nobody_to_ask
 from toolbus.tools.toolset import Toolset
 from toolbus.transcript.transcript import Transcript
 
+# Only to end a test that has failed already.
+SECONDS = 60
+
 
 @tool
 def count(n: int = 0) -> dict[str, int]:
@@ -271,10 +274,11 @@ async def test_a_refused_approval_is_an_error_of_the_type_denied():
     assert (outcome.status, outcome.response.error_type) == ("denied", "denied")
 
 
-async def test_a_call_makes_two_tasks():
+@pytest.mark.parametrize(("seconds", "expected"), [(None, 1), (SECONDS, 2)])
+async def test_only_a_tool_with_a_limit_has_a_second_task(seconds, expected):
     tasks = []
 
-    @tool
+    @tool(timeout=seconds)
     async def work() -> None:
         """Never wait."""
         tasks.append(asyncio.all_tasks())
@@ -282,8 +286,8 @@ async def test_a_call_makes_two_tasks():
     before = asyncio.all_tasks()
     await ToolRunner(EventBus(), Toolset([work])).call("work")
 
-    # One for the call, one for the tool, which may have to be left behind.
-    assert len(tasks[0] - before) == 2
+    # One for the call, one for the tool, which is left behind when its time is up.
+    assert len(tasks[0] - before) == expected
     assert asyncio.all_tasks() == before
 
 
@@ -337,9 +341,29 @@ async def test_a_tool_that_waits_keeps_its_task():
 
     await ToolRunner(EventBus(), Toolset([work]), append=append).call("work")
 
-    assert tasks[0] is tasks[1]
-    assert tasks[2] is not tasks[0]
-    assert messages == [("tool", "")]
+    assert len(set(tasks)) == 1
+    assert tasks[0] is not asyncio.current_task()
+    assert messages == [("tool", "tool")]
+    assert not user.get()
+
+
+async def test_a_call_has_its_context_to_itself():
+    seen, user = [], ContextVar("user", default="")
+
+    @tool
+    async def work() -> None:
+        """Set a context variable."""
+        seen.append(user.get())
+        user.set("tool")
+
+    async def append(message, scope, spec):
+        seen.append(user.get())
+        return message
+
+    runner = ToolRunner(EventBus(), Toolset([work]), append=append)
+    await runner.call_all(calls_of("work", "work"))
+
+    assert seen == [""] * 4
 
 
 async def test_a_call_is_cancelled_even_if_its_tool_is_not():
@@ -481,26 +505,23 @@ async def test_a_sheltered_runner_is_stopped_and_not_cancelled(many):
     runner.stop()  # Nothing is under way any more.
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-async def test_a_tool_that_is_awaited_in_place_has_no_task_of_its_own(in_place):
-    class Asks(Tool):
-        async def run(self) -> None:
-            """Tell which task runs."""
-            await asyncio.sleep(0)
-            tasks.append(asyncio.current_task())
-
-    Asks.in_place = in_place
+async def test_a_sheltered_call_has_no_task_of_its_own():
     tasks = []
-    runner = ToolRunner(EventBus(), Toolset([Asks()]), sheltered=True)
 
-    assert (await runner.call("Asks")).status == "ok"
-    assert (tasks == [asyncio.current_task()]) is in_place
+    @tool
+    async def work() -> None:
+        """Tell which task runs."""
+        await asyncio.sleep(0)
+        tasks.append(asyncio.current_task())
+
+    runner = ToolRunner(EventBus(), Toolset([work]), sheltered=True)
+
+    assert (await runner.call("work")).status == "ok"
+    assert tasks == [asyncio.current_task()]
 
 
-async def test_what_is_awaited_in_place_may_be_stopped_and_have_a_limit():
+async def test_a_sheltered_tool_may_be_stopped_and_have_a_limit():
     class Waits(Tool):
-        in_place = True
-
         async def run(self) -> None:
             """Wait for ever."""
             begun.set()
