@@ -284,16 +284,11 @@ def settings_of(event: Event, kind: HandlerKind, options: HandlerOptions) -> Sub
         way_out = nearest(unknown[0], known) or f"; known: {', '.join(known)}"
         reason = f"there is no option {unknown[0]!r}{way_out}"
         raise RegistrationError(f"handler of {event!r}", reason)
-    settings = SubscriptionOptions(**options)
-    check_options(event, kind, settings)
-    return settings
-
-
-def check_options(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> None:
-    """Raise `RegistrationError` for what could never work, whatever the handler is."""
     check_event(event)
-    for problem in _problems(event, kind, options):
+    settings = SubscriptionOptions(**options)
+    for problem in _problems(event, kind, settings):
         raise RegistrationError(f"handler of {event.name!r}", problem)
+    return settings
 
 
 def check_handler(event: Event, handler: Callable[..., Any], options: SubscriptionOptions) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.subscribing import (
-    SubscriptionOptions,
     as_tuple,
     check_handler,
-    check_options,
     selections,
+    settings_of,
 )
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
@@ -99,8 +98,8 @@ def _of_function(function: Any, event: Event | None, kind: Literal["on", "guard"
             reason = "no mark tells its event; give that first: `check_handler(EVENT, handler)`"
             raise RegistrationError(f"handler {function!r}", reason)
         event = TOOL_CALL_BEFORE
-    check_options(event, "guard" if kind == "guard" else "observer", SubscriptionOptions())
-    check_handler(event, function, SubscriptionOptions())
+    settings = settings_of(event, "guard" if kind == "guard" else "observer", {})
+    check_handler(event, function, settings)
     owner = getattr(function, "__self__", None)
     component = owner if isinstance(owner, AgentComponent) else None
     return [Subject(event, function, kind == "guard", component=component)]

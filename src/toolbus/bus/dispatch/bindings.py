@@ -153,13 +153,10 @@ class Binding:
         elif verb == "apply_sync" and self.in_thread:
             function = self._run_in_thread_now
         awaited = self.is_async and verb in {"apply", "observe"}
-        run_if, run_traced = self._run_if, self._run_traced
-        if awaited:
-            run_if, run_traced = self._await_if, self._await_traced
         if self.is_conditional:
-            function = partial(run_if, function)
+            function = partial(self._begin_if if awaited else self._run_if, function)
         if traced:
-            function = partial(run_traced, function)
+            function = partial(self._await_traced if awaited else self._run_traced, function)
         return (self, function, awaited) if verb in {"apply", "observe"} else (self, function)
 
     def runs_for(self, context: EventContext[Any]) -> bool:
@@ -212,7 +209,7 @@ class Binding:
         if self._is_held and handler is not None:
             handler = handler.handler
         if handler is None:
-            return _nothing() if self.needs_loop else None
+            return _give(None) if self.needs_loop else None
         return handler(context)
 
     async def _run_in_time(self, context: EventContext[Any]) -> Any:
@@ -236,8 +233,8 @@ class Binding:
     def _run_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
         return function(context) if self.runs_for(context) else SKIPPED
 
-    async def _await_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
-        return await function(context) if self.runs_for(context) else SKIPPED
+    def _begin_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
+        return function(context) if self.runs_for(context) else _give(SKIPPED)
 
     def _run_traced(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
         result = function(context)
@@ -252,8 +249,9 @@ class Binding:
         return result
 
 
-async def _nothing() -> None:
-    """Do nothing: the result of an async handler is awaited, also of a dead one."""
+async def _give(result: object) -> object:
+    """Return *result*: that of an async handler is awaited, also if the handler did not run."""
+    return result
 
 
 def _timeout(event: Event, options: SubscriptionOptions) -> float | None:

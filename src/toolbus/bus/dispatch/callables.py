@@ -17,7 +17,7 @@ class Composite:
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
-    """Tell whether calling *handler* gives a coroutine; objects and partials are looked into."""
+    """Return whether calling *handler* gives a coroutine; objects and partials are looked into."""
     return any(map(inspect.iscoroutinefunction, (handler, _function_of(handler))))
 
 
@@ -33,20 +33,20 @@ def name_of(handler: Any) -> str:
 
 
 def is_generator(handler: Callable[..., Any]) -> bool:
-    """Tell whether calling *handler* gives a generator."""
+    """Return whether calling *handler* gives a generator."""
     function = _function_of(handler)
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def is_local(handler: Callable[..., Any]) -> bool:
-    """Tell whether *handler* is a lambda, or a function that was defined inside a function."""
+    """Return whether *handler* is a lambda, or a function that was defined inside a function."""
     return inspect.isfunction(handler) and (
         handler.__name__ == "<lambda>" or "<locals>" in handler.__qualname__
     )
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Tell whether *function* can be called with *count* arguments."""
+    """Return whether *function* can be called with *count* arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:

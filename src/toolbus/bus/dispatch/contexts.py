@@ -319,7 +319,7 @@ class EventContext(Generic[V_co]):
             raise rejected
 
     def ends(self, *, judging: bool) -> bool:
-        """Tell whether no other transformer or observer runs or, if *judging*, no other guard."""
+        """Return whether no other transformer or observer runs or, if *judging*, no other guard."""
         details = self._details
         if details is None:
             return False

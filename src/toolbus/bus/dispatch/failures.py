@@ -39,14 +39,14 @@ def explain(event: str, handler: str, error: BaseException) -> tuple[HandlerStat
 
 
 def passes(error: BaseException) -> bool:
-    """Tell whether *error* goes on to the caller, whatever the handler's policy."""
+    """Return whether *error* goes on to the caller, whatever the handler's policy."""
     if isinstance(error, Exception):
         return isinstance(error, DispatchDepthError)
     return not (answerable.get() and _is_stray(error))
 
 
 def _is_stray(error: BaseException) -> bool:
-    """Tell whether *error* is a cancellation that reaches nobody but the handler."""
+    """Return whether *error* is a cancellation that reaches nobody but the handler."""
     from asyncio import CancelledError, current_task  # noqa: PLC0415 - few failures need it
 
     task = current_task()

@@ -31,7 +31,7 @@ class TapFilter(NamedTuple):
     without: tuple[Event, ...]
 
     def covers(self, event: Event, *, handled: bool) -> bool:
-        """Tell whether a dispatch of *event* is one of them."""
+        """Return whether a dispatch of *event* is one of them."""
         return event not in self.without and (self.idle or handled)
 
 
@@ -81,7 +81,7 @@ class Taps:
         return partial(self._end, tap)
 
     def wants(self, event: Event, *, handled: bool, tapped: bool) -> bool:
-        """Tell whether a tap may want a dispatch of *event*; *tapped*: in a session with taps."""
+        """Return whether a tap may want a dispatch of *event*; *tapped*: in a session with taps."""
         filters = [*[tap.filter for tap in self._taps], *(tuple(self._filters) if tapped else ())]
         return any(each.covers(event, handled=handled) for each in filters)
 

@@ -110,7 +110,7 @@ class Trace:
             self._enter(handler, None, status, perf_counter_ns(), why, change)
 
     def differs(self, value: object) -> bool:
-        """Tell whether *value* is encoded otherwise than the one that was dispatched."""
+        """Return whether *value* is encoded otherwise than the one that was dispatched."""
         original, digest, _ = self._original
         return _differ(original, value, digest, self._weigh(value)[0])
 
@@ -252,7 +252,7 @@ def _result_of(
 
 
 def _differ(before: object, after: object, old: str, new: str) -> bool:
-    """Tell whether two values are encoded otherwise; *old* and *new* are their digests or ""."""
+    """Return whether two values are encoded otherwise; *old* and *new* are their digests or ""."""
     return before is not after and (old != new if old else changed(before, after))
 
 
