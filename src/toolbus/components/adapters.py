@@ -139,9 +139,8 @@ class AdapterHandler(Composite):
         try:
             running.send(None)
             reason = "an adapter waits; declare its method with `async def`"
-            way_out = "in a test, use `async with` and `bus.apply`"
             # Raised in the adapter, so that its own policy decides, and the ledger names it.
-            running.throw(DispatchError(self.event.name, f"{reason}, and {way_out}"))
+            running.throw(DispatchError(self.event.name, reason))
         except StopIteration as end:
             return end.value
         finally:

@@ -20,6 +20,7 @@ C = TypeVar("C")
 S = TypeVar("S")
 V = TypeVar("V")
 R = TypeVar("R")
+T = TypeVar("T")
 _MARKS = "__toolbus_marks__"
 
 
@@ -98,12 +99,7 @@ def marked(kind: type) -> Iterator[tuple[str, Mark]]:
 
     An overriding method keeps its marks, or has others; None in its place takes it away.
     """
-    marks: dict[str, tuple[Mark, ...]] = {}
-    for name, attribute in _attributes(kind):
-        if attribute is None:
-            marks.pop(name, None)
-        elif method_marks := getattr(attribute, _MARKS, ()):
-            marks[name] = method_marks
+    marks = _defined(kind, lambda attribute: getattr(attribute, _MARKS, ()))
     for name, method_marks in marks.items():
         yield from [(name, mark) for mark in method_marks]
 
@@ -119,21 +115,25 @@ def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
 
     An overriding method is one with the same options; None in its place takes it away.
     """
-    tools: dict[str, FunctionTool[..., Any]] = {}
-    for name, attribute in _attributes(type(component)):
-        if attribute is None:
-            tools.pop(name, None)
-        elif isinstance(attribute, FunctionTool):
-            tools[name] = attribute
+    tools = _defined(
+        type(component),
+        lambda attribute: attribute if isinstance(attribute, FunctionTool) else None,
+    )
     for name, tool in tools.items():
         method = getattr(component, name)
         yield method if isinstance(method, FunctionTool) else tool.with_function(method)
 
 
-def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
-    """Give what a class and those above it define, the uppermost first."""
+def _defined(kind: type, read: Callable[[Any], T | None]) -> dict[str, T]:
+    """Return what *read* makes of attributes of *kind* and the classes above it."""
+    found: dict[str, T] = {}
     for owner in reversed(kind.__mro__):
-        yield from [(name, _unwrapped(attribute)) for name, attribute in vars(owner).items()]
+        for name, attribute in vars(owner).items():
+            if attribute is None:
+                found.pop(name, None)
+            elif made := read(_unwrapped(attribute)):
+                found[name] = made
+    return found
 
 
 def _unwrapped(attribute: Any) -> Any:

@@ -285,14 +285,13 @@ class Participant(ComponentHost, Subscribing):
 class Installation:
     """Installs *component* on *bus* at once; a `with` block ends that, `async with` its resources.
 
-    Its handlers hear everybody there. `bus.apply_sync` runs it, its adapters included as far as
-    they are sync, but for `async with`.
+    Its handlers hear everybody there. `bus.apply_sync` runs it, if its adapters are sync.
     """
 
     def __init__(self, component: AgentComponent, bus: EventBus) -> None:
-        self._component, self._bus = component, bus
+        self._component, self._host = component, ComponentHost(bus, Scope())
         # A test that forgets the block would try a bus without the component, and pass.
-        component.setup(_SyncHost(bus, Scope()))
+        component.setup(self._host)
 
     def __enter__(self) -> AgentComponent:
         kind = type(self._component)
@@ -306,11 +305,8 @@ class Installation:
         self._component.teardown()
 
     async def __aenter__(self) -> AgentComponent:
-        self._component.teardown()
-        host = ComponentHost(self._bus, Scope())
-        self._component.setup(host)
         try:
-            await self._component.install(host)
+            await self._component.install(self._host)
         except BaseException:
             self._component.teardown()
             raise
@@ -321,22 +317,6 @@ class Installation:
             await self._component.close()
         finally:
             self._component.teardown()
-
-
-class _SyncHost(ComponentHost, Subscribing):
-    """A host without an event loop, where async adapters fail with a way out."""
-
-    def _subscribe(
-        self,
-        event: Event,
-        handler: Callable[..., Any] | None,
-        kind: HandlerKind,
-        options: HandlerOptions,
-    ) -> Any:
-        if isinstance(handler, AdapterHandler):
-            handler = AdapterHandler(handler.component, handler.event, handler.method)
-        subscribe: Any = self.bus.guard if kind == "guard" else self.bus.on
-        return subscribe(event, handler, **options)
 
 
 def before_tool(
