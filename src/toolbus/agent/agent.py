@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from toolbus.agent.arguments import (
     AgentConfig,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     # Type checkers know this library without an installation, and nothing else imports it.
     from typing_extensions import TypeVar
 
-    from toolbus.agent.arguments import AgentOptions
+    from toolbus.agent.options import AgentOptions, RunArguments
     from toolbus.agent.prompts import Prompt
     from toolbus.agent.streaming import Piece
     from toolbus.components.adapters import ToolAdapter
@@ -52,13 +52,6 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
-
-
-class RunArguments(TypedDict, total=False):
-    """The arguments of `Agent.run` beside its prompt and `output_type`."""
-
-    context: JsonObject
-    deps: Any
 
 
 class Agent(AgentRuntime, Generic[T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.callables import takes
@@ -14,18 +14,14 @@ from toolbus.messages.immutable import check_text, freeze_object
 from toolbus.tools.contexts import NO_DEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from toolbus.agent.outputs import OutputType
-    from toolbus.components.adapters import ToolAdapter
-    from toolbus.components.components import AgentComponent
-    from toolbus.components.participants import BeforeToolCallback
     from toolbus.messages.records import JsonObject
     from toolbus.models.protocol import Model
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approver import Approver
     from toolbus.tools.calls.gate import CallGate
-    from toolbus.tools.definitions import Tool
     from toolbus.tools.toolset import Toolset
 
 
@@ -47,29 +43,6 @@ class AgentConfig(NamedTuple):
     output: OutputType | None = None
     output_retries: int = 2
     has_store: bool = True
-
-
-class AgentOptions(TypedDict, total=False):
-    """What `Agent` takes beside its model and `output_type`; see there."""
-
-    tools: Iterable[Tool | Callable[..., Any] | Toolset]
-    components: Iterable[AgentComponent | ToolAdapter]
-    bus: EventBus | None
-    store: Store | str | PathLike[str] | None
-    session_id: str | None
-    agent_id: str | None
-    system: str | None
-    approver: Approver | CallGate | None
-    approval_timeout: float | None
-    before_tool_callback: BeforeToolCallback | None
-    deps: Any
-    max_turns: int
-    output_retries: int
-    model_settings: JsonObject
-    ids: Callable[[], str]
-    clock: Callable[[], int]
-    grace: float
-    keep_originals: bool
 
 
 def check_config(config: AgentConfig) -> None:

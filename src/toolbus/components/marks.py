@@ -126,14 +126,14 @@ def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
 
 def _defined(kind: type, read: Callable[[Any], T | None]) -> dict[str, T]:
     """Return what *read* makes of attributes of *kind* and the classes above it."""
-    found: dict[str, T] = {}
+    defined: dict[str, T] = {}
     for owner in reversed(kind.__mro__):
         for name, attribute in vars(owner).items():
             if attribute is None:
-                found.pop(name, None)
+                defined.pop(name, None)
             elif made := read(_unwrapped(attribute)):
-                found[name] = made
-    return found
+                defined[name] = made
+    return defined
 
 
 def _unwrapped(attribute: Any) -> Any:

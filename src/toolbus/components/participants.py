@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -14,7 +14,8 @@ from msgspec import Struct
 from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.dispatch.callables import takes
-from toolbus.bus.subscribing import Subscribe, Subscribing, Subscription
+from toolbus.bus.ledger.records import HandlerKind
+from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
 from toolbus.components.adapters import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.components import (
     PROVIDE_PRIORITY,
@@ -25,7 +26,7 @@ from toolbus.components.components import (
 from toolbus.components.roster import Roster
 from toolbus.components.state import StateSource
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Event, Scope
 from toolbus.messages.immutable import thaw
 from toolbus.tools.toolset import Toolset
 
@@ -33,11 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.ledger.records import HandlerKind
-    from toolbus.bus.subscribing import HandlerOptions
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.state import State
-    from toolbus.events.catalogue import Event
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
 
@@ -68,7 +66,7 @@ class ComponentHost:
         return self._states.memory, self.scope.session_id
 
 
-class SubscriptionTerms(NamedTuple):
+class SubscriptionTerms(Struct, frozen=True, eq=False):
     """The terms of a subscription; *recall* returns the handler, None if a weak one is dead."""
 
     event: Event
@@ -82,8 +80,8 @@ class SubscriptionTerms(NamedTuple):
         It comes before what is there already and what has less *depth*, so that those above wrap
         those below; handlers of parameters, which pass in reverse, come after that.
         """
-        event, recall, kind, options = self
-        handler, inmost = recall(), depth * _SPAN
+        event, options = self.event, self.options
+        handler, inmost = self.recall(), depth * _SPAN
         if handler is None:
             return lambda: None
         sign = 1
@@ -93,7 +91,7 @@ class SubscriptionTerms(NamedTuple):
             if event is TOOL_CALL_BEFORE:
                 sign, options = -1, {**options, "priority": PROVIDE_PRIORITY}
         attached = bus.attach(
-            event, handler, kind, options, lambda number: sign * (number - inmost)
+            event, handler, self.kind, options, lambda number: sign * (number - inmost)
         )
         return attached.without_bus()
 

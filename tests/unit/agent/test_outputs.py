@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 
 from toolbus import Agent, AssistantMessage
-from toolbus.agent.arguments import AgentOptions
+from toolbus.agent.options import AgentOptions
 from toolbus.agent.outputs import OutputType
 from toolbus.errors import DecodeError
 
