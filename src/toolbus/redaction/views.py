@@ -47,6 +47,7 @@ _UNSEEN = (
     (b"\xe1\xa0\x8e", re.compile(rb"\xe1(?=\xa0\x8e)..")),
     (b"\xcd\x8f", re.compile(rb"\xcd(?=\x8f).")),
 )
+_UNSEEN_ASCII = _UNSEEN[:3]
 # How far a view shows what stands beside something unseen: to the end of a line behind that, but
 # no further.
 _NEAR, _FAR = 512, 4_096
@@ -122,10 +123,7 @@ def views(data: bytes) -> Iterator[TextView]:
     of the folded scalars of YAML, as if they were not folded.
     """
     yield TextView.of(data)
-    # A single byte is sought several times as fast as several.
-    patterns = [
-        pattern for beginning, pattern in _UNSEEN if beginning[:1] in data and beginning in data
-    ]
+    patterns = _patterns(data)
     for start in range(0, len(data) if patterns else 0, _BLOCK):
         unseen = _unseen(patterns, data, max(0, start - _FAR), start + _BLOCK + _FAR)
         for begin, end, number, count in _windows(data, unseen):
@@ -135,6 +133,20 @@ def views(data: bytes) -> Iterator[TextView]:
         begin = max(data.rfind(b"\n", max(0, start - _FAR), start), 0)
         folds = [fold.span() for fold in _FOLD.finditer(data, start, end)]
         yield from _part(data, (begin, end), folds)
+
+
+def looks_the_same(data: bytes) -> bool:
+    """Return whether `views` of *data* has nothing but *data* itself."""
+    return not _patterns(data) and _FOLDED.search(data) is None
+
+
+def _patterns(data: bytes) -> list[re.Pattern[bytes]]:
+    """Return the patterns of what nobody sees that may match in *data*."""
+    beginnings = _UNSEEN_ASCII if data.isascii() else _UNSEEN
+    # A single byte is sought several times as fast as several.
+    return [
+        pattern for beginning, pattern in beginnings if beginning[:1] in data and beginning in data
+    ]
 
 
 def views_to_end(data: bytes) -> Iterator[TextView]:

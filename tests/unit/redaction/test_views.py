@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.redaction.views import joined_views, squeezed, views
+from toolbus.redaction.views import joined_views, looks_the_same, squeezed, views
 
 TOKEN = "tok_" + "Zx81Kq"
 UNSEEN = (
@@ -31,6 +31,12 @@ def test_a_plain_text_has_one_view():
     text = "def f(x):\n    return x  # “quoted” … and > than\n    \\d+ \\n ^[a]\n" * 3
 
     assert seen(text) == [text]
+
+
+@given(TEXTS)
+def test_what_looks_the_same_has_one_view(text):
+    if looks_the_same(text.encode()):
+        assert seen(text) == [text]
 
 
 @pytest.mark.parametrize("unseen", UNSEEN)

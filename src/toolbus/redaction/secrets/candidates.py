@@ -90,7 +90,8 @@ class _Groups:
         """Note that *size* bytes had these *candidates*; put rules that often are into groups."""
         with self._lock:
             self._seen += size
-            self._bytes.update(dict.fromkeys(candidates, size))
+            for number in candidates:
+                self._bytes[number] += size
             if self._steps and self._seen >= self._steps[0]:
                 self._steps = [step for step in self._steps if step > self._seen]
                 # All anew: each group costs a pass, so there are to be few.

@@ -7,11 +7,12 @@ find nothing is numbered, rewritten or looked at again, so that round is the who
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.redaction.secrets.collecting import Collector, TailVisitor, strings
+from toolbus.redaction.secrets.collecting import Collector, SecretVisitor, strings
 from toolbus.redaction.secrets.places import known_places, places
 from toolbus.redaction.secrets.scanning import ESCAPED, joint_spans
+from toolbus.redaction.views import looks_the_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.secrets.engine import Engine, Spans
     from toolbus.redaction.secrets.examination import Sight
-    from toolbus.redaction.secrets.places import Place
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 T = TypeVar("T")
@@ -44,15 +44,17 @@ def passes(
 
     A record that passes is the latest one of its *stream*, as if it had been examined.
     """
-    tail = None if stream is None else registry.tail(stream)
     limits, since = sight.limits, sight.limits.clock()
     collector = Collector(min(limits.chars, _SMALL))
-    visitor = TailVisitor(collector, tail)
+    visitor = _FirstTexts(collector)
     try:
         # A walk that changes a record by itself has done so before anything is found.
-        clean = walk(record, visitor) is record and not any(
-            _finds(data, spans, registry, sight.engine) for data, spans in _texts(collector)
-        )
+        clean = walk(record, visitor) is record
+        tail = None if stream is None else registry.tail(stream)
+        for data, spans in _texts(collector, (tail, *visitor.first) if tail else ()):
+            if not clean:
+                break
+            clean = not _finds(data, spans, registry, sight.engine)
         limits.check(limits.clock() - since, collector.chars)
     except Exception:  # noqa: BLE001 - the examination meets it again, and says so
         return False
@@ -61,10 +63,37 @@ def passes(
     return clean
 
 
-def _texts(collector: Collector) -> Iterator[tuple[bytes, Spans | None]]:
-    """Give each text that an examination looks at, and the spans of it where texts meet."""
+class _FirstTexts(SecretVisitor):
+    """Shows *collector* the texts of a record, and notes the *first* ones, and the *latest*.
+
+    The end of an earlier record goes before the first ones; the latest is what goes on.
+    """
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector, self.latest = collector, ""
+        self.first: tuple[str, ...] = ()
+
+    def json(self, value: Any) -> Any:
+        """Show *value*, which no other record goes on in."""
+        return self._collector.json(value)
+
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        """Show *texts*."""
+        self.first, self.latest = self.first or texts, self.latest or texts[-1]
+        return self._collector.texts(texts)
+
+
+def _texts(
+    collector: Collector, behind_tail: tuple[str, ...]
+) -> Iterator[tuple[bytes, Spans | None]]:
+    """Give each text that an examination looks at, and the spans of it where texts meet.
+
+    *behind_tail* are texts of the record behind one of an earlier record, which was examined there.
+    """
     for group in collector.groups:
         yield from _group(group)
+    if behind_tail:
+        yield _joined(behind_tail)
     for encoded, value in collector.values.items():
         yield encoded.encode(), None
         for group in strings(value):
@@ -77,19 +106,25 @@ def _group(group: tuple[str, ...]) -> Iterator[tuple[bytes, Spans | None]]:
     for text in group:
         yield text.encode(), None
     if len(group) > 1:
-        yield "".join(group).encode(), joint_spans(group)
+        yield _joined(group)
+
+
+def _joined(group: tuple[str, ...]) -> tuple[bytes, Spans]:
+    return "".join(group).encode(), joint_spans(group)
 
 
 def _finds(
     data: bytes, spans: Spans | None, registry: SecretRegistry, engine: Engine | None
 ) -> bool:
     """Return whether anything is found in *data*, or the search for it takes long."""
-    if engine is not None and _any(places(engine.find, data, spans)):
+    if engine is not None and _any(
+        engine.find(data, spans) if looks_the_same(data) else places(engine.find, data, spans)
+    ):
         return True
     if not registry.knows():
         return False
     return _any(known_places(registry.find, data, spans, blank=registry.has_blank()))
 
 
-def _any(hits: Iterator[Place | None]) -> bool:
-    return any(place is not None or step > _PATIENCE for step, place in enumerate(hits))
+def _any(hits: Iterator[object]) -> bool:
+    return any(hit is not None or step > _PATIENCE for step, hit in enumerate(hits))
