@@ -6,12 +6,7 @@ from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.subscribing import (
-    as_tuple,
-    check_handler,
-    selections,
-    settings_of,
-)
+from toolbus.bus.subscribing import as_tuple, check_handler, selections, settings_of
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
 from toolbus.components.participants import check_no_class

@@ -152,12 +152,15 @@ class Binding:
             function = partial(queues.put, self)
         elif verb == "apply_sync" and self.in_thread:
             function = self._run_in_thread_now
-        awaited = self.is_async and verb in {"apply", "observe"}
+        awaiting = verb in {"apply", "observe"}
+        run_if, run_traced = self._run_if, self._run_traced
+        if awaited := awaiting and self.is_async:
+            run_if, run_traced = self._begin_if, self._await_traced
         if self.is_conditional:
-            function = partial(self._begin_if if awaited else self._run_if, function)
+            function = partial(run_if, function)
         if traced:
-            function = partial(self._await_traced if awaited else self._run_traced, function)
-        return (self, function, awaited) if verb in {"apply", "observe"} else (self, function)
+            function = partial(run_traced, function)
+        return (self, function, awaited) if awaiting else (self, function)
 
     def runs_for(self, context: EventContext[Any]) -> bool:
         """Return whether the handler is for *context*; raises `PredicateError`."""
