@@ -85,16 +85,14 @@ class Queue:
         self._task.add_done_callback(self._stop)
 
     async def _show_all(self) -> None:
-        while item := self._next():
+        while True:
+            with self._owner.lock:
+                item = self._shown = self._items.popleft() if self._items else None
+                if item is None:
+                    self._owner.forget(self)
+                    return
             await self._show(item)
             self._count()
-
-    def _next(self) -> Item | None:
-        with self._owner.lock:
-            self._shown = self._items.popleft() if self._items else None
-            if self._shown is None:
-                self._owner.forget(self)
-            return self._shown
 
     async def _show(self, item: Item) -> None:
         """Show one event, in a task with the dispatch's own context variables."""

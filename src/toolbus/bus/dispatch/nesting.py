@@ -34,7 +34,7 @@ current_level: ContextVar[Level | None] = ContextVar("toolbus_level", default=No
 def enter(place: object, event: Event) -> Level:
     """Go one level deeper; raises `DispatchDepthError`.
 
-    The first dispatch under way is not counted (see `Dispatch`), so this one is the second.
+    The dispatch that made the channel busy is not counted (see `Dispatch`): this is the second.
     """
     level = next_level(place, event, first=2)
     current_level.set(level)
