@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gate import ApprovalRequest
 
 Approver: TypeAlias = Callable[[Ask, ToolCall | None, Scope], bool | Deny | Awaitable[bool | Deny]]
-"""Decides about a final call (None: about a run): True approves, everything else refuses."""
+"""Decides about a final call (None: about a run): True approves, all else refuses."""
 
 logger = logging.getLogger("toolbus")
 
@@ -74,7 +74,7 @@ class ApproverGate(CallGate):
         return answer if isinstance(answer, Deny) else Deny("approval was refused", ask.prompt)
 
     async def _answer(self, question: Callable[[], Any]) -> Any:
-        """Return what the approver says, or why it said nothing."""
+        """Return the answer of the approver, or a refusal if it failed or was too slow."""
         try:
             ending = await execute(
                 "the approver", question, is_async=is_async(question), seconds=self._timeout
@@ -105,5 +105,5 @@ class ImmediatePermit(Permit):
 
 
 def gate_of(approver: Approver | CallGate, timeout: float | None = None) -> CallGate:
-    """Return *approver* as a gate; raises `RegistrationError` for what cannot be asked."""
+    """Return *approver* as a gate; raises `RegistrationError` if it cannot be asked."""
     return approver if isinstance(approver, CallGate) else ApproverGate(approver, timeout)

@@ -146,9 +146,9 @@ class ResumeGate(CallGate):
     async def find_open(
         self, session_id: str, call_ids: Collection[str], is_answered: Callable[[str], bool]
     ) -> OpenCalls:
-        """Put right what a killed process left, and return which of the open *call_ids* can go on.
+        """Repair the questions of a killed process; return which of the open *call_ids* can go on.
 
-        *is_answered* tells of any call whether it has its answer.
+        *is_answered* returns whether the call of an id has its answer.
         """
 
     @abstractmethod

@@ -96,7 +96,7 @@ class GatedCall(CallInProgress):
         )
 
     def seal(self) -> Deny | None:
-        """Go on with a private copy of the call, for the yes is compared with that.
+        """Make the call a private copy, with which the yes is compared.
 
         Return the reason if it cannot run: a handler may have changed the arguments in place.
         """
@@ -107,7 +107,7 @@ class GatedCall(CallInProgress):
         return None
 
     async def give_up(self) -> None:
-        """Close the permit, and withdraw the question: the call does not come back for it."""
+        """Close the permit and withdraw the question: the call is not made again."""
         if self.permit is not None:
             await self.permit.end()
         if self.pending is not None:
