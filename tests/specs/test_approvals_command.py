@@ -23,7 +23,7 @@ from toolbus.cli.command_line import main
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.messages.codec import encode
 from toolbus.store import SqliteStore, Stored, open_store
-from toolbus.store.processes import this_process
+from toolbus.store.leases import this_process
 
 NOW = time.time_ns()
 HOUR = 3_600 * 10**9

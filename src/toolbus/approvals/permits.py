@@ -12,7 +12,7 @@ from toolbus.approvals.steps import deliver, take_step
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.messages.ids import new_id
-from toolbus.store.processes import this_process
+from toolbus.store.leases import this_process
 from toolbus.tools.calls.gate import Permit
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from toolbus.approvals.questions import GRANT_PREFIX, PREFIX, Grant
 from toolbus.approvals.recovery import as_known
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
-from toolbus.store.processes import is_gone
+from toolbus.store.leases import is_gone
 from toolbus.store.reading import FEW
 from toolbus.terminal.screen import UsageError
 from toolbus.terminal.visible_text import brief

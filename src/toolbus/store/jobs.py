@@ -1,4 +1,4 @@
-"""What the writer of a store is asked to do: each job is done whole, or not at all."""
+"""The jobs of a store's writer: each is done whole, or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Append(NamedTuple):
-    """What `append` was given, and when."""
+    """The values and the time of an `append`."""
 
     session_id: str
     now_ns: int
@@ -28,14 +28,14 @@ class Transaction(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """Which of what is kept of a session is to be deleted."""
+    """A *table* whose rows of the session are to be deleted."""
 
     session_id: str
     table: Literal["originals", "states"] = "originals"
 
 
 class ForgetSessions(NamedTuple):
-    """What `forget_sessions` was given, and when."""
+    """The values and the time of a `forget_sessions`."""
 
     before_ns: int
     now_ns: int
@@ -43,7 +43,7 @@ class ForgetSessions(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """What `swap_state` was given, and when."""
+    """The values and the time of a `swap_state`."""
 
     session_id: str
     name: str
@@ -53,7 +53,7 @@ class Swap(NamedTuple):
 
 
 class Open(NamedTuple):
-    """What `open_session` was given, and when."""
+    """The values and the time of an `open_session`."""
 
     session_id: str
     holder: str
@@ -62,7 +62,7 @@ class Open(NamedTuple):
 
 
 class Extend(NamedTuple):
-    """What `extend_lease` was given."""
+    """The values of an `extend_lease`."""
 
     until_ns: int
     session_id: str

@@ -1,7 +1,10 @@
-"""Who may write a session: the lease that words it early, and the fence that decides."""
+"""The right to write a session: the lease that words it early, and the fence that decides."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.errors import SessionBusyError
@@ -45,3 +48,34 @@ def check_position(session_id: str, expected: Position | None, actual: Position)
     """Raise `SessionBusyError` if the session is not where its writer expects it to be."""
     if expected is not None and expected != actual:
         raise SessionBusyError(session_id, _TAKEN, actual.epoch, actual.length)
+
+
+def this_process() -> str:
+    """Return what names this process to others that may see its file."""
+    return f"{_machine()}:{os.getpid()}"
+
+
+def is_gone(process: str) -> bool:
+    """Return whether *process* has certainly ended; False for a process of another machine."""
+    machine, _, pid = process.rpartition(":")
+    if machine != _machine() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    # One that was killed stays listed until its parent has asked for it.
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+    return False
+
+
+def _machine() -> str:
+    """Return what tells apart those among whom a number means one process."""
+    name = os.uname().nodename
+    # Containers may share a name, and each counts its processes from 1.
+    with suppress(OSError):
+        name += f"/{Path('/proc/self/ns/pid').readlink()}"
+    return name

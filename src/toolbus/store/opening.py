@@ -1,4 +1,4 @@
-"""How a store is opened by its address: the path of a file, or a PostgreSQL server's."""
+"""Stores by their addresses: the path of a file, or a PostgreSQL server's."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SERVICE = "service="
 
 
 def is_postgres(address: str | os.PathLike[str]) -> bool:
-    """Tell whether *address* is one of a PostgreSQL server; raises `WrongPathError` for others'.
+    """Return whether *address* is a PostgreSQL server's: `postgresql://…` or `service=…`.
 
-    That is `postgresql://…` or `service=…`. What is no address of a server is a file's path, as
-    `./service=x` is.
+    An address without a scheme is the path of a file, as `./service=x` is. Raises
+    `WrongPathError` for other schemes.
     """
     if not isinstance(address, str):
         return False

@@ -1,12 +1,13 @@
-"""A daemon thread that serves jobs in batches and answers each to whichever loop waits."""
+"""A daemon thread that serves jobs in batches, and answers each to the loop that waits."""
 
 from __future__ import annotations
 
 from asyncio import wrap_future
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from weakref import finalize
 
 from toolbus.errors import ClosedError
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 J = TypeVar("J")
 A = TypeVar("A")
 """The type of a job, and of its answer."""
+
+Order: TypeAlias = tuple[J, Future[A]]
+"""A job, and the promise of its answer."""
 
 _PAUSE = 0.02
 """Seconds between two rounds of a job that cannot be done yet."""
@@ -43,7 +47,7 @@ class Worker(Generic[J, A]):
         limit: int = 1,
     ) -> None:
         self._name, self._lock, self._closed = name, Lock(), False
-        self._queue: SimpleQueue[_Order[J, A] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Order[J, A] | None] = SimpleQueue()
         self._ended: Future[None] = _promise()
         # The thread knows the queue and not the worker, so a forgotten worker can be collected.
         run = (self._queue, serve, end, limit, self._ended)
@@ -58,12 +62,12 @@ class Worker(Generic[J, A]):
 
     async def submit(self, job: J) -> A:
         """Wait for the answer to *job*; raises `ClosedError` after `close` or in a forked child."""
-        order: _Order[J, A] = _Order(job, _promise())
+        answer: Future[A] = _promise()
         with self._lock:
             if self._closed or not self._thread.is_alive():
                 raise ClosedError(self._name)
-            self._queue.put(order)
-        return await wrap_future(order.answer)
+            self._queue.put((job, answer))
+        return await wrap_future(answer)
 
     async def close(self) -> None:
         """Wait until the jobs that were submitted are done and the thread has ended."""
@@ -75,13 +79,6 @@ class Worker(Generic[J, A]):
             await wrap_future(self._ended)
 
 
-class _Order(NamedTuple, Generic[J, A]):
-    """A job, and the promise of its answer."""
-
-    job: J
-    answer: Future[A]
-
-
 def _promise() -> Future[A]:
     future: Future[A] = Future()
     # A future that runs cannot be cancelled, so an answer always finds it open.
@@ -90,54 +87,51 @@ def _promise() -> Future[A]:
 
 
 def _run(
-    queue: SimpleQueue[_Order[J, A] | None],
+    queue: SimpleQueue[Order[J, A] | None],
     serve: Callable[[Sequence[J]], Sequence[A | Exception]],
     end: Callable[[], object],
     limit: int,
     ended: Future[None],
 ) -> None:
+    waiting: list[Order[J, A]] = []
+    is_open = True
     try:
-        waiting: list[_Order[J, A]] = []
-        is_open = True
         while is_open or waiting:
             taken = _take(queue, limit, _PAUSE if waiting else None)
             is_open = is_open and None not in taken
-            waiting = _answer(waiting + [order for order in taken if order is not None], serve)
+            orders = waiting + [order for order in taken if order is not None]
+            waiting = _answer(orders, serve) if orders else []
         end()
     finally:
         ended.set_result(None)
 
 
 def _take(
-    queue: SimpleQueue[_Order[J, A] | None], limit: int, seconds: float | None
-) -> list[_Order[J, A] | None]:
+    queue: SimpleQueue[Order[J, A] | None], limit: int, seconds: float | None
+) -> list[Order[J, A] | None]:
     """Return the orders that are there once the first one is, or after *seconds*; None ends."""
-    taken: list[_Order[J, A] | None] = []
-    try:
+    taken: list[Order[J, A] | None] = []
+    with suppress(Empty):
         taken.append(queue.get(timeout=seconds))
         while taken[-1] is not None and len(taken) < limit:
             taken.append(queue.get_nowait())
-    except Empty:
-        pass
     return taken
 
 
 def _answer(
-    orders: list[_Order[J, A]], serve: Callable[[Sequence[J]], Sequence[A | Exception]]
-) -> list[_Order[J, A]]:
-    """Answer *orders*; return those that wait on."""
-    if not orders:
-        return []
+    orders: list[Order[J, A]], serve: Callable[[Sequence[J]], Sequence[A | Exception]]
+) -> list[Order[J, A]]:
+    """Answer *orders*; return the orders that cannot be done yet."""
     try:
-        answers = serve([order.job for order in orders])
-    except Exception as error:  # noqa: BLE001 - the thread must live, and those who wait must know
+        answers = serve([job for job, _ in orders])
+    except Exception as error:  # noqa: BLE001 - the thread must live, and the callers must know
         answers = [error] * len(orders)
     waiting = []
-    for order, answer in zip(orders, answers, strict=True):
+    for (job, promise), answer in zip(orders, answers, strict=True):
         if isinstance(answer, NotYetError):
-            waiting.append(order)
+            waiting.append((job, promise))
         elif isinstance(answer, Exception):
-            order.answer.set_exception(answer)
+            promise.set_exception(answer)
         else:
-            order.answer.set_result(answer)
+            promise.set_result(answer)
     return waiting

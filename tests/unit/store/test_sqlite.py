@@ -537,7 +537,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path):
 def test_a_pipe_is_refused_at_once(path):
     os.mkfifo(path)
 
-    with pytest.raises(StoreError, match="no regular file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         SqliteStore(path)
 
 

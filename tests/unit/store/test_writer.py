@@ -11,8 +11,8 @@ import pytest
 from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, UserMessage
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import SessionBusyError, StoreError
+from toolbus.store.leases import is_gone, this_process
 from toolbus.store.memory import MemoryStore
-from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position, Stored
 from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore

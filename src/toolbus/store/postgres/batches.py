@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.store import rows
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
-from toolbus.store.leases import Lease, check_position, running
+from toolbus.store.leases import Lease, check_position, is_gone, running, this_process
 from toolbus.store.postgres import statements
 from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
 from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
-from toolbus.store.processes import is_gone, this_process
 from toolbus.store.protocol import Position
 from toolbus.store.worker import NotYetError
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.store.recovery.wal import damage_of, read_log
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.sqlite_errors import GONE, READ_ONLY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Mode = Literal["ro", "rw", "rwc", "still", "alone"]
 """How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
@@ -46,7 +42,7 @@ def checked_path(where: str, *, read_only: bool) -> Path:
         raise WrongPathError(where, "it is a directory; give the path of a file in it")
     # SQLite would wait for ever for the other end of a pipe.
     if not S_ISREG(mode):
-        raise WrongPathError(where, "it is no regular file; give the path of one")
+        raise WrongPathError(where, "it is not a regular file; give the path of one")
     # SQLite would find out too, but only after it made files beside this one.
     if not os.access(file, os.R_OK, effective_ids=_EFFECTIVE):
         raise WrongPathError(where, "it is not readable; change its permissions")
@@ -72,17 +68,17 @@ def beside(file: Path, end: str) -> Path:
 
 
 def may_write(file: Path) -> bool:
-    """Tell whether *file* can be written."""
+    """Return whether *file* can be written."""
     return os.access(file, os.W_OK, effective_ids=_EFFECTIVE)
 
 
 def may_write_beside(file: Path) -> bool:
-    """Tell whether a file can be made beside *file*."""
+    """Return whether a file can be made beside *file*."""
     return os.access(file.parent, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
 
 
 def unfinished(file: Path) -> bool:
-    """Tell whether a write waits beside *file*, in a log or in a journal.
+    """Return whether a write waits beside *file*, in a log or in a journal.
 
     The journal of a file that was empty does not count: there is nothing to lose. Its header
     is described at https://sqlite.org/fileformat2.html#the_rollback_journal.
@@ -105,9 +101,9 @@ def _checked_absence(where: str, *, read_only: bool) -> Path:
 
 
 class Header(NamedTuple):
-    """What a file says of itself, and how many *tables* it has: what is no store says other things.
+    """The header of a file, and how many *tables* it has.
 
-    *version* is the one of the tables; an empty file has zeros only.
+    *version* is the version of the tables; an empty file has zeros only.
     """
 
     application_id: int = 0
@@ -208,19 +204,18 @@ def check_contents(
         return 0
     if with_log and (damage := damage_of(beside(file, "-wal"))):
         raise StoreError(where, f"{damage}; see `toolbus check`")
-    header = header_of(file, partial(connect, timeout=timeout))
+    header = header_of(file, timeout)
     if header == EMPTY:
         if read_only:
             raise StoreError(where, "it is empty; give the path of a store")
         return 0
     if header.application_id != schema.APPLICATION_ID:
         raise WrongPathError(where, "it is another application's database; give another path")
-    version = header.version
-    if version < schema.OLDEST:
-        reason = f"it has version {version}, which no release wrote; see `toolbus check`"
+    if header.version < schema.OLDEST:
+        reason = f"it has version {header.version}, which no release wrote; see `toolbus check`"
         raise StoreError(where, reason)
-    check_version(where, version)
-    return version
+    check_version(where, header.version)
+    return header.version
 
 
 def check_version(where: str, version: int) -> None:
@@ -231,12 +226,12 @@ def check_version(where: str, version: int) -> None:
         raise WrongPathError(where, reason)
 
 
-def header_of(file: Path, connect: Callable[..., sqlite3.Connection]) -> Header:
+def header_of(file: Path, timeout: float) -> Header:
     """Return the header of *file*, and leave it as it is."""
     # Who closes a writable connection carries the log into the file, and who closes a
     # read-only one leaves empty files beside it: each is used where it does nothing.
     mode: Mode = "rw" if may_write_beside(file) and not unfinished(file) else reading_mode(file)
-    with closing(connect(file, mode=mode)) as connection:
+    with closing(connect(file, timeout, mode)) as connection:
         connection.execute("BEGIN")
         return read_header(connection)
 

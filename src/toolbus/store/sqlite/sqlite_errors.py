@@ -1,4 +1,4 @@
-"""What SQLite's result codes mean to who uses a store, and the way out of each."""
+"""SQLite's result codes in words, each with the way out."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def failure_of(where: str, error: Exception) -> StoreError | SessionBusyError:
 
 @contextmanager
 def wrap_errors(where: str) -> Iterator[None]:
-    """CallTurn what goes wrong inside into a `StoreError` about *where*."""
+    """Turn errors inside into a `StoreError` about *where*."""
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeError) as error:

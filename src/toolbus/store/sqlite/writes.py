@@ -1,4 +1,4 @@
-"""What the writer's thread of an SQLite store does with its connection, a transaction at a time."""
+"""The work of an SQLite store's writing thread, a transaction at a time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from toolbus.store.jobs import (
     Swap,
     Transaction,
 )
-from toolbus.store.leases import Lease, check_position, running
-from toolbus.store.processes import is_gone, this_process
+from toolbus.store.leases import Lease, check_position, is_gone, running, this_process
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import FileIdentity, read_header
@@ -236,7 +235,7 @@ def forget_sessions(
 ) -> tuple[str, ...]:
     """Delete up to *limit* sessions last written before *before_ns*; return their ids.
 
-    Those that were made first; not those whose lease lasts at *now_ns*.
+    The oldest sessions go first; a session whose lease lasts at *now_ns* stays.
     """
     sessions = connection.execute(_OLD, (before_ns, now_ns, limit)).fetchall()
     for key, _ in sessions:
