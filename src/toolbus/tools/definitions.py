@@ -119,10 +119,15 @@ class Tool:
             return {}, f"unknown property `{taken}` - at `$`"
         return thaw(arguments), schemas.problem(self.spec.input_schema, arguments)
 
-    def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
+    def bind(
+        self, values: Mapping[str, Any], context: Callable[[], ToolContext]
+    ) -> Callable[[], Any]:
         """Return `run`, ready to be called by the runner with *values*, which `fit` gave."""
-        contexts = dict.fromkeys(self._signature.injected, context)
-        return partial(self._signature.function, **values, **contexts)
+        signature = self._signature
+        if not signature.injected:
+            return partial(signature.function, **values)
+        contexts = dict.fromkeys(signature.injected, context())
+        return partial(signature.function, **values, **contexts)
 
     @cached_property
     def _signature(self) -> Signature:

@@ -70,10 +70,10 @@ class McpTool(Tool):
         self.idempotent = bool(hints and (hints.idempotent_hint or hints.read_only_hint))
 
     def bind(
-        self, values: Mapping[str, Any], context: ToolContext
+        self, values: Mapping[str, Any], context: Callable[[], ToolContext]
     ) -> Callable[[], Awaitable[ToolResponse]]:
         """Return `run`, ready to be called; its arguments are one object."""
-        return partial(self.run, dict(values), context)
+        return partial(self.run, dict(values), context())
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResponse:
         """Call the server; whatever goes wrong is data."""

@@ -119,7 +119,11 @@ class ServerTool(Tool):
             arguments = original
         return await self._call.run(self.spec.name, arguments)
 
-    def bind(self, values: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:  # noqa: ARG002
+    def bind(
+        self,
+        values: Mapping[str, Any],
+        context: Callable[[], ToolContext],  # noqa: ARG002 - as `Tool.bind`
+    ) -> Callable[[], Any]:
         """Return `run`, ready with *values*; the server has no use for *context*."""
         return partial(self.run, **values)
 

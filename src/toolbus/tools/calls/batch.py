@@ -68,7 +68,7 @@ class CallBatch:
                 call.on_waiting = self._wake
                 self._start(partial(self._end, call))
             self._start(self._answer_all)
-        elif here:
+        elif self._calls and here:
             await self._end_and_answer()
         elif self._calls:
             self._start(self._end_and_answer)
@@ -106,6 +106,7 @@ class CallBatch:
         self._tasks.append((task, work))
 
     async def _within(self, work: Work) -> None:
+        """Do *work* in the context of a task, which is its own."""
         _inside.set(True)
         self._grace.hold()
         await work()
@@ -114,13 +115,15 @@ class CallBatch:
         """Wait until all calls are answered; return earlier if a task has to begin once more."""
         # Most work ends in its first step: then one turn of the loop is enough.
         await asyncio.sleep(0)
+        if not self._remaining:
+            return
         # Cancelled before its first step, as the end of a program may do to every task.
         lost = [(task, work) for task, work in self._tasks if task.cancelled()]
         for task, work in lost:
             self._tasks.remove((task, work))
             self.stop()
             self._start(work)
-        if self._remaining and not lost:
+        if not lost:
             self._all_answered = asyncio.get_running_loop().create_future()
             await self._all_answered
 

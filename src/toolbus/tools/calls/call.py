@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from toolbus.errors import DeadlineError, HandlerError
@@ -327,7 +328,7 @@ class CallInProgress:
         if self._attempts > 1 and not await self._is_still_valid():
             return "failed"
         is_continued = self._continued and self._attempts == 1
-        context = self._runner.context_of(self.call, continued=is_continued)
+        context = partial(self._runner.context_of, self.call, continued=is_continued)
         function = tool.bind(self._values, context)
         try:
             if tool.is_async and tool.timeout is None:

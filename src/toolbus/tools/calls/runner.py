@@ -236,10 +236,11 @@ class ToolRunner:
         if self._may_be_told(call_id):
             outcome = with_sound(outcome, again=True)
         self._reported[call_id] = outcome
-        try:
-            self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
-        except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
-            call.error = call.error or error
+        if self.bus.has_listeners(TOOL_CALL_AFTER):
+            try:
+                self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
+            except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+                call.error = call.error or error
         return outcome
 
     async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:

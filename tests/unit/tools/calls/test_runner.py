@@ -93,8 +93,9 @@ async def test_a_message_that_cannot_be_appended_stops_no_sibling(caplog):
     assert str(caplog.records[0].exc_info[1]) == "store 's': it is gone"
 
 
-async def test_no_calls_are_no_work():
-    runner = ToolRunner(EventBus(), Toolset())
+@pytest.mark.parametrize("sheltered", [True, False])
+async def test_no_calls_are_no_work(sheltered):
+    runner = ToolRunner(EventBus(), Toolset(), sheltered=sheltered)
 
     assert await runner.call_all([]) == ()
 
