@@ -111,7 +111,9 @@ class CallInProgress:
                 self._enter(self.transitions[state][signal])
         except asyncio.CancelledError:
             self._end("cancelled", "the call was cancelled")
-            await self._take_in_cancellations()
+            # One that is not raised yet is the call's as well: a tool may cancel its own task.
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
         except (*EXITS, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
@@ -122,14 +124,6 @@ class CallInProgress:
             # The cancellation was the call's; the next work of the same task is not cancelled.
             while task is not None and task.cancelling():
                 task.uncancel()
-
-    async def _take_in_cancellations(self) -> None:
-        """Let a cancellation come that is asked for and not yet raised: it is the call's as well.
-
-        A tool may cancel its own task, and return.
-        """
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
 
     def stop(self) -> None:
         """Cancel the walk; the steps after it are not reached."""
