@@ -25,16 +25,15 @@ from typing import (
 
 from toolbus.errors import FreezeError, RegistrationError, ToolNotRunError
 from toolbus.events.catalogue import ToolSpec
-from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.tools.contexts import ToolContext
-from toolbus.tools.signatures import Signature, SignatureSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.messages.records import JsonObject
     from toolbus.tools.docstrings import Docstring
+    from toolbus.tools.signatures import Signature, SignatureSchema
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -117,7 +116,9 @@ class Tool:
             return self._schema.fit(arguments)
         if taken := next((name for name in self._reserved if name in arguments), None):
             return {}, f"unknown property `{taken}` - at `$`"
-        return thaw(arguments), schemas.problem(self.spec.input_schema, arguments)
+        from toolbus.messages.schemas import problem  # noqa: PLC0415 - most tools are functions
+
+        return thaw(arguments), problem(self.spec.input_schema, arguments)
 
     def bind(
         self, values: Mapping[str, Any], context: Callable[[], ToolContext]
@@ -134,11 +135,17 @@ class Tool:
         function: Callable[..., Any] | None = getattr(self, "run", None)
         if function is None:
             raise RegistrationError(f"tool class {type(self).__name__!r}", "it has no `run`")
+        from toolbus.tools.signatures import Signature  # noqa: PLC0415 - with the first tool
+
         return Signature(function, ToolContext)
 
     @cached_property
     def _schema(self) -> SignatureSchema | None:
-        return None if self.input_schema is not None else SignatureSchema(self._signature)
+        if self.input_schema is not None:
+            return None
+        from toolbus.tools.signatures import SignatureSchema  # noqa: PLC0415 - as above
+
+        return SignatureSchema(self._signature)
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
@@ -176,8 +183,10 @@ def _schema_problems(
     input_schema: JsonObject | None, output_schema: JsonObject | None
 ) -> Iterator[str]:
     """Yield what is wrong with schemas that a class or an option states."""
+    from toolbus.messages.schemas import check_schema  # noqa: PLC0415 - most tools are functions
+
     for schema in (input_schema, output_schema):
-        if schema is not None and (flaw := schemas.check_schema(schema)):
+        if schema is not None and (flaw := check_schema(schema)):
             yield f"its schema is malformed: {flaw}"
     if input_schema and (kind := input_schema.get("type", "object")) != "object":
         yield f"arguments are an object, and its input schema says {kind!r}"
