@@ -116,13 +116,18 @@ class TextView:
 
 
 def views(data: bytes) -> Iterator[TextView]:
-    """Give views of the text *data*, in UTF-8: itself, and others if there is something to see.
-
-    The others are of parts of it: without escape sequences of terminals (also as they are written
-    in logs and JSON), without invisible letters, and with lines joined that end in a backslash; and
-    of the folded scalars of YAML, as if they were not folded.
-    """
+    """Give views of the text *data*, in UTF-8: itself, and others if there is something to see."""
     yield TextView.of(data)
+    yield from other_views(data)
+
+
+def other_views(data: bytes) -> Iterator[TextView]:
+    """Give the views of the text *data*, in UTF-8, that are not *data* itself.
+
+    They are of parts of it: without escape sequences of terminals (also as they are written in logs
+    and JSON), without invisible letters, and with lines joined that end in a backslash; and of the
+    folded scalars of YAML, as if they were not folded.
+    """
     patterns = _patterns(data)
     for start in range(0, len(data) if patterns else 0, _BLOCK):
         unseen = _unseen(patterns, data, max(0, start - _FAR), start + _BLOCK + _FAR)
@@ -136,7 +141,7 @@ def views(data: bytes) -> Iterator[TextView]:
 
 
 def looks_the_same(data: bytes) -> bool:
-    """Return whether `views` of *data* has nothing but *data* itself."""
+    """Return whether *data* has no `other_views`."""
     return not _patterns(data) and _FOLDED.search(data) is None
 
 

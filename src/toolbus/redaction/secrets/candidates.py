@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.rules import Rule
 
-_GROUPED_AFTER, _GROUP = (1 << 18, 1 << 20, 1 << 22, 1 << 24), 24
+_GROUPED_AFTER, _GROUP = (1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24), 24
 """Bytes after which rules that are seldom ruled out are put into groups, and rules in one."""
 
 _OFTEN = 12

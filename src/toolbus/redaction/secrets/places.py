@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.secrets.engine import REACH
-from toolbus.redaction.views import TextView, joined_views, squeezed, views
+from toolbus.redaction.views import TextView, joined_views, other_views, squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +37,7 @@ def places(
     With *spans* only there. None is given between, as in `Engine.find`.
     """
     yield from _plain_places(find, data, spans)
-    yield from _places_in_views(find, data, spans, views)
+    yield from _places_in_views(find, data, spans, other_views)
 
 
 def known_places(
@@ -56,7 +56,7 @@ def known_places(
     for place in _plain_places(find, data, spans):
         count += place is not None and BLANK.search(place.value) is None
         yield place
-    yield from _places_in_views(find, data, spans, views)
+    yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.
         near = data[_letter(data, start) : end + REACH]
@@ -84,11 +84,11 @@ def _places_in_views(
     spans: Spans | None,
     see: Callable[[bytes], Iterator[TextView]],
 ) -> Iterator[Place | None]:
-    """Give what *find* finds in the views of *data* that *see* gives, but the text itself."""
+    """Give what *find* finds in the views of *data* that *see* gives."""
     for start, end in spans or ((0, len(data)),):
         begin = _letter(data, start)
         for view in see(data if spans is None else data[begin:end]):
-            for hit in find(view.data, None) if view.differs else ():
+            for hit in find(view.data, None):
                 yield None if hit is None else _place(view, hit, begin)
 
 
