@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from msgspec import Meta
 
 from toolbus.components.components import APPEND_PRIORITY, AgentComponent
-from toolbus.components.marks import on
+from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MESSAGE_APPEND_BEFORE
 from toolbus.messages.records import ToolMessage, ToolResponse
@@ -78,6 +78,7 @@ from toolbus.truncation.shortener import Shortener
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.components.components import Host
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message
 
@@ -166,6 +167,7 @@ class TruncateOutput(AgentComponent):
             self._store = FolderOutputs(folder, outputs, megabytes * 1_000_000)
         self._pages: _Latest = {}
         self._fresh: _Latest = {}
+        self._gives_up = False
         self._reader = reader
         if reader != "read_more":
             # A tool of the object stands before that of the class.
@@ -235,7 +237,10 @@ class TruncateOutput(AgentComponent):
         )
         return None if shortened is response else message.with_tool_response(shortened)
 
-    @on(MESSAGE_APPEND_AFTER)
+    def subscribe(self, host: Host) -> None:  # noqa: ARG002 - an override
+        """Subscribe nothing yet: until an output is kept there is nothing to give up."""
+        self._gives_up = False
+
     def _on_message_append_after_forget(self, ctx: EventContext[Message]) -> None:
         """Give up what a guard denied, or a later handler took out: it is to be nowhere."""
         session = ctx.scope.session_id
@@ -256,6 +261,11 @@ class TruncateOutput(AgentComponent):
             logger.warning("an output cannot be kept: %s", error)
             return WholeOutput(self._reader, reason="it could not be written")
         if fresh:
+            if not self._gives_up:
+                self._gives_up = True
+                self.add_handler(
+                    Mark(MESSAGE_APPEND_AFTER, "on", {}), self._on_message_append_after_forget
+                )
             key = scope.session_id, message_id
             _remember(self._fresh, key, (*self._fresh.get(key, ()), reference))
         return WholeOutput(self._reader, reference)
