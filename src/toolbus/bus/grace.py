@@ -71,14 +71,19 @@ class Grace:
 
 
 async def within_grace(
-    bus: EventBus, event: Event, dispatch: Callable[[], Coroutine[Any, Any, T]]
+    bus: EventBus,
+    event: Event,
+    dispatch: Callable[[], Coroutine[Any, Any, T]],
+    *,
+    sheltered: bool = False,
 ) -> T:
     """Return the result of *dispatch*, which is of *event*; a cancelled caller waits in bounds.
 
     Once the work around it is cancelled, a handler that hangs is cut off, and has failed as its
-    policy says. If the dispatch hangs even then, it is left behind: raises `DeadlineError`.
+    policy says. If the dispatch hangs even then, it is left behind: raises `DeadlineError`. A
+    *sheltered* caller is not cancelled, or does not wait then, and needs no task for the dispatch.
     """
-    if not bus.awaits(event):
+    if sheltered or not bus.awaits(event):
         token = answerable.set(True)
         try:
             return await dispatch()

@@ -36,10 +36,13 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
     tool: ToolSpec | None = None,
     asked: Container[str] = (),
     judge: Callable[[Message], str | None] | None = None,
+    *,
+    sheltered: bool = False,
 ) -> Message:
     """Return *message* as it may be appended; *asked* are the ids of the calls before it.
 
-    *judge* says of what the handlers left why it is refused, or None.
+    *judge* says of what the handlers left why it is refused, or None. A *sheltered* caller is not
+    cancelled, or does not wait then.
 
     A refused tool message comes back as an error response that carries the reason, so that its
     call has an answer; of another role it raises `MessageDenied`.
@@ -52,7 +55,7 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
         bus.apply, MESSAGE_APPEND_BEFORE, message, scope=scope, tool=tool, check=check
     )
     try:
-        context = await within_grace(bus, MESSAGE_APPEND_BEFORE, dispatch)
+        context = await within_grace(bus, MESSAGE_APPEND_BEFORE, dispatch, sheltered=sheltered)
     except DeadlineError:
         return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
     if context.rejected:

@@ -60,7 +60,8 @@ class Transcript:
 
     *write*, cancelled, ends when that has happened, and then raises `CancelledError`. *messages*
     are those that are stored already; of the calls without an answer among them, *left_open* has
-    the ids of those of which a former process may have told.
+    the ids of those of which a former process may have told. With *sheltered* whoever calls `enter`
+    is not cancelled, or does not wait then.
     """
 
     def __init__(
@@ -69,8 +70,11 @@ class Transcript:
         session_id: str,
         write: Callable[[Message], Awaitable[None]] | None,
         messages: Sequence[Message] = (),
+        *,
+        sheltered: bool = False,
     ) -> None:
         self._bus, self.session_id, self._write = bus, session_id, write
+        self._sheltered = sheltered
         self._items: list[Message] = []
         self._asked: dict[str, RequestedCall] = {}
         self._open: dict[str, ToolCall] = {}
@@ -155,7 +159,9 @@ class Transcript:
 
         With *later* it does not wait for the write either; the next `enter` does.
         """
-        message = await admit(self._bus, message, scope, tool, self._asked, judge)
+        message = await admit(
+            self._bus, message, scope, tool, self._asked, judge, sheltered=self._sheltered
+        )
         if self._write is None and not any(map(self._bus.has_listeners, _ENTERING)):
             self._remember(message)
             return message

@@ -114,20 +114,24 @@ class ProxiedCall:
             self._runner.stop()
 
     async def answer(
-        self, toolset: Toolset, advertised: AdvertisedTools, scope: Scope, approvals: CallApprovals
+        self,
+        toolset: Toolset,
+        advertised: AdvertisedTools,
+        scope: Scope,
+        approvals: CallApprovals | None,
     ) -> bytes | None:
         """Take the call past the handlers and to the server; return the line for the client.
 
         A denial is a result as well. Returns None if it was stopped: nobody waits for an answer.
         """
-        transcript = self._log.transcript()
+        transcript = self._log.transcript(sheltered=True)
         ids = _ids_of(self.request.call)
         asking = AssistantMessage(id=ids(), tool_calls=(self.request.call,))
         runner = ToolRunner(
             self._filter.bus,
             toolset,
             scope,
-            approver=approvals if approvals.can_ask else None,
+            approver=approvals,
             append=transcript.enter,
             sheltered=True,
             ids=ids,
@@ -141,9 +145,10 @@ class ProxiedCall:
             for outcome in outcomes:
                 if outcome.requested.id == self.request.call.id:
                     self._settle(outcome.status)
-                    asked_back = await approvals.result_of(outcome.pending)
-                    if asked_back is not None:
-                        return self.request.line_of(asked_back)
+                    if approvals is not None and outcome.pending:
+                        asked_back = await approvals.result_of(outcome.pending)
+                        if asked_back is not None:
+                            return self.request.line_of(asked_back)
                     return await self._line_of(outcome, toolset)
             return self.request.line_of(refusal("a handler took the call away"))
         except (Refused, MessageDenied) as error:
@@ -183,7 +188,7 @@ class ProxiedCall:
         if executed is None or executed.name not in self._answers or is_withheld(response):
             return request.line_of(rendered(response))
         seen, answer = self._answers[executed.name]
-        rest = await self._filter.rest(executed, seen)
+        rest = UNCHANGED if seen.bare else await self._filter.rest(executed, seen)
         if rest is UNCHANGED and is_same(response, seen.response):
             return _with_id(request.id, answer)
         if answer.frame.failed:

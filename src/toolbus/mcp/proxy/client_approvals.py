@@ -79,7 +79,6 @@ class CallApprovals(CallGate):
         self._clients, self._request, self._session_id = clients, request, session_id
         self._elicit, self._client_left = elicit, client_left
         self._stored = clients.stored
-        self.can_ask = elicit is not None or clients.stored is not None
         self._for_this_call: StoredApprovals | None = None
         self._asks_back = self._stored is not None and asks_back(request.params)
 

@@ -133,7 +133,7 @@ class ResponseFilter:
 
     async def rest(self, call: ToolCall, seen: DecodedBody) -> Any:
         """Return what handlers leave of the rest of *seen*, which stands beside its texts."""
-        if seen.rest is None or seen.bare:
+        if seen.bare:
             return UNCHANGED
         with refusing_failures(call.name):
             shown = ToolResponse(structured=seen.rest)

@@ -111,6 +111,20 @@ class RunningCalls:
 
         await run_or_fail(self._answer(call), fail)
 
+    def _approvals_of(self, request: CallRequest) -> CallApprovals | None:
+        """Return the gate that decides what guards ask about *request*; None if nobody decides."""
+        clients = self._approvals
+        if not self.elicits and clients.stored is None:
+            return None
+        elicit = partial(self._pending.elicit, request.directions.to_client)
+        return CallApprovals(
+            clients,
+            request,
+            self._session_for(request),
+            elicit if self.elicits else None,
+            self.client_left,
+        )
+
     def _session_for(self, request: CallRequest) -> str:
         """Return the session of the questions about *request*."""
         named = self._approvals.named
@@ -128,12 +142,10 @@ class RunningCalls:
         advertised = await self._tool_list.advertise(call.request, self._pending.ask_list)
         listed = lambda: self._tool_list.specs  # noqa: E731 - a list that comes in is a new one
         tools = ServerTools(listed, advertised, call, self._proxy.tools)
-        elicit = partial(self._pending.elicit, directions.to_client) if self.elicits else None
-        approvals = CallApprovals(
-            self._approvals, call.request, self._session_for(call.request), elicit, self.client_left
-        )
+        approvals = self._approvals_of(call.request)
         try:
-            await approvals.take_verdict()
+            if approvals is not None:
+                await approvals.take_verdict()
         except ForeignStateError as error:
             directions.reply(error_frame(call.request.id, INVALID_PARAMS, str(error)))
             return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from toolbus.bus.grace import GRACE
 from toolbus.mcp.proxy.batches import BatchResponse, refused_batch, wants_answer
 from toolbus.mcp.proxy.canonical import Refusal, from_client, from_server
 from toolbus.mcp.proxy.client_requests import ClientRequests
@@ -149,7 +150,10 @@ class ProxySession:
         for task in (*self._tasks, *self._requests.tasks):
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            # A handler that ignores its cancellation is left behind.
+            _, hanging = await asyncio.wait(tasks, timeout=2 * GRACE)
+            if hanging:
+                logger.warning("handlers of %d requests do not end; left behind", len(hanging))
         if self._logged is not None:
             self._logged.close()
         await self._log.close()

@@ -57,15 +57,15 @@ class SessionLog:
         """Whether anything is kept."""
         return self._store is not None
 
-    def transcript(self) -> Transcript:
-        """Return the transcript of one call and its answer.
+    def transcript(self, *, sheltered: bool = False) -> Transcript:
+        """Return the transcript of one call and its answer; *sheltered* as a transcript has it.
 
         A client may have many calls under way, and a proxy runs for weeks: so each has one of
         its own, in which the call and its answer are next to each other.
         """
         if self._store is None:
-            return Transcript(self._bus, self.session_id, None)
-        return Transcript(self._bus, self.session_id, CallWriter(self))
+            return Transcript(self._bus, self.session_id, None, sheltered=sheltered)
+        return Transcript(self._bus, self.session_id, CallWriter(self), sheltered=sheltered)
 
     async def close(self) -> None:
         """Write what waits, and the last records."""

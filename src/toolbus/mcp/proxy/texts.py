@@ -72,7 +72,9 @@ class DecodedBody(NamedTuple):
 
     @property
     def bare(self) -> bool:
-        """Whether the rest holds nothing but the kinds of blocks that have their text elsewhere."""
+        """Whether the rest, if there is one, holds nothing but the kinds of blocks."""
+        if self.rest is None:
+            return True
         rest, items = self.rest, self.rest.get(self.layout.member, [])
         known = rest.keys() <= {"isError", self.layout.member} and isinstance(items, list)
         if not (known and isinstance(rest.get("isError", False), bool)):
