@@ -138,6 +138,14 @@ class BoundAdapter(ArgumentsFiller):
             return after
         return (await self.run(ctx, "adapt_signature", spec.name, spec)).value
 
+    async def reword(
+        self, ctx: EventContext[Any], spec: ToolSpec, selector: ToolSelector
+    ) -> AdapterResult[ToolSpec]:
+        """Return *spec* as the adapter rewords it, if *selector* chooses its tool."""
+        if not selector.matches(spec.name):
+            return AdapterResult(spec, applies=False)
+        return await self.run(ctx, "adapt_signature", spec.name, spec)
+
     async def run(
         self, ctx: EventContext[Any], method: str, tool_name: str, value: T, *call: ToolCall
     ) -> AdapterResult[T]:
@@ -212,12 +220,7 @@ class AdapterChain:
         """
         specs = ctx.value
         for bound in self.bound:
-            results = [
-                await bound.run(ctx, "adapt_signature", spec.name, spec)
-                if selector.matches(spec.name)
-                else AdapterResult(spec, applies=False)
-                for spec in specs
-            ]
+            results = [await bound.reword(ctx, spec, selector) for spec in specs]
             bound.advertise(specs, results)
             remaining = tuple([result.value for result in results if not result.withhold])
             if len(remaining) != len(specs) or not all(map(is_, remaining, specs)):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.messages.blobs import text_in
 from toolbus.messages.immutable import FrozenDict, freeze
 from toolbus.messages.parts import ResourcePart, TextPart
 
@@ -221,11 +222,7 @@ def _rewrite_resource(resource: Resource, text: str | None, visitor: TextVisitor
 
 
 def _rewrite_data(data: str | None, mime_type: str | None, visitor: TextVisitor) -> str | None:
-    if not data or not visitor.reads(mime_type):
-        return data
-    from toolbus.messages.blobs import text_in  # noqa: PLC0415 - few resources are data
-
-    if (blob := text_in(data)) is None:
+    if not data or not visitor.reads(mime_type) or (blob := text_in(data)) is None:
         return data
     new = _rewrite_text(blob.text, visitor)
     return data if new is blob.text else blob.encoded(new)
