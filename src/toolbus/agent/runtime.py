@@ -106,8 +106,11 @@ class AgentRuntime(Participant):
 
         Text, or a list of texts and parts, is what a user says.
         """
-        await self._start()
-        return await self._work.run(self._session.append(message))
+        if not self._started:
+            await self._start()
+        # A write that hangs is left behind; where nothing is written, the caller's task is enough.
+        run = self._work.run if self._config.store.durable else self._work.run_here
+        return await run(self._session.append(message))
 
     def enqueue(self, message: Message | Prompt) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""

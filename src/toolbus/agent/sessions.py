@@ -6,7 +6,7 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +26,14 @@ from toolbus.transcript.pairing import known
 from toolbus.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
 
     from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.messages.records import ToolCall
+    from toolbus.store.writer import Holding
 
 logger = logging.getLogger("toolbus")
 
@@ -62,14 +63,13 @@ class AgentSession:
         self._opened = True
         self._tap()
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
-        """Be the session's only writer, and begin with what others have written meanwhile.
+    def hold(self) -> Holding:
+        """Return a context of the session's only writer, with all that others have written.
 
-        Raises `SessionBusyError` while another agent, also of another process, runs in it.
+        Entering it raises `SessionBusyError` while another agent, also of another process, runs
+        in the session.
         """
-        async with self._writer.hold(self._catch_up):
-            yield
+        return self._writer.hold(self._catch_up)
 
     async def close(self) -> None:
         """Append what still waits, write the last ledger records, and leave the bus alone."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.grace import GRACE, Grace
 from toolbus.errors import ClosedError, DispatchError
+from toolbus.tasks.loops import give_back
 from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class TaskSet:
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
         self._tasks: dict[asyncio.Task[Any], Grace] = {}
+        self._ends: dict[asyncio.Future[None], tuple[asyncio.Task[Any], Grace]] = {}
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -63,18 +65,45 @@ class TaskSet:
                 raise
             raise ClosedError(self._owner) from None
 
+    async def run_here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what *work* returns, in the caller's own task; a cancellation reaches it there.
+
+        For work that ends soon when it is cancelled: nobody leaves it behind. Raises `ClosedError`
+        if it was stopped.
+        """
+        task, grace = asyncio.current_task(), Grace(self.grace)
+        if self._stopped or task is None:
+            work.close()
+            raise ClosedError(self._owner)
+        requests, ended = task.cancelling(), asyncio.get_running_loop().create_future()
+        self._ends[ended] = task, grace
+        inside = self._inside.set(True)
+        try:
+            with grace.here():
+                return await work
+        except asyncio.CancelledError:
+            if not self._stopped or task.uncancel() > requests:
+                raise
+            raise ClosedError(self._owner) from None
+        finally:
+            del self._ends[ended]
+            give_back(self._inside, inside)
+            if not ended.get_loop().is_closed():
+                ended.set_result(None)
+
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the tasks, which would wait for their own end."""
-        if self._tasks and self._inside.get():
+        if (self._tasks or self._ends) and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
         self._stopped = True
         loop = asyncio.get_running_loop()
+        working = {task: (task, grace) for task, grace in self._tasks.items()} | self._ends
         # What a closed loop has left behind never ends.
-        here = {task: grace for task, grace in self._tasks.items() if task.get_loop() is loop}
-        for task, grace in here.items():
+        here = [end for end in working if end.get_loop() is loop]
+        for task, grace in map(working.__getitem__, here):
             task.cancel()
             grace.begin()
         if here:

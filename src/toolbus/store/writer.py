@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.store.protocol import Store, Stored
 
@@ -39,28 +38,28 @@ class Writer:
         self._timer: asyncio.TimerHandle | None = None
         self._extending: asyncio.Task[None] | None = None
 
-    @asynccontextmanager
-    async def hold(self, catch_up: Callable[[int], Awaitable[None]]) -> AsyncIterator[None]:
-        """Be the session's writer in the store; *catch_up* gets how many messages it has there.
+    def hold(self, catch_up: Callable[[int], Awaitable[None]]) -> Holding:
+        """Return a context in which this is the session's writer in the store.
 
-        Raises `SessionBusyError` while another one's lease lasts.
+        *catch_up* gets how many messages the store has. Entering it raises `SessionBusyError`
+        while the lease of another writer lasts.
         """
-        task, in_loop = asyncio.current_task(), True
+        return Holding(self, catch_up)
+
+    async def enter(self, catch_up: Callable[[int], Awaitable[None]]) -> None:
+        """Count the running task among the users; the first user opens the session."""
         async with self._opening.here():
             self._users = [user for user in self._users if _works(user)]
             if not self._users:
                 await self._open(catch_up)
-            self._users.append(task)
-        try:
-            yield
-        except GeneratorExit:
-            in_loop = False  # It was closed in the middle, so there is nobody to wait.
-            raise
-        finally:
-            if task in self._users:
-                self._users.remove(task)
-            if in_loop and not self._users:
-                await self._give_back()
+            self._users.append(asyncio.current_task())
+
+    async def leave(self, user: asyncio.Task[Any] | None, *, in_loop: bool) -> None:
+        """Count *user* no more; the last user gives the lease back, if its loop still runs."""
+        if user in self._users:
+            self._users.remove(user)
+        if in_loop and not self._users:
+            await self._give_back()
 
     @property
     def is_overdue(self) -> bool:
@@ -128,7 +127,10 @@ class Writer:
     async def _give_back(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        await shield_until_done(partial(self._let_last, 0))
+        if self._store.durable:
+            await shield_until_done(partial(self._let_last, 0))
+        else:
+            await self._let_last(0)  # There is nothing to wait for.
 
     async def _let_last(self, seconds: float) -> None:
         until = time.time() + seconds
@@ -138,6 +140,23 @@ class Writer:
                 self._until = until
         except ToolbusError as error:
             logger.debug("the lease of session %r ends by itself: %s", self._session_id, error)
+
+
+class Holding:
+    """A context in which a task is a user of *writer*."""
+
+    __slots__ = ("_catch_up", "_user", "_writer")
+
+    def __init__(self, writer: Writer, catch_up: Callable[[int], Awaitable[None]]) -> None:
+        self._writer, self._catch_up = writer, catch_up
+
+    async def __aenter__(self) -> None:
+        self._user = asyncio.current_task()
+        await self._writer.enter(self._catch_up)
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        # A coroutine that was closed in the middle has no loop in which it could wait.
+        await self._writer.leave(self._user, in_loop=not isinstance(error, GeneratorExit))
 
 
 def _works(task: asyncio.Task[Any] | None) -> bool:

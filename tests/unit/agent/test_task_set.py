@@ -120,3 +120,32 @@ def test_work_of_a_closed_loop_is_not_waited_for():
 
     assert begun == [loop]
     assert not task.done()
+
+
+@pytest.mark.parametrize("way", ["cancel", "close"])
+async def test_an_append_in_the_task_of_its_caller_can_be_stopped(way):
+    agent, begun = Agent(ScriptedModel([]), grace=0.02), asyncio.Event()
+
+    @agent.on(MESSAGE_APPEND_BEFORE)
+    async def hang(ctx):
+        begun.set()
+        await asyncio.sleep(SECONDS)
+
+    async def append():
+        try:
+            await agent.append("hi")
+        except ClosedError:
+            task = asyncio.current_task()
+            await asyncio.sleep(0)  # The request of `aclose` is not left to the caller.
+            return task.cancelling()
+
+    appending = asyncio.create_task(append())
+    await begun.wait()
+    if way == "cancel":
+        appending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await appending
+    else:
+        await agent.aclose()
+        assert await appending == 0
+    assert not agent.messages
