@@ -1,6 +1,6 @@
 """The Store protocol: where the messages of a session are kept, and what is kept beside them.
 
-What it promises beyond the types is in `toolbus.testing.stores`, which any store can run.
+What it promises beyond the types, `toolbus.testing.check_store` tries on any store.
 """
 
 from __future__ import annotations

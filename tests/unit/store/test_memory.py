@@ -1,8 +1,8 @@
 """What is the memory store's alone, and of an append before any store has it."""
 
+from store_laws.subject_store import record
 from toolbus.store.memory import MemoryStore
 from toolbus.store.protocol import Stored
-from toolbus.testing.stores.subject_store import record
 
 
 def test_records_without_values_are_kept_as_they_are():

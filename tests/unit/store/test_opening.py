@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from store_laws.subject_store import record
 from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.inspect.retention import read_moment
@@ -18,7 +19,6 @@ from toolbus.store.protocol import Stored
 from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal.screen import UsageError
-from toolbus.testing.stores.subject_store import record
 
 
 @pytest.mark.parametrize(

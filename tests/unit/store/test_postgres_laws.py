@@ -2,10 +2,7 @@
 
 import pytest
 
-from toolbus.store import PostgresStore
-from toolbus.store.postgres.tables import VERSION
-from toolbus.store.postgres.text_ids import MAX_INDEXED, escape, indexed, unescape
-from toolbus.testing.stores import (
+from store_laws import (
     DamagedStoreLaws,
     KilledStoreLaws,
     LongStoreLaws,
@@ -13,6 +10,9 @@ from toolbus.testing.stores import (
     StoreLaws,
     StoreSubject,
 )
+from toolbus.store import PostgresStore
+from toolbus.store.postgres.tables import VERSION
+from toolbus.store.postgres.text_ids import MAX_INDEXED, escape, indexed, unescape
 
 
 @pytest.fixture

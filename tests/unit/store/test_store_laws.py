@@ -5,10 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from toolbus.store.memory import MemoryStore
-from toolbus.store.sqlite import SqliteStore
-from toolbus.store.sqlite.schema import VERSION
-from toolbus.testing.stores import (
+from store_laws import (
     DamagedStoreLaws,
     KilledStoreLaws,
     LongStoreLaws,
@@ -16,6 +13,9 @@ from toolbus.testing.stores import (
     StoreLaws,
     StoreSubject,
 )
+from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
+from toolbus.store.sqlite.schema import VERSION
 
 MEMORY, SQLITE = "memory", "sqlite"
 

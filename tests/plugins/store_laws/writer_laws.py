@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from toolbus.errors import SessionBusyError
-from toolbus.store.protocol import Position, Stored
-from toolbus.testing.stores.subject_store import (
+from store_laws.subject_store import (
     StoreSubject,
     entry,
     expect,
@@ -16,6 +14,8 @@ from toolbus.testing.stores.subject_store import (
     law,
     record,
 )
+from toolbus.errors import SessionBusyError
+from toolbus.store.protocol import Position, Stored
 
 
 class WriterLaws:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from toolbus.errors import StoreError
-from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, ToolResponse
-from toolbus.store.protocol import Original, Stored
-from toolbus.testing.stores.subject_store import (
+from store_laws.subject_store import (
     StoreSubject,
     entry,
     expect,
@@ -15,6 +12,9 @@ from toolbus.testing.stores.subject_store import (
     record,
     user,
 )
+from toolbus.errors import StoreError
+from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, ToolResponse
+from toolbus.store.protocol import Original, Stored
 
 HOSTILE = (
     "",

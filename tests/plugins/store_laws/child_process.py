@@ -13,14 +13,14 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from store_laws.state_laws import count_up
+from store_laws.subject_store import entry, record
 from toolbus.messages.records import UserMessage
 from toolbus.store.protocol import Stored
-from toolbus.testing.stores.state_laws import count_up
-from toolbus.testing.stores.subject_store import entry, record
 
 if TYPE_CHECKING:
+    from store_laws.subject_store import StoreSubject
     from toolbus.store.protocol import Store
-    from toolbus.testing.stores.subject_store import StoreSubject
 
 _LARGE, _SMALL = 3_000, 20
 _HOLDING = 60
@@ -30,7 +30,7 @@ def start_child(stores: StoreSubject, job: str, *arguments: str) -> subprocess.P
     """Start a process on the same place; its lines come from `stdout`, its errors to ours."""
     command = [sys.executable, "-m", __name__, stores.opener, stores.address, job, *arguments]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.Popen(  # noqa: S603 - it is this very module
+    return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     )
 

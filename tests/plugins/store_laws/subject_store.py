@@ -113,4 +113,4 @@ def ids_of(messages: Iterable[Any]) -> list[str]:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 400 else f"{text[:400]}… ({len(text):,} letters)"  # noqa: PLR2004 - a few lines
+    return text if len(text) <= 400 else f"{text[:400]}… ({len(text):,} letters)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolbus.testing.stores.subject_store import StoreSubject, entry, expect, ids_of, law
+from store_laws.subject_store import StoreSubject, entry, expect, ids_of, law
 
 if TYPE_CHECKING:
     from toolbus.store.protocol import Store

@@ -12,9 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from toolbus.errors import SessionBusyError
-from toolbus.store.protocol import Original, Position, Stored
-from toolbus.testing.stores.subject_store import (
+from store_laws.subject_store import (
     StoreSubject,
     expect,
     expect_true,
@@ -23,6 +21,8 @@ from toolbus.testing.stores.subject_store import (
     record,
     user,
 )
+from toolbus.errors import SessionBusyError
+from toolbus.store.protocol import Original, Position, Stored
 from toolbus.testing.strategies import messages
 
 if TYPE_CHECKING:

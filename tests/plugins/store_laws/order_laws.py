@@ -6,16 +6,7 @@ import asyncio
 from contextlib import suppress
 from threading import Thread
 
-from toolbus.errors import ClosedError, SessionBusyError
-from toolbus.messages.records import (
-    AssistantMessage,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    ToolResponse,
-)
-from toolbus.store.protocol import Original, Position, SessionInfo, Stored
-from toolbus.testing.stores.subject_store import (
+from store_laws.subject_store import (
     StoreSubject,
     entry,
     expect,
@@ -26,6 +17,15 @@ from toolbus.testing.stores.subject_store import (
     record,
     user,
 )
+from toolbus.errors import ClosedError, SessionBusyError
+from toolbus.messages.records import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResponse,
+)
+from toolbus.store.protocol import Original, Position, SessionInfo, Stored
 
 _CALL = ToolCall(id="c", name="read", arguments={"n": 1.5, "deep": [{"a": None}]})
 ROLES = (

@@ -9,9 +9,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from store_laws.child_process import numbered, start_child
+from store_laws.subject_store import StoreSubject, entry, expect, expect_true, law
 from toolbus.errors import SessionBusyError
-from toolbus.testing.stores.child_process import numbered, start_child
-from toolbus.testing.stores.subject_store import StoreSubject, entry, expect, expect_true, law
 
 if TYPE_CHECKING:
     import subprocess
@@ -29,7 +29,7 @@ class KilledStoreLaws:
     @law
     async def test_what_was_acknowledged_survives_a_kill(self, stores: StoreSubject) -> None:
         """Writers are killed again and again: nothing is lost, torn, twice or out of order."""
-        chance, lengths = random.Random(1), dict.fromkeys(_SESSIONS, 0)  # noqa: S311 - the same each time
+        chance, lengths = random.Random(1), dict.fromkeys(_SESSIONS, 0)
         for _ in range(_KILLS):
             child = start_child(stores, "write", *_SESSIONS)
             lines = chance.choice([0, 1, chance.randrange(200)])
@@ -41,7 +41,7 @@ class KilledStoreLaws:
     @law
     async def test_who_is_killed_disturbs_nobody(self, stores: StoreSubject) -> None:
         """Of two writers one is killed; the other goes on."""
-        chance, expected = random.Random(2), dict.fromkeys(_SESSIONS, 0)  # noqa: S311 - as above
+        chance, expected = random.Random(2), dict.fromkeys(_SESSIONS, 0)
         first = start_child(stores, "write", "a", "b")
         second = start_child(stores, "write", "c", "d")
         expected |= await asyncio.to_thread(_kill_after, first, chance.randrange(50), chance)
@@ -54,7 +54,7 @@ class KilledStoreLaws:
     async def test_the_lease_of_a_killed_process_ends(self, stores: StoreSubject) -> None:
         """When its seconds are over, or earlier, if the store can tell that the process is gone."""
         child = start_child(stores, "hold", "2")
-        assert child.stdout is not None  # noqa: S101 - it is a pipe
+        assert child.stdout is not None
         await asyncio.to_thread(child.stdout.readline)
         child.kill()
         child.stdout.close()
@@ -75,7 +75,7 @@ def _kill_after(child: subprocess.Popen[str], lines: int, chance: random.Random)
 
     By session, as far as it has acknowledged any.
     """
-    assert child.stdout is not None  # noqa: S101 - it is a pipe
+    assert child.stdout is not None
     child.stdout.readline()
     seen = [child.stdout.readline() for _ in range(lines)]
     until = time.perf_counter_ns() + chance.randrange(_MOMENT_NS)

@@ -6,10 +6,7 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from toolbus.errors import StoreError
-from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
-from toolbus.store.protocol import Original, Stored
-from toolbus.testing.stores.subject_store import (
+from store_laws.subject_store import (
     StoreSubject,
     entry,
     expect,
@@ -19,6 +16,9 @@ from toolbus.testing.stores.subject_store import (
     record,
     user,
 )
+from toolbus.errors import StoreError
+from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
+from toolbus.store.protocol import Original, Stored
 
 if TYPE_CHECKING:
     from toolbus.messages.records import Message

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from store_laws.subject_store import StoreSubject, entry, expect, expect_true, law
 from toolbus.errors import DecodeError, StoreError
-from toolbus.testing.stores.subject_store import StoreSubject, entry, expect, expect_true, law
 
 
 class DamagedStoreLaws:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from toolbus.errors import SessionBusyError
-from toolbus.store.protocol import Original
-from toolbus.testing.stores.child_process import lines_of, start_child
-from toolbus.testing.stores.state_laws import count_up
-from toolbus.testing.stores.subject_store import (
+from store_laws.child_process import lines_of, start_child
+from store_laws.state_laws import count_up
+from store_laws.subject_store import (
     StoreSubject,
     entry,
     expect,
@@ -18,6 +16,8 @@ from toolbus.testing.stores.subject_store import (
     law,
     record,
 )
+from toolbus.errors import SessionBusyError
+from toolbus.store.protocol import Original
 
 _MOST_COMMITS = 50
 
