@@ -1000,7 +1000,7 @@ async def test_a_key_may_be_in_a_file(path, tmp_path):
         await model.complete(REQUEST)
         refused = [
             pytest.raises(RegistrationError, match=words)
-            for words in ("others may read or write it", "No such file", "has letters that no key")
+            for words in ("others may use it", "No such file", "has letters that no key")
         ]
         for caught, file in zip(refused, (shared, tmp_path / "none", two), strict=True):
             with caught:

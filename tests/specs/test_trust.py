@@ -818,7 +818,7 @@ async def test_only_its_owner_reads_the_list(place, trust):
     linked = refused(), trust(code=2)
 
     assert mode == 0o600
-    assert all(f"{trusted}: refused: others may read or write it" in each for each in loose)
+    assert all(f"{trusted}: refused: others may use it (mode 644)" in each for each in loose)
     assert all(f"{trusted}: it cannot be opened: " in each for each in linked)
 
 
@@ -829,8 +829,8 @@ async def test_a_broken_list_trusts_nothing(place):
     trusted.touch(0o600)
 
     for text, reason in (
-        ("{", "this is no list of what is trusted: "),
-        ('{"version": 1, "files": 3}', "this is no list of what is trusted: "),
+        ("{", "this is not a list of trusted files: "),
+        ('{"version": 1, "files": 3}', "this is not a list of trusted files: "),
         ('{"version": 9, "files": {}}', "it is of version 9, a newer toolbus's; update this one"),
     ):
         trusted.write_text(text)
