@@ -90,15 +90,11 @@ class BoundAdapter(ArgumentsFiller):
 
     def __init__(self, adapter: ToolAdapter) -> None:
         self.adapter = adapter
+        self.fills = overrides(adapter, "fill_parameters")
         methods = ("adapt_signature", "adapt_parameters", "adapt_response")
         self._asking = {name for name in methods if asks_for_context(getattr(adapter, name))}
         # By a tool's name: its spec before and after, as a model was last told of it.
         self._advertised: dict[str, tuple[ToolSpec, ToolSpec]] = {}
-
-    @property
-    def fills(self) -> bool:
-        """Whether the adapter has a `fill_parameters` of its own."""
-        return overrides(self.adapter, "fill_parameters")
 
     async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
         """Return *call* as the adapter fills it, or why its tool, that of *spec*, gets nothing."""

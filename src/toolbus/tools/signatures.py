@@ -184,8 +184,9 @@ class SignatureSchema:
         try:
             values = msgspec.convert(thaw(arguments), self._struct, dec_hook=foreign_types.decode)
             made = {name: getattr(values, name) for name in arguments}
-            for name in self._pydantic.keys() & made:
-                made[name] = self._pydantic[name].made(made[name], f"$.{name}")
+            for name, kind in self._pydantic.items():
+                if name in made:
+                    made[name] = kind.made(made[name], f"$.{name}")
         except msgspec.ValidationError as error:
             text = str(error)
         except Exception as error:  # noqa: BLE001 - what the function's own types raise when made

@@ -68,11 +68,6 @@ class HandlerStep(Struct, eq=False):
     ended_ns: int
     detail: str | None = None
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it left the value as it was, and did not fail."""
-        return self.after is self.before and self.failed is None
-
 
 class PartNote(NamedTuple):
     """What *name*, a part of a handler such as a rule of a policy, did in one turn, and why."""
@@ -117,10 +112,6 @@ class Details(Struct, frozen=True):
     def closed(self) -> bool:
         """Whether no other handler runs at all."""
         return self.denied is not None or self.rejected is not None
-
-    def spec_after(self, actor: object, value: object, tool: ToolSpec | None) -> ToolSpec | None:
-        """Return the spec in force after a step: *tool*, or the one that *actor* was given."""
-        return (self.signatures(actor, value) if self.signatures else tool) or self.tool
 
 
 NO_DETAILS = Details()
@@ -229,7 +220,7 @@ class EventContext(Generic[V_co]):
         It is known when the dispatch is over.
         """
         details = self._details or NO_DETAILS
-        if self._assigned is not OVER or details.closed or not details.asks:
+        if self._assigned is not OVER or not details.asks or details.closed:
             return None
         return Ask.merged([ask for _, ask in details.asks])
 
@@ -286,14 +277,16 @@ class EventContext(Generic[V_co]):
         details = self._details or NO_DETAILS
         steps, outer = details.turn_steps or [], details.tool
         before = steps[-1].after if steps else self._value
-        inner = details.spec_after(actor, value, tool)
+        inner = (details.signatures(actor, value) if details.signatures else tool) or outer
         step = HandlerStep(name, before, value, actor, failed, outer, perf_counter_ns(), detail)
         if steps and inner is outer:
             steps.append(step)
         else:
             self._details = replace(details, tool=inner, turn_steps=[*steps, step])
             self._assigned = self._assigned or STEPPED
-        self._check_step(step, inner)
+        # An adapter that leaves the value as it was may break the signature that it was given.
+        if value is not before or (inner is not outer and failed is None):
+            self._check_step(step)
 
     def note(self, notes: Callable[[], Iterable[PartNote]]) -> None:
         """Say what parts of this handler did, such as the rules of a policy, in this turn.
@@ -307,12 +300,10 @@ class EventContext(Generic[V_co]):
         self._details = replace(self._details or NO_DETAILS, notes=notes)
         self._assigned = self._assigned or STEPPED
 
-    def _check_step(self, step: HandlerStep, inner: ToolSpec | None) -> None:
-        """Raise `Rejected` if the dispatch's check refuses what *step* left under *inner*."""
+    def _check_step(self, step: HandlerStep) -> None:
+        """Raise `Rejected` if the dispatch's check refuses what *step* left."""
         details = self._details or NO_DETAILS
-        # An adapter that leaves the value as it was may break the signature that it was given.
-        moved = step.after is not step.before or (inner is not step.tool and step.failed is None)
-        if moved and details.check and (reason := details.check(self, step.after)):
+        if details.check and (reason := details.check(self, step.after)):
             # Kept as well, because the handler may catch it.
             rejected = Rejected(step.name, reason)
             self._details = replace(details, rejected=rejected)

@@ -8,6 +8,7 @@ from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.events.subjects import ids_of
@@ -112,7 +113,7 @@ class Trace:
     def differs(self, value: object) -> bool:
         """Return whether *value* is encoded otherwise than the one that was dispatched."""
         original, digest, _ = self._original
-        return _differ(original, value, digest, self._weigh(value)[0])
+        return value is not original and _differ(original, value, digest, self._weigh(value)[0])
 
     def finish(
         self, outcome: Outcome, reason: str | None = None, result: object = None
@@ -151,12 +152,17 @@ class Trace:
         change: tuple[object, object] | None,
         steps: Sequence[HandlerStep],
     ) -> None:
+        did: HandlerStatus
         blamed = steps[-1] if status == "rejected" and change is None else None
         for step in steps:
-            if step.is_idle and step is not blamed:
-                self._enter(handler, step.name, "ran", step.ended_ns)  # As most do.
+            moved = None if step.after is step.before else (step.before, step.after)
+            if step.failed is not None:
+                did, reason = "failed", Why(step.failed, step.detail)
             else:
-                self._add_step(handler, step, why if step is blamed else None)
+                did, reason = ("ran" if moved is None else "changed"), NO_WHY
+            if step is blamed:
+                did, reason = "rejected", why if step.failed is None else reason
+            self._enter(handler, step.name, did, step.ended_ns, reason, moved)
         if blamed is not None:
             return
         if status in {"ran", "changed"}:
@@ -166,12 +172,6 @@ class Trace:
                 return
             status, why, change = "changed", NO_WHY, (stepped, result)
         self._enter(handler, None, status, perf_counter_ns(), why, change)
-
-    def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
-        status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
-        why = Why(step.failed, step.detail) if step.failed else rejected or NO_WHY
-        moved = None if step.after is step.before else (step.before, step.after)
-        self._enter(handler, step.name, status, step.ended_ns, why, moved)
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
@@ -185,36 +185,34 @@ class Trace:
         """Add the entry of *handler*, or of its *part*."""
         name, composite = (handler.name, handler.composite) if part is None else (part, False)
         duration_ns, self._turn_ns = ended_ns - self._turn_ns, ended_ns
-        difference = {} if change is None else self._difference(*change)
         entry = HandlerEntry(
             name=name,
             priority=handler.priority,
             kind=handler.kind,
-            status="ran" if status == "changed" and not difference else status,
+            status=status,
             reason=why.reason,
             detail=why.detail,
             detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
             duration_ns=duration_ns,
             composite=composite,
-            **difference,
         )
-        self._entries.append(entry)
+        self._entries.append(entry if change is None else self._with_change(entry, *change))
 
-    def _difference(self, before: object, after: object) -> dict[str, Any]:
-        """Return what an entry says of a change, nothing if the values are encoded alike."""
+    def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
+        """Return *entry* with the change; a change between values encoded alike is none."""
         (old, size_before), (new, size_after) = self._weigh(before), self._weigh(after)
         if not _differ(before, after, old, new):
-            return {}
-        difference: dict[str, Any] = {
-            "fields": changed_fields(before, after),
-            "before": old,
-            "after": new,
-            "size_before": size_before,
-            "size_after": size_after,
-        }
-        if self.values:
-            difference |= {"value_before": before, "value_after": after}
-        return difference
+            return replace(entry, status="ran") if entry.status == "changed" else entry
+        return replace(
+            entry,
+            fields=changed_fields(before, after),
+            before=old,
+            after=new,
+            size_before=size_before,
+            size_after=size_after,
+            value_before=before if self.values else None,
+            value_after=after if self.values else None,
+        )
 
     def _weigh(self, value: object) -> tuple[str, int]:
         # What one handler left is what the next one gets, so most digests are known.

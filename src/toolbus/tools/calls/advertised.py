@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 from toolbus.messages import schemas
@@ -52,23 +51,20 @@ class AdvertisedTools:
         return self._by_adapter.get(actor, {}).get(call.name)
 
 
-class ArgumentsFiller(ABC):
+class ArgumentsFiller:
     """An actor of a step in a dispatch of `TOOL_CALL_BEFORE` that may fill the arguments later.
 
     It puts in the values of the tool alone: after the guards and a person, before the validation.
     The call stays as it was for handlers, observers, the ledger, a person and the stored copy.
+    One that never *fills* leaves the arguments of every call as they are.
     """
 
-    __slots__ = ()
+    __slots__ = ("fills",)
+    fills: bool
 
-    @property
-    @abstractmethod
-    def fills(self) -> bool:
-        """Whether it has anything to do with the arguments of a final call."""
-
-    @abstractmethod
     async def fill(self, call: ToolCall, scope: Scope, spec: ToolSpec) -> ToolCall | Deny:
         """Return *call* as the tool of *spec* gets it, or a refusal."""
+        raise NotImplementedError
 
 
 def fitted(tool: Tool | None, call: ToolCall) -> tuple[dict[str, Any], str | None]:
