@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -39,11 +39,6 @@ class ContainedTask(Generic[T]):
             self.task = asyncio.Task(running, loop=loop, eager_start=True)
         else:
             self.task = asyncio.create_task(running)
-
-    def __await__(self) -> Generator[Any, None, T]:
-        """Wait for the result; cancelling the caller cancels the work."""
-        yield from self.task
-        return self.result()
 
     def result(self) -> T:
         """Return the result of ended work, or raise its error."""
@@ -79,8 +74,6 @@ async def shield_until_done(
     work: Callable[[], Coroutine[Any, Any, T]],
     on_cancel: Callable[[asyncio.Task[Any]], object] = lambda _: None,
     patience: float = inf,
-    *,
-    eager: bool = False,
 ) -> T:
     """Return the result of *work*, in a task of its own; a cancellation does not reach it.
 
@@ -90,14 +83,17 @@ async def shield_until_done(
     Work whose task is cancelled before its first step, as the end of a program may do to every
     task, has not run at all; it begins once more.
     """
-    running, cancelled, deadline = ContainedTask(work, eager=eager), None, inf
+    running, cancelled, deadline = ContainedTask(work), None, inf
+    loop = asyncio.get_running_loop()
     while not running.task.done():
         try:
-            if not await running.wait(_seconds_until(deadline)):
+            if not await running.wait(
+                None if deadline == inf else max(0.0, deadline - loop.time())
+            ):
                 break
         except asyncio.CancelledError as error:
             cancelled = error
-            deadline = min(deadline, asyncio.get_running_loop().time() + patience)
+            deadline = min(deadline, loop.time() + patience)
             on_cancel(running.task)
         if running.task.cancelled() and not running.has_begun:
             running = ContainedTask(work)
@@ -105,10 +101,6 @@ async def shield_until_done(
         return running.result()
     running.task.add_done_callback(forget)
     raise cancelled
-
-
-def _seconds_until(deadline: float) -> float | None:
-    return None if deadline == inf else max(0.0, deadline - asyncio.get_running_loop().time())
 
 
 def forget(task: asyncio.Future[Any]) -> None:

@@ -37,7 +37,7 @@ async def test_work_has_a_task_of_its_own():
     running = ContainedTask(work)
 
     assert not running.has_begun
-    assert await running is running.task
+    assert await running.wait(1)
     assert running.result() is running.task
     assert await shield_until_done(work) is not asyncio.current_task()
 
@@ -57,10 +57,11 @@ async def test_it_has_a_context_of_its_own():
 @pytest.mark.parametrize("error", [Boom, asyncio.CancelledError, KeyboardInterrupt, SystemExit])
 async def test_an_error_is_for_who_waits(error):
     running = ContainedTask(partial(fail, error))
+    assert await running.wait(1)
 
     for _ in range(2):
         with pytest.raises(error):
-            await running
+            running.result()
     with pytest.raises(error):
         await shield_until_done(partial(fail, error))
 

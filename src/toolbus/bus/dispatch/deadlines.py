@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.errors import DeadlineError
 
@@ -45,17 +45,10 @@ class AbandonedThreads:
         """How many there are."""
         return len(self._work)
 
-    def watch(self, work: Future[Any]) -> None:
+    def __call__(self, work: Future[Any]) -> None:
         """Count *work* until it ends."""
         self._work.add(work)
         work.add_done_callback(self._work.discard)
-
-
-class Watcher(Protocol):
-    """Is told of work that nobody waits for any more."""
-
-    def watch(self, work: Future[Any]) -> None:
-        """Take note of *work*, which still runs."""
 
 
 async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -95,11 +88,11 @@ async def in_thread(
     function: Callable[..., T],
     *args: object,
     seconds: float | None = None,
-    watcher: Watcher | None = None,
+    watcher: Callable[[Future[T]], object] | None = None,
 ) -> T:
     """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
 
-    *watcher* is told of a thread that is left behind, by the deadline or by cancellation.
+    *watcher* gets the work of a thread that is left behind, by the deadline or by cancellation.
     """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -123,7 +116,7 @@ def in_thread_now(
     function: Callable[..., T],
     *args: object,
     seconds: float | None = None,
-    watcher: Watcher | None = None,
+    watcher: Callable[[Future[T]], object] | None = None,
 ) -> T:
     """Do as `in_thread` does, and block the calling thread meanwhile."""
     work = start(function, *args)
@@ -136,9 +129,9 @@ def in_thread_now(
     return _result(work, seconds)
 
 
-def _watch(work: Future[Any], watcher: Watcher | None) -> None:
+def _watch(work: Future[T], watcher: Callable[[Future[T]], object] | None) -> None:
     if watcher is not None and not work.done():
-        watcher.watch(work)
+        watcher(work)
 
 
 def _result(work: Future[T], seconds: float | None) -> T:

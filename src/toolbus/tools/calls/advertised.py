@@ -109,15 +109,9 @@ class ArgumentsCheck:
             return call
         return call.with_arguments(arguments)
 
-    def fit(self, call: ToolCall) -> tuple[dict[str, Any], str | None]:
-        """Return the arguments of *call* as its tool takes them, and why they do not fit."""
-        return fitted(self._toolset.get(call.name), call)
-
     def problem(self, call: ToolCall, spec: ToolSpec | None = None) -> str | None:
         """Return why the arguments of *call* fit neither its tool's own schema nor *spec*."""
-        _, problem = self.fit(call)
-        if call.raw is not None:
-            return problem
-        if problem is None or spec is None or spec.name != call.name:
+        _, problem = fitted(self._toolset.get(call.name), call)
+        if problem is None or call.raw is not None or spec is None or spec.name != call.name:
             return problem
         return problem if schemas.problem(spec.input_schema, call.arguments) else None

@@ -58,10 +58,9 @@ async def execute(
     was cancelled. Either way the function is told to stop, and what it still brings is dropped.
     An async one has a task of its own, which can be left behind.
     """
+    watch = partial(_watch, what)
     if not is_async:
-        ending = await in_thread(
-            _end_now, function, seconds=seconds, watcher=LateResultLogger(what)
-        )
+        ending: Ending = await in_thread(_end_now, function, seconds=seconds, watcher=watch)
         if not isawaitable(ending.value):
             return ending
         # A decorator's sync wrapper around an async function.
@@ -72,7 +71,7 @@ async def execute(
             raise DeadlineError(seconds)
     finally:
         if not running.task.done():
-            running.task.add_done_callback(partial(_log_late, what))
+            watch(running.task)
             running.task.cancel()
             # It may clean up, so that its own calls end before it does.
             grace = current_grace()
@@ -141,21 +140,15 @@ def _part(value: Any) -> Part:
     return TextPart(text=mend_text(str.__str__(value))) if isinstance(value, str) else value
 
 
-class LateResultLogger:
-    """Says so when a thread that nobody waits for any more comes to its end."""
+def _watch(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:
+    """Log the end of *work*, for which nobody waits any more."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def log(_: object) -> None:
+        if not work.cancelled():
+            work.exception()  # Unasked, asyncio would report it as never retrieved.
+            log_late(what)
 
-    def watch(self, work: Future[Any]) -> None:
-        """Log the end of *work*, whose result is dropped."""
-        work.add_done_callback(partial(_log_late, self._what))
-
-
-def _log_late(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:
-    if not work.cancelled():
-        work.exception()  # Unasked, asyncio would report it as never retrieved.
-        log_late(what)
+    work.add_done_callback(log)
 
 
 def log_late(what: str) -> None:
