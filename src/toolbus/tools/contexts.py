@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from toolbus.errors import RegistrationError, ToolNotRunError
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     # Only checkers need its default, by which a plain `ToolContext` has deps of any type.
     from typing_extensions import TypeVar
 
-    from toolbus.bus.bus import EventBus
     from toolbus.messages.records import JsonObject, ToolResponse
-    from toolbus.tools.calls.gate import CallGate
+    from toolbus.tools.calls.runner import ToolRunner
 
     D_co = TypeVar("D_co", covariant=True, default=Any)
 else:
@@ -30,14 +29,6 @@ NO_DEPS: Any = object()
 """Stands for deps that nobody gave; None is something to give."""
 
 
-async def _refuse(name: str, _: Mapping[str, Any]) -> ToolResponse:
-    raise ToolNotRunError(name)
-
-
-def _ignore(_call_id: str, _text: str, _part: float | None) -> None:
-    return
-
-
 class ToolContext(Generic[D_co]):
     """What a tool may know of its call; the runner fills the parameter annotated with it.
 
@@ -50,28 +41,24 @@ class ToolContext(Generic[D_co]):
     'the caller is Jane'
     """
 
-    __slots__ = ("_call", "_deps", "_progress", "bus", "call_id", "continued", "gate", "scope")
+    __slots__ = ("_deps", "_runner", "bus", "call_id", "continued", "gate", "scope")
 
     def __init__(
         self,
         scope: Scope | None = None,
         call_id: str = "",
-        call: Callable[[str, Mapping[str, Any]], Awaitable[ToolResponse]] = _refuse,
-        progress: Progress = _ignore,
-        gate: CallGate | None = None,
+        runner: ToolRunner | None = None,
         *,
         deps: D_co = NO_DEPS,
-        bus: EventBus | None = None,
         continued: bool = False,
     ) -> None:
-        # The gate of the caller, for a sub-agent without one; None: nobody can be asked.
-        self.gate = gate
-        # On which the call's events are dispatched; None if no runner made the context.
-        self.bus = bus
+        self.scope, self.call_id = scope or Scope(), call_id
         # Whether the call began before, perhaps in another process, and goes on.
         self.continued = continued
-        self.scope = Scope() if scope is None else scope
-        self.call_id, self._call, self._progress, self._deps = call_id, call, progress, deps
+        # A sub-agent without a gate asks by its caller's; without a bus, it joins its caller's.
+        self.gate = None if runner is None else runner.gate
+        self.bus = None if runner is None else runner.bus
+        self._runner, self._deps = runner, deps
 
     @property
     def deps(self) -> D_co:
@@ -86,7 +73,8 @@ class ToolContext(Generic[D_co]):
 
     def progress(self, text: str, part: float | None = None) -> None:
         """Tell whoever watches how far the tool is; *part* is between 0 and 1."""
-        self._progress(self.call_id, text, part)
+        if self._runner is not None:
+            self._runner.report(self.call_id, text, part)
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolResponse:
         """Call another tool through the same handlers and guards; return its response.
@@ -94,7 +82,9 @@ class ToolContext(Generic[D_co]):
         Adapters and guards see its result as they see any; no message is appended for it, since
         no model asked. Only an async tool can wait for it.
         """
-        return await self._call(name, arguments)
+        if self._runner is None:
+            raise ToolNotRunError(name)
+        return await self._runner.nested(name, arguments)
 
 
 def deps_of(context: ToolContext) -> Any:

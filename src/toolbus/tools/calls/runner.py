@@ -279,18 +279,9 @@ class ToolRunner:
 
     def context_of(self, call: ToolCall, *, continued: bool) -> ToolContext:
         """Return the context of the tool of *call*; *continued*: the call began before."""
-        return ToolContext(
-            self.scope,
-            call.id,
-            self.nested,
-            self._report,
-            self.gate,
-            deps=self._deps,
-            bus=self.bus,
-            continued=continued,
-        )
+        return ToolContext(self.scope, call.id, self, deps=self._deps, continued=continued)
 
-    def _report(self, call_id: str, text: str, part: float | None) -> None:
+    def report(self, call_id: str, text: str, part: float | None) -> None:
         """Tell of the progress of a call; a failure of that does not reach the tool."""
         try:
             self._progress(call_id, text, part)
