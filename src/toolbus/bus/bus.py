@@ -31,11 +31,11 @@ from toolbus.events.catalogue import Scope, check_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
 
     from blinker import Signal
 
     from toolbus.bus.dispatch.contexts import Check, EventContext, Signatures
-    from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.dispatch.loop import Verb
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.bus.queues import Queues
@@ -85,7 +85,8 @@ class EventBus(Subscribing):
         self._taps = Taps(self._outdate)
         self._shared: dict[Any, Any] = {}
         self._queues: Queues | None = None
-        self._abandoned: AbandonedThreads | None = None
+        # The work of timed-out handlers' threads that still run.
+        self._left: set[Future[Any]] = set()
         # For objects that are made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
 
@@ -221,7 +222,7 @@ class EventBus(Subscribing):
     @property
     def stuck(self) -> int:
         """How many threads of timed-out handlers still run."""
-        return 0 if self._abandoned is None else self._abandoned.count
+        return len(self._left)
 
     def shared(self, kind: Callable[[], T]) -> T:
         """Return the one object of *kind*, a class, that all components on this bus share."""
@@ -332,10 +333,9 @@ class EventBus(Subscribing):
     ) -> Subscription:
         channel = self._channel(event)
         check_handler(event, handler, settings)
-        abandoned = self._threads() if settings.thread else None
         held = WeakHandler(handler, settings.when) if attached and not settings.weak else None
         binding = Binding(
-            event, handler, kind, settings, abandoned=abandoned, held=held, on_end=channel.end
+            event, handler, kind, settings, on_left=self._watch, held=held, on_end=channel.end
         )
         channel.add(binding, order)
         return Subscription(channel, binding, held)
@@ -399,9 +399,6 @@ class EventBus(Subscribing):
         for channel in tuple(self._channels.values()):
             channel.outdate()
 
-    def _threads(self) -> AbandonedThreads:
-        from toolbus.bus.dispatch.deadlines import AbandonedThreads  # noqa: PLC0415 - loads asyncio
-
-        with self._making:
-            self._abandoned = self._abandoned or AbandonedThreads()
-            return self._abandoned
+    def _watch(self, work: Future[Any]) -> None:
+        self._left.add(work)
+        work.add_done_callback(self._left.discard)

@@ -10,7 +10,6 @@ import pytest
 
 from toolbus.bus.dispatch import deadlines
 from toolbus.bus.dispatch.deadlines import (
-    AbandonedThreads,
     in_thread,
     in_thread_now,
     start,
@@ -90,12 +89,12 @@ async def test_threads_give_what_the_function_gives():
     def function(more):
         return variable.get() + more
 
-    abandoned = AbandonedThreads()
-    assert await in_thread(function, "x", seconds=30, watcher=abandoned) == "minex"
-    assert await in_thread(function, "x", watcher=abandoned) == "minex"
-    assert in_thread_now(function, "x", seconds=30, watcher=abandoned) == "minex"
-    assert in_thread_now(function, "x", watcher=abandoned) == "minex"
-    assert abandoned.count == 0
+    left = []
+    assert await in_thread(function, "x", seconds=30, on_left=left.append) == "minex"
+    assert await in_thread(function, "x", on_left=left.append) == "minex"
+    assert in_thread_now(function, "x", seconds=30, on_left=left.append) == "minex"
+    assert in_thread_now(function, "x", on_left=left.append) == "minex"
+    assert not left
 
 
 @pytest.mark.parametrize("error", [Boom, TimeoutError, KeyboardInterrupt, asyncio.CancelledError])
@@ -104,39 +103,34 @@ async def test_threads_give_the_function_s_own_error(error):
         raise error
 
     with pytest.raises(error):
-        await in_thread(function, seconds=30, watcher=AbandonedThreads())
+        await in_thread(function, seconds=30, on_left=print)
     with pytest.raises(error):
-        in_thread_now(function, seconds=30, watcher=AbandonedThreads())
+        in_thread_now(function, seconds=30, on_left=print)
 
 
 async def test_a_late_thread_is_watched():
-    release, abandoned, begun = threading.Event(), AbandonedThreads(), SimpleQueue()
+    release, left, begun = threading.Event(), [], SimpleQueue()
 
     def hang():
         begun.put(threading.current_thread())
         release.wait()
 
     with pytest.raises(DeadlineError, match=r"timed out after 0\.01 s"):
-        await in_thread(hang, seconds=0.01, watcher=abandoned)
+        await in_thread(hang, seconds=0.01, on_left=left.append)
     with pytest.raises(DeadlineError, match=r"timed out after 0\.01 s"):
-        in_thread_now(hang, seconds=0.01, watcher=abandoned)
+        in_thread_now(hang, seconds=0.01, on_left=left.append)
 
-    assert abandoned.count == 2
+    assert [work.done() for work in left] == [False, False]
     threads = [begun.get(timeout=60), begun.get(timeout=60)]
     assert all(thread.daemon and thread.name.startswith("toolbus <func") for thread in threads)
     release.set()
     for thread in threads:
         thread.join()
-    assert abandoned.count == 0
+    assert all(work.done() for work in left)
 
 
 async def test_a_thread_that_is_left_by_cancellation_is_watched():
-    started, release, abandoned, threads = (
-        asyncio.Event(),
-        threading.Event(),
-        AbandonedThreads(),
-        [],
-    )
+    started, release, left, threads = asyncio.Event(), threading.Event(), [], []
     loop = asyncio.get_running_loop()
 
     def hang():
@@ -144,19 +138,19 @@ async def test_a_thread_that_is_left_by_cancellation_is_watched():
         loop.call_soon_threadsafe(started.set)
         release.wait()
 
-    task = asyncio.ensure_future(in_thread(hang, watcher=abandoned))
+    task = asyncio.ensure_future(in_thread(hang, on_left=left.append))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert abandoned.count == 1
+    assert [work.done() for work in left] == [False]
     release.set()
     threads[0].join()
 
 
 def test_a_thread_may_outlive_its_loop():
-    release, abandoned, begun = threading.Event(), AbandonedThreads(), SimpleQueue()
+    release, left, begun = threading.Event(), [], SimpleQueue()
 
     def hang():
         begun.put(threading.current_thread())
@@ -164,13 +158,13 @@ def test_a_thread_may_outlive_its_loop():
 
     async def leave():
         with pytest.raises(DeadlineError):
-            await in_thread(hang, seconds=0.01, watcher=abandoned)
+            await in_thread(hang, seconds=0.01, on_left=left.append)
 
     asyncio.run(leave())
     release.set()
     begun.get(timeout=60).join()
 
-    assert abandoned.count == 0
+    assert all(work.done() for work in left)
 
 
 async def test_what_ends_at_the_last_moment_has_ended_in_time(monkeypatch):
@@ -188,7 +182,7 @@ async def test_what_ends_at_the_last_moment_has_ended_in_time(monkeypatch):
 
     monkeypatch.setattr(deadlines, "start", begin)
 
-    assert in_thread_now(lambda: "x", seconds=0.01, watcher=AbandonedThreads()) == "x"
+    assert in_thread_now(lambda: "x", seconds=0.01, on_left=print) == "x"
 
 
 def test_start_gives_a_future_that_nobody_can_cancel():

@@ -25,9 +25,9 @@ from toolbus.events.catalogue import ObserveEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.dispatch.deadlines import AbandonedThreads
     from toolbus.bus.dispatch.loop import Verb
     from toolbus.bus.ledger.records import HandlerKind
     from toolbus.bus.queues import Queues
@@ -49,7 +49,8 @@ class Binding:
     *is_async* says that *function* is awaited or queued, *needs_loop* that the sync verbs have
     none instead. Of a handler with an *owner* the binding
     has a weak reference only: the owner is the handler itself, or a `WeakHandler`. *on_end* gets
-    the binding once it will never run again; the garbage collector may call it.
+    the binding once it will never run again; the garbage collector may call it. *on_left* gets
+    the work of a thread that is left behind.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Binding:
         kind: HandlerKind,
         options: SubscriptionOptions,
         *,
-        abandoned: AbandonedThreads | None = None,
+        on_left: Callable[[Future[Any]], object] | None = None,
         held: WeakHandler | None = None,
         on_end: Callable[[Binding], object] = lambda _: None,
     ) -> None:
@@ -77,7 +78,7 @@ class Binding:
         self._rows: dict[tuple[Verb, bool], tuple[Any, ...]] = {}
         self.needs_loop, self.in_thread = is_async(handler), options.thread
         self.is_async, self.timeout = self.needs_loop or self.in_thread, _timeout(event, options)
-        self._on_end, self._abandoned, self._is_held = on_end, abandoned, held is not None
+        self._on_end, self._on_left, self._is_held = on_end, on_left, held is not None
         self._handler: Callable[..., Any] | None = None
         self._owner: weakref.ref[Any] | None = None
         if options.weak or held is not None:
@@ -99,7 +100,7 @@ class Binding:
             handler,
             self.kind,
             options,
-            abandoned=self._abandoned,
+            on_left=self._on_left,
             held=held,
             on_end=self._on_end,
         )
@@ -225,13 +226,13 @@ class Binding:
         from toolbus.bus.dispatch.deadlines import in_thread  # noqa: PLC0415 - loads asyncio
 
         with own_context(context) as alone:
-            return await in_thread(self._call, alone, seconds=self.timeout, watcher=self._abandoned)
+            return await in_thread(self._call, alone, seconds=self.timeout, on_left=self._on_left)
 
     def _run_in_thread_now(self, context: EventContext[Any]) -> Any:
         from toolbus.bus.dispatch.deadlines import in_thread_now  # noqa: PLC0415 - loads asyncio
 
         with own_context(context) as alone:
-            return in_thread_now(self._call, alone, seconds=self.timeout, watcher=self._abandoned)
+            return in_thread_now(self._call, alone, seconds=self.timeout, on_left=self._on_left)
 
     def _run_if(self, function: Callable[..., Any], context: EventContext[Any]) -> Any:
         return function(context) if self.runs_for(context) else SKIPPED

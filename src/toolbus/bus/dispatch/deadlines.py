@@ -34,23 +34,6 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class AbandonedThreads:
-    """The threads that nobody waits for any more and that still run."""
-
-    def __init__(self) -> None:
-        self._work: set[Future[Any]] = set()
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._work)
-
-    def __call__(self, work: Future[Any]) -> None:
-        """Count *work* until it ends."""
-        self._work.add(work)
-        work.add_done_callback(self._work.discard)
-
-
 async def within(seconds: float | None, coroutine: Coroutine[Any, Any, T]) -> T:
     """Return what *coroutine* returns, or raise `DeadlineError` after *seconds* (None: never)."""
     task = asyncio.ensure_future(coroutine)
@@ -88,11 +71,11 @@ async def in_thread(
     function: Callable[..., T],
     *args: object,
     seconds: float | None = None,
-    watcher: Callable[[Future[T]], object] | None = None,
+    on_left: Callable[[Future[Any]], object] | None = None,
 ) -> T:
     """Return what *function* returns in a thread, or raise `DeadlineError` after *seconds*.
 
-    *watcher* gets the work of a thread that is left behind, by the deadline or by cancellation.
+    *on_left* gets the work of a thread that is left behind, by the deadline or by cancellation.
     """
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -108,7 +91,8 @@ async def in_thread(
             async with asyncio.timeout(seconds):
                 await ended.wait()
     finally:
-        _watch(work, watcher)
+        if on_left is not None and not work.done():
+            on_left(work)
     return _result(work, seconds)
 
 
@@ -116,7 +100,7 @@ def in_thread_now(
     function: Callable[..., T],
     *args: object,
     seconds: float | None = None,
-    watcher: Callable[[Future[T]], object] | None = None,
+    on_left: Callable[[Future[Any]], object] | None = None,
 ) -> T:
     """Do as `in_thread` does, and block the calling thread meanwhile."""
     work = start(function, *args)
@@ -125,13 +109,9 @@ def in_thread_now(
     except TimeoutError:
         pass  # Of the waiting: an error of the work itself would have been returned.
     finally:
-        _watch(work, watcher)
+        if on_left is not None and not work.done():
+            on_left(work)
     return _result(work, seconds)
-
-
-def _watch(work: Future[T], watcher: Callable[[Future[T]], object] | None) -> None:
-    if watcher is not None and not work.done():
-        watcher(work)
 
 
 def _result(work: Future[T], seconds: float | None) -> T:

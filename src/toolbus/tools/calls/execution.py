@@ -60,7 +60,7 @@ async def execute(
     """
     watch = partial(_watch, what)
     if not is_async:
-        ending: Ending = await in_thread(_end_now, function, seconds=seconds, watcher=watch)
+        ending: Ending = await in_thread(_end_now, function, seconds=seconds, on_left=watch)
         if not isawaitable(ending.value):
             return ending
         # A decorator's sync wrapper around an async function.
