@@ -2248,12 +2248,14 @@ import sys
 from toolbus.bus import EventBus
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
 bus = EventBus()
-bus.tap(lambda record: None)
 bus.on(TransformEvent("word", str), lambda ctx: ctx.value + "!", once=True)
 note = ObserveEvent("note", str)
 bus.on(note, lambda ctx: None)
 bus.do(note, "x")
-print(bus.pending, bus.stuck, "asyncio" in sys.modules)
+print("toolbus.bus.ledger.tracing" in sys.modules)
+bus.tap(lambda record: None)
+bus.do(note, "x")
+print(bus.pending, bus.stuck, "asyncio" in sys.modules, "logging" in sys.modules)
 """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
 
@@ -2261,4 +2263,4 @@ print(bus.pending, bus.stuck, "asyncio" in sys.modules)
         [sys.executable, "-c", program], capture_output=True, check=True, env=environment, text=True
     )
 
-    assert done.stdout == "0 0 False\n"
+    assert done.stdout == "False\n0 0 False False\n"

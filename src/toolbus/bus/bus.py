@@ -14,7 +14,6 @@ from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import Details
 from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
 from toolbus.bus.ledger.records import HandlerKind
-from toolbus.bus.ledger.taps import Tap, TapFilter, Taps
 from toolbus.bus.subscribing import (
     HandlerOptions,
     Policy,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import Check, EventContext, Signatures
     from toolbus.bus.dispatch.loop import Verb
     from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.bus.ledger.taps import Tap, Taps
     from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event, ObserveEvent, ToolSpec, TransformEvent
 
@@ -82,7 +82,8 @@ class EventBus(Subscribing):
         self.dry_run, self.max_pending = dry_run, max_pending
         self._channels: dict[Event, Channel] = {}
         self._plans: dict[Event, Plans] = {}
-        self._taps = Taps(self._outdate)
+        self._taps: Taps | None = None
+        self._tapped: dict[str, tuple[Tap, ...]] = {}  # The sessions with taps of their own.
         self._shared: dict[Any, Any] = {}
         self._queues: Queues | None = None
         # The work of timed-out handlers' threads that still run.
@@ -286,6 +287,10 @@ class EventBus(Subscribing):
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
+        from toolbus.bus.ledger.taps import Tap, TapFilter, Taps  # noqa: PLC0415 - few need it
+
+        with self._making:
+            self._taps = self._taps or Taps(self._tapped, self._outdate)
         which = TapFilter(idle, tuple(without))
         return self._taps.add(
             Tap(sink, which, values=values, digests=digests, session_id=session_id)
@@ -351,7 +356,7 @@ class EventBus(Subscribing):
                     what, reason = f"event {event.name!r}", "this bus has another of that name"
                     raise RegistrationError(what, reason)
             if event not in self._channels:
-                made = Channel(event, self._plans, self._plan, self._taps.sessions)
+                made = Channel(event, self._plans, self._plan, self._tapped)
                 self._channels[event] = made
             return self._channels[event]
 
@@ -363,7 +368,7 @@ class EventBus(Subscribing):
         event, queues, recorder = channel.event, None, None
         if verb == "do" and any(binding.is_async for binding in bindings):
             queues = self._used_queues()
-        if self._taps.wants(event, handled=bool(bindings), tapped=tapped):
+        if self._taps and self._taps.wants(event, handled=bool(bindings), tapped=tapped):
             recorder = self._taps.recorder(event, bindings)
         notify = channel.notify if channel.has_receivers else None
         services = DispatchServices(channel, recorder, notify, queues)
@@ -371,9 +376,11 @@ class EventBus(Subscribing):
         return dispatch.run if verb in {"apply", "observe"} else dispatch.run_sync
 
     def _has_listeners(self, channel: Channel) -> bool:
-        handled = channel.handled
-        wanted = self._taps.wants(channel.event, handled=handled, tapped=True)
-        return handled or wanted or channel.has_receivers
+        if channel.handled or channel.has_receivers:
+            return True
+        return self._taps is not None and self._taps.wants(
+            channel.event, handled=False, tapped=True
+        )
 
     def _refuse(
         self, channel: Channel, bindings: tuple[Binding, ...], *arguments: Any

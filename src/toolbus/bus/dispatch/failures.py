@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,9 @@ from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractErr
 from toolbus.events.verdicts import in_words
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from toolbus.bus.ledger.records import HandlerStatus
-
-logger = logging.getLogger("toolbus")
-
 
 answerable: ContextVar[bool] = ContextVar("toolbus_answerable", default=False)
 """Whether a handler that ends as cancelled, though nobody cancelled the dispatch, has failed."""
@@ -76,7 +74,7 @@ def log_denial(event: str, handler: str, reason: str, detail: str) -> None:
     """Log what a denial has for operators."""
     extra = {"event": event, "handler": handler}
     text = "handler %r of %r denied: %s; detail: %s"
-    logger.info(text, handler, event, reason, detail, extra=extra)
+    _logger().info(text, handler, event, reason, detail, extra=extra)
 
 
 def log(
@@ -84,7 +82,19 @@ def log(
 ) -> None:
     """Log *text*, which has places for the handler, the event and *values*."""
     extra = {"event": event, "handler": handler}
-    logger.warning(text, handler, event, *values, exc_info=exc_info, extra=extra)
+    _logger().warning(text, handler, event, *values, exc_info=exc_info, extra=extra)
+
+
+def log_tap(event: str, error: Exception) -> None:
+    """Log that a tap failed at the record of a dispatch of *event*."""
+    extra = {"event": event}
+    _logger().error("a tap of the bus failed at %r", event, exc_info=error, extra=extra)
+
+
+def _logger() -> Logger:
+    from logging import getLogger  # noqa: PLC0415 - few programs have a failure
+
+    return getLogger("toolbus")
 
 
 def root_of(error: BaseException) -> BaseException:

@@ -31,7 +31,7 @@ from toolbus.bus.dispatch.failures import (
     passes,
     root_of,
 )
-from toolbus.bus.ledger.tracing import NO_WHY, Why
+from toolbus.bus.ledger.records import NO_WHY, Why
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events.catalogue import Ask, Deny
 from toolbus.messages.records import (

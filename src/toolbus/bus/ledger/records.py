@@ -45,6 +45,16 @@ _SIGNS: dict[HandlerStatus | Outcome, Span] = {
 }
 
 
+class Why(Struct, frozen=True):
+    """Why a handler did what it did: the *reason* may be read by anybody, *detail* by operators."""
+
+    reason: str | None = None
+    detail: str | None = None
+
+
+NO_WHY = Why()
+
+
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one handler, or one adapter of a handler, did in one dispatch.
 

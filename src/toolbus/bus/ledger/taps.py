@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter, deque
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.bus.dispatch.failures import log_tap
 from toolbus.bus.ledger.tracing import Digests, Trace
 from toolbus.events.catalogue import Ask, Event, ObserveEvent
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import Details
     from toolbus.bus.ledger.records import Outcome
     from toolbus.events.catalogue import Scope
-
-logger = logging.getLogger("toolbus")
 
 
 class TapFilter(NamedTuple):
@@ -47,7 +45,7 @@ class Tap(Struct, eq=False):
 
 
 class Taps:
-    """The taps of one bus; without one, a dispatch leaves no trace and pays for none.
+    """The taps of one bus, made with the first; without a tap, a dispatch pays for no trace.
 
     *sessions* are those with taps of their own. *outdate* is called when other dispatches than
     before are to be recorded.
@@ -55,20 +53,17 @@ class Taps:
 
     __slots__ = ("_digests", "_filters", "_gone", "_lock", "_outdate", "_taps", "sessions")
 
-    def __init__(self, outdate: Callable[[], object]) -> None:
-        self._outdate = outdate
+    def __init__(self, sessions: dict[str, tuple[Tap, ...]], outdate: Callable[[], object]) -> None:
+        self.sessions, self._outdate = sessions, outdate
         self._taps: tuple[Tap, ...] = ()
-        self.sessions: dict[str, tuple[Tap, ...]] = {}
         self._filters: Counter[TapFilter] = Counter()
-        self._digests: Digests | None = None  # A bus without a tap pays nothing.
+        self._digests = Digests()
         self._gone: deque[Tap] = deque()
         self._lock = threading.Lock()
 
     def add(self, tap: Tap) -> Callable[[], None]:
         """Add *tap*; return a function that takes it away."""
         with self._lock:
-            if not (self._taps or self.sessions):
-                self._digests = Digests()
             if tap.session_id is None:
                 self._taps = (*self._taps, tap)
             else:
@@ -144,7 +139,7 @@ class DispatchRecorder:
         bindings: Sequence[Binding],
         general: tuple[Tap, ...],
         sessions: dict[str, tuple[Tap, ...]],
-        digests: Digests | None,
+        digests: Digests,
     ) -> None:
         self._event, self._bindings, self._general = event, bindings, general
         self._sessions, self._digests = sessions, digests
@@ -189,9 +184,8 @@ class DispatchRecorder:
                 try:
                     bare = trace.values and not tap.values
                     tap.sink(record.without_values() if bare else record)
-                except Exception:
-                    name = self._event.name
-                    logger.exception("a tap of the bus failed at %r", name, extra={"event": name})
+                except Exception as error:  # noqa: BLE001 - a tap never disturbs a dispatch
+                    log_tap(self._event.name, error)
 
     def _outcome(self, value: object, details: Details) -> tuple[Outcome, str | None]:
         """Return the end of a finished dispatch, and its reason."""

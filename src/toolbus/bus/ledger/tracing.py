@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.bus.ledger.records import NO_WHY, DispatchRecord, HandlerEntry, Why
 from toolbus.events.subjects import ids_of
 from toolbus.messages.records import changed, encode
 
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import HandlerStep, PartNote
     from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
     from toolbus.events.catalogue import Scope
-
-
-class Why(NamedTuple):
-    """Why a handler did what it did: the *reason* may be read by anybody, *detail* by operators."""
-
-    reason: str | None = None
-    detail: str | None = None
-
-
-NO_WHY = Why()
 
 
 class Digests:
