@@ -109,12 +109,16 @@ class WeakHandler:
 
 
 class Subscription:
-    """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block."""
+    """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block.
+
+    It keeps neither the bus nor the place: without the bus, the subscription has ended.
+    """
 
     __slots__ = ("_binding", "_channel", "_followers", "_held", "_replaced")
 
     def __init__(self, channel: Channel, binding: Binding, held: WeakHandler | None = None) -> None:
-        self._channel, self._binding, self._held = channel, binding, held
+        self._channel, self._binding = weakref.ref(channel), weakref.ref(binding)
+        self._held = held
         self._replaced: WeakHandler | None = None
         self._followers: tuple[Callable[[], object], ...] = ()
 
@@ -127,12 +131,15 @@ class Subscription:
     @property
     def alive(self) -> bool:
         """Whether its handler can still run: it was not cancelled, and a `once` has not run."""
-        return not self._binding.ended
+        binding = self._binding()
+        return binding is not None and not binding.ended
 
     def cancel(self) -> None:
         """End the subscription; a second time does nothing. Dispatches under way go on with it."""
         self._held = self._replaced = None
-        self._channel.remove(self._binding)
+        channel, binding = self._channel(), self._binding()
+        if channel is not None and binding is not None:
+            channel.remove(binding)
         followers, self._followers = self._followers, ()
         for end in followers:
             end()
@@ -146,21 +153,11 @@ class Subscription:
         # A dispatch under way goes on with the old one, which is kept for it.
         self._replaced = self._held
         self._held = None if self._held is None else WeakHandler(handler, self._held.when)
-        old, self._binding = self._binding, self._binding.with_handler(handler, self._held)
-        self._channel.replace(old, self._binding)
-
-    def without_bus(self) -> Callable[[], None]:
-        """Return what cancels it and keeps its handler, and not the bus, which may go before."""
-        held, channel, binding = self._held, weakref.ref(self._channel), weakref.ref(self._binding)
-
-        def cancel() -> None:
-            nonlocal held
-            held = None
-            here, bound = channel(), binding()
-            if here is not None and bound is not None:
-                here.remove(bound)
-
-        return cancel
+        channel, old = self._channel(), self._binding()
+        if channel is not None and old is not None:
+            new = old.with_handler(handler, self._held)
+            channel.replace(old, new)
+            self._binding = weakref.ref(new)
 
 
 class Subscribe(Generic[C, R]):

@@ -93,7 +93,7 @@ class SubscriptionTerms(Struct, frozen=True, eq=False):
         attached = bus.attach(
             event, handler, self.kind, options, lambda number: sign * (number - inmost)
         )
-        return attached.without_bus()
+        return attached.cancel
 
 
 class InstalledComponent(Struct, frozen=True, eq=False):
