@@ -8,7 +8,7 @@ from collections import deque
 from functools import partial
 from itertools import chain, count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.dispatch.results import notify
 from toolbus.errors import DispatchError
@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 _RANK = attrgetter("rank")
 
 
-class Listeners(NamedTuple):
+class Listeners:
     """The handlers that hear a speaker, in their order, and the plans that dispatch to them.
 
     A plan's key is its verb, and whether the speaker's session has a tap.
     """
 
-    bindings: tuple[Binding, ...]
-    plans: dict[tuple[Verb, bool], Callable[..., Any]]
+    __slots__ = ("bindings", "plans")
+
+    def __init__(self, bindings: tuple[Binding, ...]) -> None:
+        self.bindings = bindings
+        self.plans: dict[tuple[Verb, bool], Callable[..., Any]] = {}
 
 
 class Plans:
@@ -178,7 +181,7 @@ class Channel:
         with self._lock:
             self._forget_ended()
             groups = [self._by_sender.get(sender, ()) for sender in (None, *senders)]
-        made = scoped[senders] = Listeners(_merged(groups), {})
+        made = scoped[senders] = Listeners(_merged(groups))
         return made
 
     def _make(self, verb: Verb) -> Callable[..., Any]:

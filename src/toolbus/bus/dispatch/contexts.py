@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.bus.ledger.records import HandlerStatus
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, Scope, ToolSpec
 
 if TYPE_CHECKING:
-    from toolbus.bus.ledger.records import HandlerStatus
     from toolbus.events.catalogue import Event
 
 V_co = TypeVar("V_co", covariant=True)
@@ -69,7 +69,7 @@ class HandlerStep(Struct, eq=False):
     detail: str | None = None
 
 
-class PartNote(NamedTuple):
+class PartNote(Struct, frozen=True):
     """What *name*, a part of a handler such as a rule of a policy, did in one turn, and why."""
 
     name: str

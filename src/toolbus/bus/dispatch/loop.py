@@ -8,7 +8,7 @@ there is one, or if the handler wrote into its context (see `results`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -38,17 +38,28 @@ if TYPE_CHECKING:
 Verb: TypeAlias = Literal["do", "observe", "apply", "apply_sync"]
 
 
-class DispatchServices(NamedTuple):
+class DispatchServices:
     """The bus's part in the dispatches of one event; None where a dispatch needs none.
 
     *recorder* makes the ledger's records, *notify* shows the end to plain blinker receivers,
     *queues* are for async observers.
     """
 
-    channel: Channel
-    recorder: DispatchRecorder | None = None
-    notify: Callable[[EventContext[Any]], None] | None = None
-    queues: Queues | None = None
+    __slots__ = ("channel", "notify", "queues", "recorder")
+
+    def __init__(
+        self,
+        channel: Channel,
+        recorder: DispatchRecorder | None,
+        notify: Callable[[EventContext[Any]], None] | None,
+        queues: Queues | None,
+    ) -> None:
+        self.channel, self.recorder, self.notify, self.queues = channel, recorder, notify, queues
+
+    @property
+    def are_needed(self) -> bool:
+        """Whether a dispatch has to begin and to end with them."""
+        return (self.recorder or self.notify or self.queues) is not None
 
     def begin(
         self, event: Event, value: Any, scope: Scope, details: Details | None
@@ -90,16 +101,15 @@ class Dispatch:
         *,
         dry_run: bool,
     ) -> None:
-        channel, recorder, notify, queues = services
-        event, self._channel = channel.event, channel
+        event, self._channel = services.channel.event, services.channel
         self._event, self._observes = event, isinstance(event, ObserveEvent)
-        self._services = services if recorder or notify or queues else None
+        self._services = services if services.are_needed else None
         self._results: TransformResult | ObserverResult
         if isinstance(event, TransformEvent):
             self._results = TransformResult(event, dry_run=dry_run)
         else:
             self._results = ObserverResult(event)
-        traced = recorder is not None
+        queues, traced = services.queues, services.recorder is not None
         rows = tuple([binding.row(verb, queues, traced=traced) for binding in bindings])
         first_guard = bisect_left(bindings, 1, key=lambda binding: binding.kind == "guard")
         handlers, guards = rows[:first_guard], rows[first_guard:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from inspect import iscoroutine
 from operator import attrgetter
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -58,12 +58,13 @@ IDENTITIES: dict[type, tuple[str, ...]] = {
 """The fields of a record that no handler may change, besides its role."""
 
 
-class HandlerTurn(NamedTuple):
+class HandlerTurn:
     """The turn of *binding*; the dispatch's trace, if there is one, is told its end."""
 
-    binding: Binding
-    context: EventContext[Any]
-    details: Details
+    __slots__ = ("binding", "context", "details")
+
+    def __init__(self, binding: Binding, context: EventContext[Any], details: Details) -> None:
+        self.binding, self.context, self.details = binding, context, details
 
     def note(
         self,

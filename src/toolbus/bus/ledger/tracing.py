@@ -94,7 +94,9 @@ class Trace:
         while self._handlers[self._turns] is not handler:
             self._miss_turn()
         self._turns += 1
-        self._entries += [_entry_of(handler.priority, handler.kind, part) for part in notes]
+        for part in notes:
+            make = _idle_entry if part.status == "not_run" else _entry_of
+            self._entries.append(make(handler.priority, handler.kind, part))
         if steps:
             self._add_steps(handler, status, why, change, steps)
         else:
@@ -217,17 +219,13 @@ class Trace:
 
 
 def _entry_of(priority: int, kind: HandlerKind, part: PartNote) -> HandlerEntry:
-    if part.status == "not_run":
-        return _idle_entry(priority, kind, part)
-    name, status, reason = part
-    return HandlerEntry(name=name, priority=priority, kind=kind, status=status, reason=reason)
+    return HandlerEntry(
+        name=part.name, priority=priority, kind=kind, status=part.status, reason=part.reason
+    )
 
 
-@lru_cache(maxsize=1_000)
-def _idle_entry(priority: int, kind: HandlerKind, part: PartNote) -> HandlerEntry:
-    # One object for all dispatches: of many rules most are idle each time.
-    name, status, reason = part
-    return HandlerEntry(name=name, priority=priority, kind=kind, status=status, reason=reason)
+# One object for all dispatches: of many rules most are idle each time.
+_idle_entry = lru_cache(maxsize=1_000)(_entry_of)
 
 
 def _result_of(
