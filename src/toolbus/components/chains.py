@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import EventContext
@@ -222,7 +221,8 @@ class AdapterChain:
             if len(remaining) != len(specs) or not all(map(is_, remaining, specs)):
                 specs = remaining
             if any(result.applies for result in results):
-                _step(ctx, bound, specs, _failure_of(results))
+                failed, detail = _failure_of(results)
+                ctx.step(bound.adapter.name, specs, actor=bound, failed=failed, detail=detail)
         return specs
 
     async def adapt_call(self, ctx: EventContext[ToolCall]) -> ToolCall | Deny:
@@ -232,7 +232,8 @@ class AdapterChain:
             result = await bound.run(ctx, "adapt_parameters", call.name, call)
             call = result.value
             if result.applies:
-                _step(ctx, bound, call, result)
+                failed, detail = result.failed, result.detail
+                ctx.step(bound.adapter.name, call, actor=bound, failed=failed, detail=detail)
             if result.withhold:
                 return Deny(f"adapter {bound.adapter.name!r} {result.failed}", result.detail)
         return call
@@ -256,19 +257,26 @@ class AdapterChain:
                 tool = ctx.tool
                 if tool is not None and tool.output_schema is not None:
                     tool = await bound.advertised(ctx, tool)
-                _step(ctx, bound, message, result, tool)
+                ctx.step(
+                    bound.adapter.name,
+                    message,
+                    actor=bound,
+                    failed=result.failed,
+                    detail=result.detail,
+                    tool=tool,
+                )
         return message
 
 
-def _failure_of(results: Sequence[AdapterResult[ToolSpec]]) -> AdapterResult[Any]:
-    """Return the first of *results* that failed, and tell in it which tools all have hidden."""
+def _failure_of(results: Sequence[AdapterResult[ToolSpec]]) -> tuple[str | None, str | None]:
+    """Return why the first of *results* failed, with the tools that all have hidden, and detail."""
     failure = next((result for result in results if result.failed), _FINE)
     hidden = [repr(result.value.name) for result in results if result.withhold]
     if not hidden:
-        return failure
+        return failure.failed, failure.detail
     rest = f" and {len(hidden) - _LISTED} more" if len(hidden) > _LISTED else ""
     tools = ", ".join(hidden[:_LISTED])
-    return replace(failure, failed=f"{failure.failed}, which hides {tools}{rest}")
+    return f"{failure.failed}, which hides {tools}{rest}", failure.detail
 
 
 def answered_call(message: ToolMessage, response: ToolResponse) -> ToolCall:
@@ -291,18 +299,6 @@ def withheld(message: ToolMessage, response: ToolResponse, reason: str) -> ToolR
         tool_call_id=message.tool_call_id,
         duration_ns=response.duration_ns,
     )
-
-
-def _step(
-    ctx: EventContext[Any],
-    bound: BoundAdapter,
-    value: object,
-    result: AdapterResult[Any],
-    tool: ToolSpec | None = None,
-) -> None:
-    """Tell the ledger, and whoever checks the value, what an adapter left."""
-    name, failed, detail = bound.adapter.name, result.failed, result.detail
-    ctx.step(name, value, actor=bound, failed=failed, detail=detail, tool=tool)
 
 
 def _breach(old: object, new: Any) -> str | None:

@@ -140,7 +140,8 @@ def thaw(value: Any) -> Any:
         return value
     # To ask an abstract class takes long, and most objects are these.
     if type(value) is FrozenDict or isinstance(value, Mapping):
-        return {key: thaw(item) for key, item in value.items()}
+        # Most members are scalars, and need no call.
+        return {key: item if type(item) in _SCALARS else thaw(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [thaw(item) for item in value]
     return value

@@ -175,10 +175,9 @@ class Trace:
         change: tuple[object, object] | None = None,
     ) -> None:
         """Add the entry of *handler*, or of its *part*."""
-        name, composite = (handler.name, handler.composite) if part is None else (part, False)
         duration_ns, self._turn_ns = ended_ns - self._turn_ns, ended_ns
         entry = HandlerEntry(
-            name=name,
+            name=handler.name if part is None else part,
             priority=handler.priority,
             kind=handler.kind,
             status=status,
@@ -186,7 +185,7 @@ class Trace:
             detail=why.detail,
             detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
             duration_ns=duration_ns,
-            composite=composite,
+            composite=handler.composite and part is None,
         )
         self._entries.append(entry if change is None else self._with_change(entry, *change))
 

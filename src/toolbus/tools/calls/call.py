@@ -76,10 +76,11 @@ class CallInProgress:
         self.requested = self.call = requested
         self.executed: ToolCall | None = None
         self.error: BaseException | None = None
-        self.has_ended = self.is_left_behind = False
+        self.is_left_behind = False
         self._runner, self._advertised = runner, advertised
         self._continued = continued
-        self._state: State | ToolStatus = "requested"
+        # Either a `State` or a `ToolStatus`, which is an end.
+        self._state: Any = "requested"
         self._tool: Tool | None = None
         self._values: dict[str, Any] = {}
         self._fillers: tuple[ArgumentsFiller, ...] = ()
@@ -101,14 +102,13 @@ class CallInProgress:
         try:
             if self._stopped and not self.has_ended:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it began
-            while not (self.has_ended or self._state in until):
-                state = cast("State", self._state)
+            while (state := self._state) not in ENDS and state not in until:
                 signal = self.steps[state](self)
                 if type(signal) is not str:
-                    signal = await cast("Awaitable[Signal]", signal)
+                    signal = await signal
                 if self._stopped:
                     raise asyncio.CancelledError  # noqa: TRY301 - the step did not listen
-                self._enter(self.transitions[state][signal])
+                self._state = self.transitions[state][signal]
         except asyncio.CancelledError:
             self._end("cancelled", "the call was cancelled")
             # One that is not raised yet is the call's as well: a tool may cancel its own task.
@@ -142,20 +142,17 @@ class CallInProgress:
         self.is_left_behind = True
         return True
 
-    def _enter(self, state: State | ToolStatus) -> None:
-        self._state, self.has_ended = state, state in ENDS
-
     def _end(self, status: ToolStatus, text: str, error_type: str = "") -> None:
         """End the call from outside the table; one that was left behind has ended so already."""
         if self.is_left_behind:
             return
         self._response = failure(text, error_type or status)
-        self._enter(status)
+        self._state = status
 
     def _break_off(self, error: BaseException) -> None:
         """End the call because a handler raised *error*; what the tool did stands."""
         if self._state in {"failed", "overdue"}:
-            self._enter(self.transitions[cast("State", self._state)]["settled"])
+            self._state = self.transitions[self._state]["settled"]
             return
         blame = f"handler {error.handler!r}" if isinstance(error, HandlerError) else "a handler"
         self._end("denied", f"{blame} failed, and the call with it", type(error).__name__)
@@ -177,14 +174,19 @@ class CallInProgress:
         self._tool, self._attempts = self._look_up(self.call.name), ended.attempts
         self._started -= ended.duration_ns
         self._response = ended.response
-        self._enter(ended.status)
+        self._state = ended.status
 
     def resume(self, executed: ToolCall, response: ToolResponse) -> None:
         """Go on behind the run of a tool out of reach: *executed* is the call as it ran there."""
         self.call = self.executed = executed
         self._tool, self._attempts = self._look_up(executed.name), 1
         self._response = response
-        self._enter(self.transitions["running"]["failed" if response.is_error else "returned"])
+        self._state = self.transitions["running"]["failed" if response.is_error else "returned"]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the call is at an end of the table."""
+        return self._state in ENDS
 
     @property
     def spec(self) -> ToolSpec | None:
@@ -213,7 +215,7 @@ class CallInProgress:
                 parameters=shown.arguments,
                 duration_ns=duration,
             ),
-            status=cast("ToolStatus", self._state),
+            status=self._state,
             attempts=self._attempts,
             duration_ns=duration,
             pending=self._pending,
@@ -278,16 +280,17 @@ class CallInProgress:
         self._response = self._answer
         return "answered"
 
-    def _find(self) -> Signal:
+    def _find(self) -> Signal | Awaitable[Signal]:
+        """Look up the tool, and validate the arguments as the tool gets them."""
         self._tool = self._look_up(self.call.name)
         if self._tool is not None:
-            return "known"
+            return self._validate()
         names = [spec.name for spec in self._runner.toolset.specs if self._look_up(spec.name)]
         text = f"no tool named {self.call.name!r}; known tools: {', '.join(names) or 'none'}"
         return self._fail("unknown", text, "unknown_tool")
 
     def _validate(self) -> Signal | Awaitable[Signal]:
-        """Validate the arguments as the tool gets them; fillers put in what it alone gets."""
+        """Validate the arguments; fillers put in what the tool alone gets."""
         return self._fill_in() if self._fillers else self._fit(self.call)
 
     async def _fill_in(self) -> Signal:
@@ -390,10 +393,9 @@ class CallInProgress:
             return None
         return self._runner.toolset.get(name)
 
-    steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
+    steps: ClassVar[Mapping[State, Callable[[Any], Any]]] = {
         "requested": _judge,
         "permitted": _find,
-        "known": _validate,
         "running": _run,
         "failed": _recover,
         "overdue": _recover,

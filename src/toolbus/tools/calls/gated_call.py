@@ -190,8 +190,7 @@ class GatedCall(CallInProgress):
         if self._siblings:
             self._siblings[self._place].set()
 
-    steps: ClassVar[Mapping[State, Callable[[Any], Signal | Awaitable[Signal]]]] = {
+    steps: ClassVar[Mapping[State, Callable[[Any], Any]]] = {
         **CallInProgress.steps,
         "asking": _put_question,
-        "known": _validate,
     }

@@ -6,11 +6,10 @@
 | requested | answered | *answered* |
 | requested | denied | *denied* |
 | requested | rejected | *invalid_arguments* |
-| permitted | known | known |
+| permitted | valid | running |
 | permitted | unknown | *unknown_tool* |
-| known | valid | running |
-| known | denied | *denied* |
-| known | invalid | *invalid_arguments* |
+| permitted | denied | *denied* |
+| permitted | invalid | *invalid_arguments* |
 | running | returned | *ok* |
 | running | failed | failed |
 | running | timed_out | overdue |
@@ -44,13 +43,12 @@ from typing import Literal, get_args
 
 from toolbus.events.call_values import ToolStatus
 
-State = Literal["requested", "permitted", "known", "running", "failed", "overdue", "asking"]
+State = Literal["requested", "permitted", "running", "failed", "overdue", "asking"]
 Signal = Literal[
     "allowed",
     "answered",
     "denied",
     "rejected",
-    "known",
     "unknown",
     "valid",
     "invalid",
@@ -72,10 +70,14 @@ TRANSITIONS: dict[State, dict[Signal, State | ToolStatus]] = {
         "denied": "denied",
         "rejected": "invalid_arguments",
     },
-    # The final name was looked up.
-    "permitted": {"known": "known", "unknown": "unknown_tool"},
-    # Fillers put in the values of the tool alone, and the arguments were validated.
-    "known": {"valid": "running", "denied": "denied", "invalid": "invalid_arguments"},
+    # The final name was looked up, fillers put in the values of the tool alone, and the arguments
+    # were validated.
+    "permitted": {
+        "valid": "running",
+        "unknown": "unknown_tool",
+        "denied": "denied",
+        "invalid": "invalid_arguments",
+    },
     # The tool ran.
     "running": {"returned": "ok", "failed": "failed", "timed_out": "overdue"},
     # Handlers of the error have spoken: a fallback or the error itself settles it.
