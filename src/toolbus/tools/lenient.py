@@ -23,7 +23,6 @@ _NUMBER = re.compile(r"(?=.{3,16}\Z)-?(?:0|[1-9][0-9]*)\.[0-9]+")
 _TRUTHS = {"true": True, "false": False}
 _BRACKETS = {"{": "}", "[": "]"}
 _PLAIN = frozenset((bool, int, float, type(None)))
-_MAX_LEVELS = 100
 
 
 def is_plain(arguments: JsonObject) -> bool:
@@ -34,29 +33,33 @@ def is_plain(arguments: JsonObject) -> bool:
 def converted(arguments: JsonObject, schema: JsonObject) -> JsonObject:
     """Return *arguments* with such texts as the values that they stand for.
 
-    The result is the same object if there are none, if *arguments* fit the schema, or if they
-    have more than 100 values inside each other.
+    The result is the same object if there are none, if *arguments* fit the schema, or if they are
+    nested too deeply.
     """
     try:
-        read: JsonObject = _read(arguments, schema, schema, _MAX_LEVELS)
-        return arguments if read is arguments or not schemas.problem(schema, arguments) else read
+        read = _read(arguments, schema, schema)
+        if read is arguments or not schemas.problem(schema, arguments):
+            return arguments
+        frozen: JsonObject = freeze(read)
     except (RecursionError, AttributeError, LookupError, TypeError, ValueError):
-        # A handler's schema may be malformed; the check of the arguments says so.
+        # A handler's schema may be malformed, and texts may nest too deeply to be read.
         return arguments
+    return frozen
 
 
-def _read(value: Any, rule: Any, root: JsonObject, levels: int) -> Any:
-    """Return *value* as the schema *rule*, a part of *root*, has it; the same object if unchanged.
-
-    A value below *levels* raises `RecursionError`.
-    """
+def _read(value: Any, rule: Any, root: JsonObject) -> Any:
+    """Return *value* as the schema *rule* in *root* has it; the same object if unchanged."""
     if not isinstance(rule, Mapping):
         return value
-    if not levels:
-        raise RecursionError
     if isinstance(value, str):
-        return value if rule.get("type") == "string" else _read_text(value, rule, root, levels)
-    changed = _changed(value, _alternatives(rule, root), root, levels - 1)
+        return value if rule.get("type") == "string" else _read_text(value, rule, root)
+    rules, changed = _alternatives(rule, root), {}
+    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        below = [] if type(item) in _PLAIN else _rules_of(key, rules)
+        # Of several rules it is uncertain which one holds.
+        new = _read(item, below[0], root) if len(below) == 1 else item
+        if new is not item:
+            changed[key] = new
     if not changed:
         return value
     if isinstance(value, Mapping):
@@ -64,23 +67,7 @@ def _read(value: Any, rule: Any, root: JsonObject, levels: int) -> Any:
     return [changed.get(index, item) for index, item in enumerate(value)]
 
 
-def _changed(
-    value: Any, rules: list[JsonObject], root: JsonObject, levels: int
-) -> dict[str | int, Any]:
-    """Return the members or items of *value* that are other values by *rules*, by their keys."""
-    changed = {}
-    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-        if type(item) in _PLAIN:
-            continue
-        below = _rules_of(key, rules)
-        # Of several rules it is uncertain which one holds.
-        new = _read(item, below[0], root, levels) if len(below) == 1 else item
-        if new is not item:
-            changed[key] = new
-    return changed
-
-
-def _read_text(text: str, rule: JsonObject, root: JsonObject, levels: int) -> Any:
+def _read_text(text: str, rule: JsonObject, root: JsonObject) -> Any:
     value, rules = _value_of(text), _alternatives(rule, root)
     if value is None or _names_type("string", rules):
         return text
@@ -88,7 +75,7 @@ def _read_text(text: str, rule: JsonObject, root: JsonObject, levels: int) -> An
     if isinstance(value, float) and not _names_type("number", rules):
         return text
     if isinstance(value, Mapping | tuple):
-        value = _read(value, rule, root, levels - 1)
+        value = _read(value, rule, root)
     is_refused = schemas.problem(rule, text, root) is not None
     return value if is_refused and schemas.problem(rule, value, root) is None else text
 
