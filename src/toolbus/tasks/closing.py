@@ -33,11 +33,21 @@ class Closing:
         """Take *step*, after a cancellation only if it is to be taken *in_haste* as well."""
         if self._deadline is not None and not in_haste:
             return
-        running = ContainedTask(step)
-        await self._wait(running.task)
+        running, loop = ContainedTask(step), asyncio.get_running_loop()
+        while not running.task.done():
+            seconds = None if self._deadline is None else max(0.0, self._deadline - loop.time())
+            try:
+                if not await running.wait(seconds):
+                    running.task.cancel()
+                    running.task.add_done_callback(forget)
+                    logger.warning("a step in closing %s did not end in time", self._what)
+                    return
+            except asyncio.CancelledError as error:
+                self._errors.append(error)
+                self._deadline = self._deadline or loop.time() + self._grace
+                running.task.cancel()
         try:
-            if running.task.done():
-                running.result()
+            running.result()
         except BaseException as error:  # noqa: BLE001 - it is raised when all steps were taken
             self._errors.append(error)
 
@@ -49,21 +59,3 @@ class Closing:
                 logger.error("one more error while %s was closed", self._what, exc_info=other)
         if self._errors:
             raise self._errors[0]
-
-    async def _wait(self, task: asyncio.Task[Any]) -> None:
-        """Wait until *task* has ended; being cancelled cancels it, and sets its time."""
-        loop = asyncio.get_running_loop()
-        while not task.done():
-            seconds = None if self._deadline is None else max(0.0, self._deadline - loop.time())
-            try:
-                await asyncio.wait({task}, timeout=seconds)
-            except asyncio.CancelledError as error:
-                self._errors.append(error)
-                self._deadline = self._deadline or loop.time() + self._grace
-                task.cancel()
-                continue
-            if not task.done():
-                task.cancel()
-                task.add_done_callback(forget)
-                logger.warning("a step in closing %s did not end in time", self._what)
-                return
