@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,7 +19,6 @@ from toolbus.tools.calls.gate import (
 from toolbus.tools.calls.table import GATED_TRANSITIONS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from toolbus.bus.dispatch.contexts import EventContext
@@ -37,10 +37,10 @@ ASKED = "asking"
 class GatedCall(CallInProgress):
     """One call that *gate* may stop at a question.
 
-    Of the calls that are made together, it is the one at *place*, and a person gets the questions
-    in this order: each of *siblings* is set once its call asks no more. A call that *stays_open*
-    has no answer while it is pending. *waits* says that the call waits for a person, *permit* is
-    the person's yes, *pending* the question that nobody has answered.
+    A person gets the questions of calls that are made together in the order of the calls: each of
+    *earlier* is set once a call before this one asks no more, *passed* once this call does. A call
+    that *stays_open* has no answer while it is pending. *waits* says that the call waits for a
+    person, *permit* is the person's yes, *pending* the question that nobody has answered.
     """
 
     transitions = GATED_TRANSITIONS
@@ -52,15 +52,14 @@ class GatedCall(CallInProgress):
         advertised: AdvertisedTools | None = None,
         *,
         gate: CallGate,
-        siblings: Sequence[asyncio.Event] = (),
-        place: int = 0,
+        earlier: Sequence[asyncio.Event] = (),
         stays_open: bool = False,
         continued: bool = False,
     ) -> None:
         super().__init__(requested, runner, advertised, continued=continued)
         self.pending: Pending | None = None
-        self._gate, self._stays_open = gate, stays_open
-        self._siblings, self._place = siblings, place
+        self.passed = asyncio.Event()
+        self._gate, self._earlier, self._stays_open = gate, earlier, stays_open
         self._ask = Ask("")
         self._askers: tuple[str, ...] = ()
 
@@ -69,7 +68,7 @@ class GatedCall(CallInProgress):
         try:
             await super().walk(until)
         finally:
-            self._pass()
+            self.passed.set()
             self.is_left_open = self._stays_open and self._state == "pending"
             # A handler's answer in place of the tool's is asked about here alone.
             asks = self._state == ASKED and self._answer is None
@@ -88,7 +87,7 @@ class GatedCall(CallInProgress):
             runner.bus,
             requested=self.requested,
             guards=self._askers,
-            earlier=self._siblings[: self._place],
+            earlier=self._earlier,
             fill=fill,
             stays_open=self._stays_open,
             continued=self._continued,
@@ -159,7 +158,7 @@ class GatedCall(CallInProgress):
         return self._allowed()
 
     def _allowed(self) -> Signal:
-        self._pass()
+        self.passed.set()
         return super()._allowed()
 
     def _validate(self) -> Signal | Awaitable[Signal]:
@@ -185,10 +184,6 @@ class GatedCall(CallInProgress):
             self._pending = ending.error.pending
             return self._fail("waits", str(ending.error), "pending")
         return super()._ran(ending)
-
-    def _pass(self) -> None:
-        if self._siblings:
-            self._siblings[self._place].set()
 
     steps: ClassVar[Mapping[State, Callable[[Any], Any]]] = {
         **CallInProgress.steps,

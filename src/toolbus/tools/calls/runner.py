@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from time import perf_counter_ns
@@ -129,30 +128,24 @@ class ToolRunner:
         cancels the tools; every call still gets its message before `CancelledError` goes on.
         Those whose ids are in *continued* have begun before, and were approved then.
         """
-        siblings: list[asyncio.Event] = []
-        if self.gate is not None and len(calls) > 1:
-            siblings = [asyncio.Event() for _ in calls]
-        return await self._finish(
-            [
-                self._begin(
-                    call,
-                    advertised,
-                    siblings=siblings,
-                    place=place,
-                    continued=call.id in continued,
-                    stays_open=self._leaves_pending,
-                )
-                for place, call in enumerate(calls)
-            ]
-        )
+        under_way: list[CallInProgress] = []
+        for call in calls:
+            begun = self._begin(
+                call,
+                advertised,
+                earlier=under_way,
+                continued=call.id in continued,
+                stays_open=self._leaves_pending,
+            )
+            under_way.append(begun)
+        return await self._finish(under_way)
 
     def _begin(
         self,
         call: ToolCall,
         advertised: AdvertisedTools | None = None,
         *,
-        siblings: Sequence[asyncio.Event] = (),
-        place: int = 0,
+        earlier: Sequence[CallInProgress] = (),
         continued: bool = False,
         stays_open: bool = False,
     ) -> CallInProgress:
@@ -163,8 +156,7 @@ class ToolRunner:
             self,
             advertised,
             gate=self.gate,
-            siblings=siblings,
-            place=place,
+            earlier=[begun.passed for begun in earlier if isinstance(begun, GatedCall)],
             continued=continued,
             stays_open=stays_open,
         )
