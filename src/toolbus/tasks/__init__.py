@@ -1,1 +1,1 @@
-"""What asyncio lacks: nothing in here knows of agents."""
+"""Additions to asyncio, which know nothing of agents."""

@@ -1,4 +1,4 @@
-"""What holds where loops come and go, since `run_sync` makes a new one each time."""
+"""A lock and context variables that outlive an event loop: `run_sync` makes a new one each time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoopLock:
         self._lock: asyncio.Lock | None = None
 
     def here(self) -> asyncio.Lock:
-        """Return the lock of the running loop; the lock of a former loop is nobody's any more."""
+        """Return the lock of the running loop; the lock of a former loop is not held any more."""
         loop = asyncio.get_running_loop()
         if self._lock is None or self._loop is not loop:
             self._loop, self._lock = loop, asyncio.Lock()
@@ -41,7 +41,7 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[T]:
 
 
 def give_back(variable: ContextVar[T], token: Token[T]) -> None:
-    """Let *variable* hold what it held before *token* was given."""
+    """Reset *variable* to the value before *token* was given."""
     # A coroutine that its loop left behind is closed in a foreign context, which never held it.
     with suppress(ValueError):
         variable.reset(token)

@@ -1,4 +1,4 @@
-"""What a tool may know of its call, and what its program hands it."""
+"""The context of a tool: its call, its caller, and the deps of its program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Progress: TypeAlias = Callable[[str, str, float | None], None]
 """Takes the call's id, a text for people, and the finished part between 0 and 1, if known."""
 
 NO_DEPS: Any = object()
-"""Stands for deps that nobody gave; None is something to give."""
+"""Stands for deps that were not given, since None can be given."""
 
 
 class ToolContext(Generic[D_co]):
@@ -72,7 +72,7 @@ class ToolContext(Generic[D_co]):
         return self._deps
 
     def progress(self, text: str, part: float | None = None) -> None:
-        """Tell whoever watches how far the tool is; *part* is between 0 and 1."""
+        """Report the progress of the tool; *part* is the finished part, between 0 and 1."""
         if self._runner is not None:
             self._runner.report(self.call_id, text, part)
 
@@ -88,5 +88,5 @@ class ToolContext(Generic[D_co]):
 
 
 def deps_of(context: ToolContext) -> Any:
-    """Return the deps of *context*, or `NO_DEPS`, for who hands them on."""
+    """Return the deps of *context*, or `NO_DEPS`, for a sub-agent."""
     return context._deps  # noqa: SLF001 - the property refuses where there are none

@@ -26,12 +26,12 @@ from typing import (
 from toolbus.errors import FreezeError, RegistrationError, ToolNotRunError
 from toolbus.events.catalogue import ToolSpec
 from toolbus.messages.immutable import EMPTY, thaw
-from toolbus.tools.contexts import ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.messages.records import JsonObject
+    from toolbus.tools.contexts import ToolContext
     from toolbus.tools.docstrings import Docstring
     from toolbus.tools.signatures import Signature, SignatureSchema
 
@@ -137,7 +137,7 @@ class Tool:
             raise RegistrationError(f"tool class {type(self).__name__!r}", "it has no `run`")
         from toolbus.tools.signatures import Signature  # noqa: PLC0415 - with the first tool
 
-        return Signature(function, ToolContext)
+        return Signature(function)
 
     @cached_property
     def _schema(self) -> SignatureSchema | None:

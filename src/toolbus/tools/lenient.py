@@ -126,7 +126,7 @@ def _names_type(name: str, rules: list[JsonObject]) -> bool:
 
 
 def _rules_of(key: str | int, rules: list[JsonObject]) -> list[Any]:
-    """Return what *rules* say of the member or the item *key*."""
+    """Return the schemas that *rules* have for the member or the item *key*."""
     values = []
     for rule in rules:
         if isinstance(key, int):

@@ -32,6 +32,7 @@ from toolbus.messages.records import (
     ToolResponse,
 )
 from toolbus.tools import foreign_types
+from toolbus.tools.contexts import ToolContext
 from toolbus.tools.foreign_types import PydanticType, is_field, is_pydantic
 
 if TYPE_CHECKING:
@@ -56,12 +57,11 @@ class Signature:
 
     *routine* is what runs in the end, below any `partial`, and *name* its name, or the class of an
     object. *parameters* are those that a call may give, *fixed* the names of the arguments that a
-    `partial` gives. The runner fills the parameters of the type *context*. Raises
-    `RegistrationError` for what cannot be read.
+    `partial` gives. Raises `RegistrationError` for a function that has no readable signature.
     """
 
-    def __init__(self, function: Callable[..., Any], context: type) -> None:
-        self.function, self._context = function, context
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
         self.routine = _routine_of(function)
         self.name, self.fixed = _name_of(function, self.routine), _fixed(function)
         try:
@@ -96,16 +96,17 @@ class Signature:
 
     @cached_property
     def injected(self) -> tuple[str, ...]:
-        """The parameters annotated with the context, `context[…]` or a union of it."""
-        return tuple([name for name in self.parameters if self._is_context(self.hints.get(name))])
-
-    def _is_context(self, hint: Any) -> bool:
-        return any(self._context in (kind, get_origin(kind)) for kind in (hint, *get_args(hint)))
+        """The parameters that the runner fills, by their hints: the context, or a union of it."""
+        return tuple([name for name in self.parameters if _is_context(self.hints.get(name))])
 
     def error(self, reason: str) -> RegistrationError:
         """Return the error that no tool can be made of the function."""
         name = getattr(self.function, "__qualname__", None) or self.name
         return RegistrationError(f"tool {name!r}", reason)
+
+
+def _is_context(hint: Any) -> bool:
+    return any(ToolContext in (kind, get_origin(kind)) for kind in (hint, *get_args(hint)))
 
 
 def _name_of(function: Callable[..., Any], routine: Callable[..., Any]) -> str:

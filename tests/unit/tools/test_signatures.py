@@ -8,6 +8,7 @@ from toolbus import EventBus, ToolRunner, tool
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import TextPart
 from toolbus.tools.calls.execution import to_response
+from toolbus.tools.contexts import ToolContext
 from toolbus.tools.signatures import Signature
 from toolbus.tools.toolset import Toolset
 
@@ -66,18 +67,12 @@ def test_a_wrapper_shows_what_it_wraps():
 
 
 def test_a_return_hint_injects_nothing():
-    class Context:
-        """Stands for what the runner fills in."""
+    def give(one: ToolContext, two: "ToolContext | None" = None) -> None: ...
 
-    def give(one: Context, two: "Context | None" = None) -> Context: ...
+    def make() -> ToolContext: ...
 
-    give.__annotations__.update(two=Context | None, **{"return": None})
-    signature = Signature(give, Context)
-
-    def make() -> int: ...
-
-    assert signature.injected == ("one", "two")
-    assert Signature(make, int).injected == ()
+    assert Signature(give).injected == ("one", "two")
+    assert Signature(make).injected == ()
 
 
 def test_only_parts_alone_are_content():

@@ -14,6 +14,7 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.errors import DeadlineError
+from toolbus.tasks.shielding import forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -124,10 +125,4 @@ def _result(work: Future[T], seconds: float | None) -> T:
 def abandon(task: asyncio.Future[Any]) -> None:
     """Cancel *task* and do not wait for it."""
     task.cancel()
-    task.add_done_callback(_forget)
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    # Asking for the exception keeps asyncio from reporting it as never retrieved.
-    if not task.cancelled():
-        task.exception()
+    task.add_done_callback(forget)

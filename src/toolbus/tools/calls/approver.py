@@ -56,7 +56,6 @@ class ApproverGate(CallGate):
 
     def __init__(self, approver: Approver, timeout: float | None = None) -> None:
         check_approver(approver)
-        check_timeout(timeout)
         self._approver, self._timeout = approver, timeout
         self._lock = LoopLock()
 
