@@ -52,12 +52,10 @@ def _read(value: Any, rule: Any, root: JsonObject) -> Any:
     if not isinstance(rule, Mapping):
         return value
     if isinstance(value, str):
-        return value if rule.get("type") == "string" else _read_text(value, rule, root)
+        return _read_text(value, rule, root)
     rules, changed = _alternatives(rule, root), {}
     for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-        below = [] if type(item) in _PLAIN else _rules_of(key, rules)
-        # Of several rules it is uncertain which one holds.
-        new = _read(item, below[0], root) if len(below) == 1 else item
+        new = item if type(item) in _PLAIN else _read(item, _rule_of(key, rules), root)
         if new is not item:
             changed[key] = new
     if not changed:
@@ -68,6 +66,8 @@ def _read(value: Any, rule: Any, root: JsonObject) -> Any:
 
 
 def _read_text(text: str, rule: JsonObject, root: JsonObject) -> Any:
+    if rule.get("type") == "string":
+        return text
     value, rules = _value_of(text), _alternatives(rule, root)
     if value is None or _names_type("string", rules):
         return text
@@ -125,8 +125,8 @@ def _names_type(name: str, rules: list[JsonObject]) -> bool:
     return any(name in rule.get("type", ()) for rule in rules)
 
 
-def _rules_of(key: str | int, rules: list[JsonObject]) -> list[Any]:
-    """Return the schemas that *rules* have for the member or the item *key*."""
+def _rule_of(key: str | int, rules: list[JsonObject]) -> Any:
+    """Return the one schema that *rules* have for the member or the item *key*, or None."""
     values = []
     for rule in rules:
         if isinstance(key, int):
@@ -137,4 +137,5 @@ def _rules_of(key: str | int, rules: list[JsonObject]) -> list[Any]:
             values.append(named[key])
         elif others in rule and "patternProperties" not in rule:
             values.append(rule[others])
-    return values
+    # Of several schemas it is uncertain which one holds.
+    return values[0] if len(values) == 1 else None
