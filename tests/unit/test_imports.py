@@ -65,7 +65,8 @@ def test_the_face_loads_nothing_slow_that_its_dependencies_do_not_load():
 
 def test_only_the_sqlite_store_loads_sqlite3():
     assert "sqlite3" not in loaded_by("from toolbus import *")
-    assert "sqlite3" in loaded_by("import toolbus.store.sqlite")
+    assert "sqlite3" not in loaded_by("import toolbus.store, toolbus.store.sqlite")
+    assert "sqlite3" in loaded_by("from toolbus.store import SqliteStore")
 
 
 def test_only_the_tools_of_mcp_servers_load_the_mcp_sdk():
