@@ -44,7 +44,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import Recorder
 from toolbus.tools import Toolset
 
 SECRET = "hunter2-canary"

@@ -66,8 +66,7 @@ from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
-from toolbus.testing.fakes import counting_ids
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import Recorder, counting_ids
 from toolbus.tools import ToolContext
 
 WANTED = "expected text, a list of texts and parts, or a message"

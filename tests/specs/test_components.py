@@ -37,7 +37,7 @@ from toolbus.events import (
     TransformEvent,
 )
 from toolbus.models.scripted import ScriptedModel
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import Recorder
 from toolbus.tools import Toolset
 
 APPEND = "_on_message_append_before_adapter"

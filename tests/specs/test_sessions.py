@@ -24,7 +24,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import Recorder
 
 ASKING = AssistantMessage(
     id="ask",

@@ -34,8 +34,7 @@ from toolbus.messages import Message, Part, decoder, encode, schemas
 from toolbus.models.scripted import ScriptedModel
 from toolbus.testing import strategies
 from toolbus.testing.assertions import assert_allowed, assert_denied, assert_unchanged
-from toolbus.testing.fakes import FakeClock, counting_ids
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import FakeClock, Recorder, counting_ids
 
 
 @tool

@@ -57,8 +57,7 @@ from toolbus.messages.immutable import freeze, thaw
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
-from toolbus.testing.fakes import FakeClock, counting_ids
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import FakeClock, Recorder, counting_ids
 from toolbus.tools import ToolContext, Toolset
 
 SCOPE = Scope(agent_id="main", session_id="s-1")

@@ -35,8 +35,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
-from toolbus.testing.fakes import counting_ids
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import Recorder, counting_ids
 
 SECRET = "canary-8d1f7c"
 ROLES = (

@@ -28,9 +28,8 @@ from toolbus.messages import Message
 from toolbus.testing import strategies
 from toolbus.testing.assertions import assert_allowed, assert_denied, assert_unchanged
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
-from toolbus.testing.fakes import FakeClock, counting_ids
+from toolbus.testing.fakes import FakeClock, Recorder, counting_ids
 from toolbus.testing.ledgers import LedgerSnapshot, ledger_text
-from toolbus.testing.recorder import Recorder
 
 
 class Shorten(ToolAdapter):

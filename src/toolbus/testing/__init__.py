@@ -8,9 +8,10 @@ stand-ins and a ledger as text; for pytest there are the fixtures `bus` and `led
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
 
 if TYPE_CHECKING:
     from toolbus.errors import LawBroken as LawBroken
@@ -21,26 +22,26 @@ if TYPE_CHECKING:
     from toolbus.testing.checks import check_guard as check_guard
     from toolbus.testing.checks import check_handler as check_handler
     from toolbus.testing.fakes import FakeClock as FakeClock
+    from toolbus.testing.fakes import Recorder as Recorder
     from toolbus.testing.fakes import counting_ids as counting_ids
     from toolbus.testing.ledgers import LedgerSnapshot as LedgerSnapshot
     from toolbus.testing.ledgers import ledger_text as ledger_text
-    from toolbus.testing.recorder import Recorder as Recorder
     from toolbus.testing.stores import check_store as check_store
 
 _FACE = {
-    "FakeClock": "toolbus.testing.fakes",
-    "LawBroken": "toolbus.errors",
-    "LedgerSnapshot": "toolbus.testing.ledgers",
-    "Recorder": "toolbus.testing.recorder",
-    "assert_allowed": "toolbus.testing.assertions",
-    "assert_denied": "toolbus.testing.assertions",
-    "assert_unchanged": "toolbus.testing.assertions",
-    "check_adapter": "toolbus.testing.checks",
-    "check_guard": "toolbus.testing.checks",
-    "check_handler": "toolbus.testing.checks",
-    "check_store": "toolbus.testing.stores",
-    "counting_ids": "toolbus.testing.fakes",
-    "ledger_text": "toolbus.testing.ledgers",
+    "FakeClock": "fakes",
+    "LawBroken": ".errors",
+    "LedgerSnapshot": "ledgers",
+    "Recorder": "fakes",
+    "assert_allowed": "assertions",
+    "assert_denied": "assertions",
+    "assert_unchanged": "assertions",
+    "check_adapter": "checks",
+    "check_guard": "checks",
+    "check_handler": "checks",
+    "check_store": "stores",
+    "counting_ids": "fakes",
+    "ledger_text": "ledgers",
 }
 
 __all__ = [
@@ -60,16 +61,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Lazy, so that a clock costs no hypothesis.
-    if name not in _FACE:
-        msg = f"module 'toolbus.testing' has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = globals()[name] = getattr(import_module(_FACE[name]), name)
-    return value
+__getattr__, _ = lazily(__name__, _FACE)
 
 
 def __dir__() -> list[str]:
     # Only what can be had: `pydoc` asks for each of these, and shall work without the extra.
     whole = find_spec("hypothesis") is not None
-    return [name for name in __all__ if whole or _FACE[name] != "toolbus.testing.checks"]
+    return [name for name in __all__ if whole or _FACE[name] != "checks"]

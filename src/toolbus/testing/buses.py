@@ -8,8 +8,9 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from toolbus.bus import queues
 from toolbus.bus.bus import EventBus
-from toolbus.bus.queues import CUT_OFF
+from toolbus.bus.dispatch import failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
@@ -95,13 +96,8 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep *record*, if it tells of a handler that failed or was cut off."""
-        if isinstance(record.args, tuple) and len(record.args) == _FACTS:
-            handler, event, reason, _ = record.args
-            self.failures.append((str(handler), str(event), str(reason)))
-        elif record.msg == CUT_OFF and isinstance(record.args, tuple):
-            handler, event, count = record.args
-            self.cut_off.append((str(handler), str(event), str(count)))
-
-
-# Of a failure the log says: handler, event, reason, and the error's type and place.
-_FACTS = 4
+        match record.msg, record.args:
+            case failures.FAILED, (handler, event, reason, _):
+                self.failures.append((str(handler), str(event), str(reason)))
+            case queues.CUT_OFF, (handler, event, count):
+                self.cut_off.append((str(handler), str(event), str(count)))

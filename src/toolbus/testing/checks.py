@@ -2,53 +2,158 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from inspect import ismethod
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from toolbus.bus import subscribing
+from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.subscribing import as_tuple, selections, settings_of
 from toolbus.components.components import AgentComponent
-from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.components.marks import marked, marks_of
+from toolbus.components.participants import ComponentHost, check_no_class
+from toolbus.errors import DeadlineError, RegistrationError
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent
 from toolbus.events.subjects import ToolSelector
-from toolbus.testing.adapters import AdapterExam, as_adapter, hostile_calls, hostile_responses
-from toolbus.testing.cases import Cases
-from toolbus.testing.handlers import Claims, HandlerExam
+from toolbus.testing.exams import (
+    CHECKED,
+    AdapterExam,
+    Claims,
+    HandlerExam,
+    InstalledAdapter,
+    Subject,
+    as_adapter,
+    hostile_calls,
+    hostile_responses,
+)
 from toolbus.testing.hunting import hunt
-from toolbus.testing.installed import InstalledAdapter, installed
 from toolbus.testing.laws import check_names
-from toolbus.testing.questions import Questions
-from toolbus.testing.situations import Situations
-from toolbus.testing.subjects import find_subjects
+from toolbus.testing.limits import Stopwatch, TimeIsUp
+from toolbus.testing.situations import Cases, Questions, Situations
 from toolbus.testing.texts import HOSTILE_TEXTS
 from toolbus.testing.trials import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Unpack
 
     from hypothesis.strategies import SearchStrategy
 
+    from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import ToolAdapter
-    from toolbus.events.catalogue import Event, ToolSpec, TransformEvent
+    from toolbus.components.marks import Mark
+    from toolbus.events.catalogue import Event, ToolSpec
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.testing.laws import LawName
-    from toolbus.testing.subjects import Subject
     from toolbus.tools.definitions import Tool
 
-_MOST_ROUNDS = 3
-_MOST_LEVELS = 8
-"""How deep below each other arguments are looked for."""
+
+def _find_subjects(first: Any, second: Any, kind: Literal["on", "guard"]) -> list[Subject]:
+    """Return what is to be checked: `(handler)`, `(component)`, `(EVENT, handler)` and the like.
+
+    Raises `RegistrationError` if it is nothing of the *kind*.
+    """
+    event, subject = (None, first) if second is None else (first, second)
+    check = "check_guard" if kind == "guard" else "check_handler"
+    if isinstance(subject, TransformEvent | ObserveEvent):
+        what = "what to check is missing" if second is None else "the event comes first"
+        raise RegistrationError(
+            f"{check} of {subject.name!r}", f"{what}: `{check}(EVENT, handler)`"
+        )
+    if second is not None and not isinstance(event, TransformEvent | ObserveEvent):
+        raise RegistrationError(
+            f"event {event!r}", f"expected one, as in `{check}(EVENT, handler)`"
+        )
+    if isinstance(subject, type) and issubclass(subject, AgentComponent):
+        check_no_class("component", subject)
+    if isinstance(subject, AgentComponent):
+        return _of_component(subject, event, kind)
+    return _of_function(subject, event, kind)
+
+
+def _of_component(
+    component: AgentComponent, event: Event | None, kind: Literal["on", "guard"]
+) -> list[Subject]:
+    subjects = [
+        _marked(mark, method)
+        for name, mark in marked(type(component))
+        if mark.kind == kind and event in (None, mark.event)
+        if (method := getattr(component, name)) is not None
+    ]
+    if not subjects:
+        what = f"@{kind}" if event is None else f"@{kind}({event.name})"
+        reason = f"no method of it is marked with `{what}`, so there is nothing to check"
+        raise RegistrationError(f"component {component.name!r}", reason)
+    return subjects
+
+
+def _of_function(function: Any, event: Event | None, kind: Literal["on", "guard"]) -> list[Subject]:
+    marks = marks_of(function)
+    ours = [mark for mark in marks if mark.kind == kind and event in (None, mark.event)]
+    if ours and ismethod(function):
+        return [_marked(mark, function) for mark in ours]
+    if event is None:
+        if marks:
+            other = "check_handler" if kind == "guard" else "check_guard"
+            reason = f"it is marked with `@{marks[0].kind}`; use `{other}`"
+            raise RegistrationError(f"handler {name_of(function)!r}", reason)
+        if kind == "on":
+            reason = "no mark tells its event; give that first: `check_handler(EVENT, handler)`"
+            raise RegistrationError(f"handler {function!r}", reason)
+        event = TOOL_CALL_BEFORE
+    settings = settings_of(event, "guard" if kind == "guard" else "observer", {})
+    subscribing.check_handler(event, function, settings)
+    owner = getattr(function, "__self__", None)
+    component = owner if isinstance(owner, AgentComponent) else None
+    return [Subject(event, function, kind == "guard", component=component)]
+
+
+def _marked(mark: Mark, method: Any) -> Subject:
+    component, wanted = method.__self__, mark.options.get("when")
+    tools, roles = as_tuple(mark.options.get("tools")), as_tuple(mark.options.get("roles"))
+    selects = [component.selector.admits, *selections(tools, roles)]
+
+    def when(ctx: EventContext[Any]) -> bool:
+        # As its subscription has it.
+        return all(select(ctx.value) for select in selects) and (wanted is None or wanted(ctx))
+
+    patterns = tools if tools and component.selector.is_everything else component.selector.patterns
+    return Subject(mark.event, method, mark.kind == "guard", when, component, patterns)
+
+
+_MOST_HUNTS = 3
+"""Each hunt but the first draws the arguments that were asked for in the last one."""
+
+
+class CheckOptions(TypedDict, total=False):
+    """The options of every check, as keyword arguments.
+
+    Args:
+        tools: tools whose signatures, calls and results are tried; by default made-up ones.
+        without: names of laws that the handler may break.
+        examples: the number of cases to draw, besides a list of hostile ones; by default 100.
+        seed: another seed draws other cases, the same seed the same; by default 0.
+        limit: seconds that one call of the handler may take; by default 10.
+    """
+
+    tools: Iterable[Tool | ToolSpec | Callable[..., Any]]
+    without: Collection[LawName]
+    examples: int
+    seed: int
+    limit: float
+
+
+_DEFAULTS = CheckOptions(tools=(), without=(), examples=100, seed=0, limit=10.0)
 
 
 def check_adapter(
     adapter: ToolAdapter | AgentComponent | Callable[..., Any],
     *,
-    tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
     calls: SearchStrategy[ToolCall] | None = None,
     responses: SearchStrategy[ToolResponse] | None = None,
     idempotent: bool = False,
-    without: Collection[LawName] = (),
-    examples: int = 100,
-    seed: int = 0,
-    limit: float = 10.0,
+    **options: Unpack[CheckOptions],
 ) -> None:
     """Hunt for a case in which *adapter* breaks a law; raises `LawBroken` with the smallest.
 
@@ -61,27 +166,23 @@ def check_adapter(
     Args:
         adapter: an adapter, a component (then all of its adapters), or a function of a response,
             and of its call if it takes two arguments.
-        tools: tools to try it with, if it knows their arguments or results; else made-up ones.
         calls: drawn in place of calls that fit.
         responses: drawn in place of responses; ids and names are stamped on them.
         idempotent: claims that it leaves alone what it made itself.
-        without: names of laws that it may break.
-        examples: how many cases to draw, besides a list of hostile ones.
-        seed: another one draws other cases, the same one the same.
-        limit: seconds that one call of it may take.
+        options: see `CheckOptions`.
 
     >>> check_adapter(lambda response: response.with_text(response.text.upper()))
     """
-    specs, names = tuple(tools), check_names(without)
-    with installed(adapter, limit) as watch:
+    chosen = _chosen(options)
+    with _installed(adapter, chosen["limit"]) as watch:
         for checked in _adapters_of(adapter):
-            trial = Trial(f"adapter {checked.name!r}", names, watch)
+            trial = Trial(f"adapter {checked.name!r}", chosen["without"], watch)
             examined = checked
             if isinstance(adapter, AgentComponent):
                 examined = InstalledAdapter(adapter, checked)
-            cases = Cases(checked.tools, specs, calls, responses)
+            cases = Cases(checked.tools, chosen["tools"], calls, responses)
             exam = AdapterExam(examined, cases, trial, idempotent=idempotent)
-            hunt(exam.examine, examples=examples, seed=seed)
+            hunt(exam.examine, examples=chosen["examples"], seed=chosen["seed"])
             if responses is None:
                 hostile_responses(exam, HOSTILE_TEXTS)
             if calls is None:
@@ -93,12 +194,8 @@ def check_guard(
     guard: AgentComponent | Callable[..., Any] | None = None,
     /,
     *,
-    tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
     values: SearchStrategy[Any] | None = None,
-    without: Collection[LawName] = (),
-    examples: int = 100,
-    seed: int = 0,
-    limit: float = 10.0,
+    **options: Unpack[CheckOptions],
 ) -> None:
     """Hunt for a case in which a guard breaks a law; raises `LawBroken` with the smallest.
 
@@ -118,19 +215,14 @@ def check_guard(
     Args:
         event: what a function guards, or the guard itself.
         guard: a function of an `EventContext`, a component, or a method of one.
-        tools: tools whose calls it shall judge; else made-up ones.
         values: drawn in place of values of the event; an event of your own may need it.
-        without: names of laws that it may break.
-        examples: how many cases to draw, besides a list of hostile ones.
-        seed: another one draws other cases, the same one the same.
-        limit: seconds that one call of it may take.
+        options: see `CheckOptions`.
 
     >>> def no_deploys(ctx):
     ...     return Deny("no") if ctx.value.name == "deploy" else None
     >>> check_guard(no_deploys, tools=[ToolSpec(name="deploy")])
     """
-    source = _CaseSource(tuple(tools), values, examples, seed)
-    _check(find_subjects(event, guard, "guard"), source, Claims(), without, limit)
+    _check(_find_subjects(event, guard, "guard"), Claims(), values, _chosen(options))
 
 
 def check_handler(
@@ -138,15 +230,11 @@ def check_handler(
     handler: AgentComponent | Callable[..., Any] | None = None,
     /,
     *,
-    tools: Iterable[Tool | ToolSpec | Callable[..., Any]] = (),
     values: SearchStrategy[Any] | None = None,
     only: Iterable[str] | str = ("*",),
     roles: Collection[str] | None = None,
     idempotent: bool = False,
-    without: Collection[LawName] = (),
-    examples: int = 100,
-    seed: int = 0,
-    limit: float = 10.0,
+    **options: Unpack[CheckOptions],
 ) -> None:
     """Do as `check_guard` for what `bus.on` takes, in its order: `check_handler(EVENT, handler)`.
 
@@ -157,78 +245,104 @@ def check_handler(
     Args:
         event: what a function handles; a component, or a method of one, by itself.
         handler: a function of an `EventContext`, or a component.
-        tools: as in `check_guard`.
         values: as in `check_guard`.
         only: glob patterns of the tools that it is for: others' calls and results must stay.
         roles: the roles of the messages that it is for: others must stay.
         idempotent: claims that it leaves alone what it made itself.
-        without: as in `check_guard`.
-        examples: as in `check_guard`.
-        seed: as in `check_guard`.
-        limit: as in `check_guard`.
+        options: see `CheckOptions`.
 
     >>> check_handler(events.TOOL_CALL_BEFORE, lambda ctx: None)
     """
-    source = _CaseSource(tuple(tools), values, examples, seed, only)
+    chosen = _chosen(options)
     names = None if roles is None else frozenset(roles)
-    claims = Claims(ToolSelector(only).matches, names, idempotent)
-    _check(find_subjects(event, handler, "on"), source, claims, without, limit)
+    claims = Claims(ToolSelector(only), names, idempotent)
+    _check(_find_subjects(event, handler, "on"), claims, values, chosen)
 
 
-class _CaseSource(NamedTuple):
-    """Where cases come from: *tools* and *values* if they are given, else they are made up."""
+@contextmanager
+def _installed(subject: object, limit: float) -> Iterator[Stopwatch]:
+    """Give what runs the functions of *subject*, which is installed meanwhile if a component."""
+    watch = Stopwatch(limit)
+    try:
+        if not isinstance(subject, AgentComponent) or subject.host is not None:
+            yield watch
+            return
+        host = ComponentHost(scope=CHECKED)
+        subject.setup(host)
+        try:
+            watch.run(lambda: subject.install(host))
+            try:
+                yield watch
+            finally:
+                watch.run(subject.close)
+        finally:
+            subject.teardown()
+    except TimeIsUp:
+        raise DeadlineError(limit) from None
+    finally:
+        watch.close()
 
-    tools: tuple[Tool | ToolSpec | Callable[..., Any], ...]
-    values: SearchStrategy[Any] | None
-    examples: int
-    seed: int
-    patterns: Iterable[str] | str = "*"
+
+def _chosen(options: CheckOptions) -> CheckOptions:
+    """Return *options* with defaults; raises `TypeError` or `ValueError` for an unknown name."""
+    if unknown := sorted(options.keys() - _DEFAULTS.keys()):
+        msg = f"a check has no option {unknown[0]!r}; known: {', '.join(_DEFAULTS)}"
+        raise TypeError(msg)
+    chosen = CheckOptions(**{**_DEFAULTS, **options})
+    check_names(chosen["without"])
+    return {**chosen, "tools": tuple(chosen["tools"])}
 
 
 def _check(
     subjects: list[Subject],
-    source: _CaseSource,
     claims: Claims,
-    without: Collection[LawName],
-    limit: float,
+    values: SearchStrategy[Any] | None,
+    options: CheckOptions,
 ) -> None:
-    names = check_names(without)
-    with installed(subjects[0].component, limit) as watch:
+    with _installed(subjects[0].component, options["limit"]) as watch:
         for subject in subjects:
             kind = "guard" if subject.is_guard else "handler"
-            trial = Trial(f"{kind} {subject.name!r}", names, watch)
-            _search(HandlerExam(subject, trial, claims), subject, source, trial)
+            trial = Trial(f"{kind} {subject.name!r}", options["without"], watch)
+            exam = HandlerExam(subject, trial, claims)
+            questions = _search(exam, subject, claims, values, options)
+            is_free = not options["tools"] and values is None
+            for problem in _unreached(exam, subject, questions, is_free=is_free):
+                trial.broken("is-reached", problem, {})
 
 
-def _search(exam: HandlerExam, subject: Subject, source: _CaseSource, trial: Trial) -> None:
-    """Hunt, and once more with the arguments that were asked for and that no case had."""
+def _search(
+    exam: HandlerExam,
+    subject: Subject,
+    claims: Claims,
+    values: SearchStrategy[Any] | None,
+    options: CheckOptions,
+) -> Questions:
+    """Hunt, and again with the arguments that were asked for and that no case had."""
     questions, schema = Questions(), dict[str, Any]()
-    for _ in range(_MOST_ROUNDS):
-        patterns = source.patterns if "*" in subject.patterns else subject.patterns
-        cases = Cases(patterns, source.tools, schema=schema or None)
-        situations = Situations(subject.event, cases, questions, source.values)
-        hunt(partial(exam.examine, situations), examples=source.examples, seed=source.seed)
+    patterns = claims.tools.patterns if "*" in subject.patterns else subject.patterns
+    for _ in range(_MOST_HUNTS):
+        cases = Cases(patterns, options["tools"], schema=schema or None)
+        situations = Situations(subject.event, cases, questions, values)
+        hunt(partial(exam.examine, situations), examples=options["examples"], seed=options["seed"])
         exam.corners(situations.hostile())
-        if source.tools or not situations.is_ours:
+        if options["tools"] or values is not None:
             break
         asked, unanswered = questions.asked, questions.unanswered
-        for _ in range(_MOST_LEVELS):
-            exam.corners(situations.answers())
+        exam.corners(situations.answers())
         is_new = bool(unanswered) or questions.asked != asked
         if not is_new or questions.schema() == schema:
             break
         schema = questions.schema()
-    for problem in _unreached(exam, subject, source, questions):
-        trial.broken("is-reached", problem, {})
+    return questions
 
 
 def _unreached(
-    exam: HandlerExam, subject: Subject, source: _CaseSource, questions: Questions
+    exam: HandlerExam, subject: Subject, questions: Questions, *, is_free: bool
 ) -> Iterator[str]:
-    """Say what no case reached; what was to be tried was given, so only that counts."""
+    """Say what no case reached; only the predicate counts unless cases were drawn freely."""
     if not exam.reached:
         yield f"its predicate let none of {exam.cases} cases pass"
-    if source.tools or source.values is not None:
+    if not is_free:
         return
     if questions.unanswered:
         yield f"no case reached `{questions.unanswered[0]}`"

@@ -7,7 +7,9 @@ import random
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from toolbus.messages.records import changed, encode
+from toolbus.messages import schemas
+from toolbus.messages.immutable import EMPTY
+from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse, changed, encode
 from toolbus.testing.laws import breach
 from toolbus.testing.limits import Stopwatch, TimeIsUp
 from toolbus.testing.showing import MOST_TEXT
@@ -15,6 +17,7 @@ from toolbus.testing.showing import MOST_TEXT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from toolbus.events.catalogue import ToolSpec
     from toolbus.testing.laws import LawName
 
 _OWN_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - compared with the names that code has
@@ -111,6 +114,18 @@ class Trial:
 def differ(before: Any, after: Any) -> bool:
     """Tell whether two results differ; None is one of them."""
     return type(before) is not type(after) or (before is not None and changed(before, after))
+
+
+def misfit(tool: ToolSpec, value: Any) -> str | None:
+    """Return how *value*, a call or an answer of *tool*, breaks the schema that is for it."""
+    match value:
+        case ToolCall():
+            return schemas.problem(tool.input_schema, value.arguments)
+        case ToolMessage(tool_response=ToolResponse() as response):
+            return misfit(tool, response)
+        case ToolResponse(is_error=False) if None not in (tool.output_schema, value.structured):
+            return schemas.problem(tool.output_schema or EMPTY, value.structured)
+    return None
 
 
 def _encoded(value: Any) -> bytes | None:

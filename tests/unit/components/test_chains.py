@@ -24,7 +24,7 @@ from toolbus.events.catalogue import (
     ToolSpec,
 )
 from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
-from toolbus.testing.recorder import Recorder
+from toolbus.testing.fakes import Recorder
 from toolbus.tools.toolset import Toolset
 
 CALL = ToolCall(id="c", name="read", arguments={"path": "a"})

@@ -21,7 +21,7 @@ from toolbus.messages.text_walker import (
     rewrite_message,
     text_in,
 )
-from toolbus.testing.records import messages
+from toolbus.testing.strategies import messages
 
 SVG = "image/svg+xml"
 

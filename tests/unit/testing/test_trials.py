@@ -10,7 +10,7 @@ import pytest
 from toolbus.errors import LawBroken
 from toolbus.messages.immutable import FrozenDict
 from toolbus.testing.limits import Stopwatch
-from toolbus.testing.questions import NotedArguments
+from toolbus.testing.situations import NotedArguments
 from toolbus.testing.trials import Abandoned, Invocation, Trial, differ
 
 

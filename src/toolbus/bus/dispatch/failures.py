@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import HandlerStatus
 
+FAILED = "handler %r of %r %s (%s)"
+"""The text of a failure in the log, before its arguments are filled in."""
+
 answerable: ContextVar[bool] = ContextVar("toolbus_answerable", default=False)
 """Whether a handler that ends as cancelled, though nobody cancelled the dispatch, has failed."""
 
@@ -67,7 +70,7 @@ def log_failure(
     root = root_of(error)
     what = type(root).__name__ + _place(root)
     shown = None if silent else root
-    log("handler %r of %r %s (%s)", handler, event, reason, what, exc_info=shown)
+    log(FAILED, handler, event, reason, what, exc_info=shown)
 
 
 def log_denial(event: str, handler: str, reason: str, detail: str) -> None:

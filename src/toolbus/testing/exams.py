@@ -1,4 +1,4 @@
-"""Check adapters: hunt for a case in which one breaks a law."""
+"""The exams of adapters and handlers: each tries one with cases, and judges it by the laws."""
 
 from __future__ import annotations
 
@@ -9,21 +9,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.results import mismatch
 from toolbus.components.adapters import AdapterContext, ToolAdapter, with_context
 from toolbus.errors import RegistrationError
+from toolbus.events.catalogue import Ask, Deny, ObserveEvent, Scope, ToolSpec, TransformEvent
+from toolbus.events.subjects import ToolSelector, tool_of
+from toolbus.events.verdicts import NO_PROMPT, NO_REASON
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
-from toolbus.testing.installed import CHECKED
-from toolbus.testing.trials import Abandoned, Invocation, differ
+from toolbus.testing.trials import Abandoned, Invocation, differ, misfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from toolbus.events.catalogue import ToolSpec
-    from toolbus.testing.cases import Cases
+    from toolbus.components.components import AgentComponent
+    from toolbus.events.catalogue import Event
+    from toolbus.testing.laws import LawName
+    from toolbus.testing.situations import Cases, Situation, Situations
     from toolbus.testing.trials import Trial
 
+CHECKED = Scope(agent_id="checked", session_id="checked")
+"""Who speaks in a check."""
 _IDENTITY = {ToolResponse: ("tool_name", "tool_call_id"), ToolCall: ("id", "name")}
 
 
@@ -43,6 +52,38 @@ class FunctionAdapter(ToolAdapter):
     def adapt_response(self, response: ToolResponse, call: ToolCall) -> Any:
         """Return what the function returns."""
         return self._function(response, call) if self._takes_call else self._function(response)
+
+
+class InstalledAdapter(ToolAdapter):
+    """The *adapter* of a *component* as it runs there: for the component's tools alone."""
+
+    def __init__(self, component: AgentComponent, adapter: ToolAdapter) -> None:
+        self.name, self.tools = adapter.name, adapter.tools
+        self._component, self._adapter = component, adapter
+
+    def should_adapt(self, tool_name: str) -> bool:
+        """Tell whether both are for the tool *tool_name*."""
+        return self._component.selector.matches(tool_name) and self._adapter.should_adapt(tool_name)
+
+    def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> Any:
+        """Return what the adapter makes of *spec*."""
+        if self.should_adapt(spec.name):
+            return with_context(self._adapter.adapt_signature)(spec, ctx=ctx)
+        return None
+
+    def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> Any:
+        """Return what the adapter makes of *call*."""
+        if self.should_adapt(call.name):
+            return with_context(self._adapter.adapt_parameters)(call, ctx=ctx)
+        return None
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall, ctx: AdapterContext) -> Any:
+        """Return what the adapter makes of *response*."""
+        if not self.should_adapt(call.name):
+            return None
+        # A call is rebuilt from its message, where a response may have lost its parameters.
+        rebuilt = replace(call, arguments=response.parameters or EMPTY)
+        return with_context(self._adapter.adapt_response)(response, rebuilt, ctx=ctx)
 
 
 class AdapterCase(NamedTuple):
@@ -112,7 +153,7 @@ class AdapterExam:
         published = self._signature(AdapterCase(spec, spec, ToolCall(id="", name=""), concerned))
         call = draw(self._cases.calls(published))
         adapter_case = AdapterCase(spec, published, call, concerned)
-        fits = schemas.problem(published.input_schema, call.arguments) is None
+        fits = misfit(published, call) is None
         self._parameters(adapter_case, call, fits=fits)
         return adapter_case
 
@@ -161,8 +202,8 @@ class AdapterExam:
             self._judge(invocation, adapter_case, response, result, _IDENTITY[ToolResponse])
             answer = response if result is None else result
             # As the lifecycle has it: what fits the tool's own schema is well, too.
-            problem = _breaks(published, answer) and _breaks(spec, answer)
-            if problem and _breaks(spec, response) is None:
+            problem = misfit(published, answer) and misfit(spec, answer)
+            if problem and misfit(spec, response) is None:
                 case = {**inputs, "published": published, "returned": result}
                 self._trial.broken("result-fits", f"`structured` does not: {problem}", case)
 
@@ -250,8 +291,160 @@ def as_adapter(subject: Any) -> ToolAdapter:
     )
 
 
-def _breaks(spec: ToolSpec, response: ToolResponse) -> str | None:
-    """Return how the structured result of *response* breaks the output schema of *spec*."""
-    if spec.output_schema is None or response.is_error or response.structured is None:
-        return None
-    return schemas.problem(spec.output_schema, response.structured)
+class Subject(NamedTuple):
+    """A handler of *event*; *when* is its predicate, *component* what it is a method of.
+
+    *patterns* are the glob patterns of the tools that it is for.
+    """
+
+    event: Event
+    handler: Callable[[EventContext[Any]], Any]
+    is_guard: bool
+    when: Callable[[EventContext[Any]], bool] | None = None
+    component: AgentComponent | None = None
+    patterns: tuple[str, ...] = ("*",)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return name_of(self.handler)
+
+
+class Claims(NamedTuple):
+    """What is claimed of a handler: what it is for, and whether it leaves alone what it made."""
+
+    tools: ToolSelector = ToolSelector("*")
+    roles: frozenset[str] | None = None
+    idempotent: bool = False
+
+
+class HandlerExam:
+    """Examines the handler that *subject* is with values of its event, and judges it in *trial*."""
+
+    def __init__(self, subject: Subject, trial: Trial, claims: Claims) -> None:
+        self._subject, self._trial, self._claims = subject, trial, claims
+        self.cases, self.reached, self.has_spoken = 0, 0, False
+
+    def examine(self, situations: Situations, draw: Callable[[Any], Any]) -> None:
+        """Show the handler one value, sometimes another one, and the first one again."""
+        first = self.show(draw(situations.drawn))
+        if first is not None and draw(situations.sometimes):
+            self.show(draw(situations.drawn))
+            self._trial.compare(*first, after="after another value")
+
+    def corners(self, situations: Iterable[Situation]) -> None:
+        """Show the handler each of *situations*."""
+        for situation in situations:
+            try:
+                self.show(situation)
+            except Abandoned:
+                continue
+
+    def show(self, situation: Situation) -> tuple[Invocation, Any] | None:
+        """Return what the handler made of *situation*, None if its predicate left that out."""
+        self.cases += 1
+        value, inputs = situation.value, {"value": situation.value}
+        if (when := self._subject.when) is not None:
+            asked = Invocation(
+                "its predicate", lambda: bool(when(self._context(situation))), inputs
+            )
+            if not self._trial.perform(asked, lambda _: None):
+                return None
+        invocation = self._invocation(situation, value)
+
+        def judge(result: Any) -> None:
+            if self._subject.is_guard:
+                self._judge_verdict(invocation, result)
+            else:
+                self._judge(invocation, situation, result)
+
+        self.reached += 1
+        result = self._trial.perform(invocation, judge)
+        self.has_spoken |= result is not None
+        if self._claims.idempotent and self._is_replacement(result):
+            self._trial.repeat(self._invocation(situation, result), result, invocation.inputs)
+        return invocation, result
+
+    def _invocation(self, situation: Situation, value: Any) -> Invocation:
+        name, handler = self._subject.name, self._subject.handler
+        context = self._context(situation._replace(value=value))
+
+        def run() -> Any:
+            nonlocal context
+            context = self._context(situation._replace(value=value))
+            return handler(context)
+
+        def finished(returned: Any) -> Any:
+            # What a handler assigned counts, unless it returned something.
+            return context.output if returned is None else returned
+
+        return Invocation(name, run, {"value": value}, finished)
+
+    def _context(self, situation: Situation) -> EventContext[Any]:
+        event, scope = self._subject.event, situation.scope
+        return EventContext(event, situation.value, scope=scope, tool=situation.tool)
+
+    def _judge_verdict(self, invocation: Invocation, result: Any) -> None:
+        event = self._subject.event
+        case = {**invocation.inputs, "returned": result}
+        match result:
+            case None:
+                return
+            case Ask() if isinstance(event, TransformEvent) and not event.asks:
+                problem = (
+                    f"{invocation.name} asked, and {event.name} lets nobody ask: it would deny"
+                )
+                self._trial.broken("right-type", problem, case)
+            case Ask(prompt=text) | Deny(reason=text):
+                self._says_why(invocation, text, case)
+            case _ if isinstance(event, TransformEvent) and event.accepts(result):
+                problem = f"{invocation.name} gave another value; a guard's is never used"
+                self._trial.fatal("judges-only", problem, case)
+            case _:
+                kind = type(result).__name__
+                problem = f"{invocation.name} returned `{kind}` instead of `Deny`, `Ask` or None"
+                self._trial.fatal("right-type", problem, case)
+
+    def _says_why(self, invocation: Invocation, text: str, case: dict[str, Any]) -> None:
+        if not text.strip() or text in {NO_REASON, NO_PROMPT}:
+            self._trial.broken("says-why", f"{invocation.name} gave an empty text", case)
+
+    def _judge(self, invocation: Invocation, situation: Situation, result: Any) -> None:
+        event, case = self._subject.event, {**invocation.inputs, "returned": result}
+        if isinstance(event, ObserveEvent):
+            if result is not None:
+                useless = f"{invocation.name} returned `{type(result).__name__}`, which nobody gets"
+                self._trial.broken("right-type", useless, case)
+        elif isinstance(result, Deny):
+            self._says_why(invocation, result.reason, case)
+        elif result is not None and not isinstance(result, event.answer):
+            if problem := mismatch(event, situation.value, result):
+                is_identity = problem.startswith("changed")
+                law: LawName = "keeps-identity" if is_identity else "right-type"
+                self._trial.fatal(law, f"{invocation.name} {problem}", case)
+            self._judge_change(invocation, situation, result, case)
+
+    def _judge_change(
+        self, invocation: Invocation, situation: Situation, result: Any, case: dict[str, Any]
+    ) -> None:
+        value, claims = situation.value, self._claims
+        role, name = getattr(value, "role", None), tool_of(value)
+        if differ(value, result):
+            if claims.roles is not None and role is not None and role not in claims.roles:
+                problem = f"{invocation.name} changed a message of the role {role!r}"
+                self._trial.broken("leaves-others-alone", problem, case)
+            if name is not None and not claims.tools.matches(name):
+                problem = f"{invocation.name} changed something of {name!r}, which is not its tool"
+                self._trial.broken("leaves-others-alone", problem, case)
+        if situation.tool is not None:
+            self._judge_fit(situation.tool, value, result, case)
+
+    def _judge_fit(self, tool: ToolSpec, old: Any, new: Any, case: dict[str, Any]) -> None:
+        if misfit(tool, old) is None and (problem := misfit(tool, new)):
+            law: LawName = "arguments-fit" if isinstance(new, ToolCall) else "result-fits"
+            shown = {"tool": tool, **case}
+            self._trial.broken(law, f"what fitted the tool does no longer: {problem}", shown)
+
+    def _is_replacement(self, result: Any) -> bool:
+        event = self._subject.event
+        return isinstance(event, TransformEvent) and event.accepts(result)
