@@ -97,7 +97,8 @@ class Queue:
     async def _show(self, item: Item) -> None:
         """Show one event, in a task with the dispatch's own context variables."""
         binding = self.binding
-        seconds = binding.queue_timeout
+        # A thread has a deadline of its own.
+        seconds = None if binding.in_thread else binding.timeout
         task = self.loop.create_task(
             show(binding, item.context, item.level), context=item.variables
         )

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.dispatch.results import mismatch
+from toolbus.bus.dispatch.results import foreign, mismatch
 from toolbus.components.adapters import AdapterContext, ToolAdapter, with_context
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import Ask, Deny, ObserveEvent, Scope, ToolSpec, TransformEvent
@@ -418,7 +418,7 @@ class HandlerExam:
         elif isinstance(result, Deny):
             self._says_why(invocation, result.reason, case)
         elif result is not None and not isinstance(result, event.answer):
-            if problem := mismatch(event, situation.value, result):
+            if problem := foreign(event, result) or mismatch(situation.value, result):
                 is_identity = problem.startswith("changed")
                 law: LawName = "keeps-identity" if is_identity else "right-type"
                 self._trial.fatal(law, f"{invocation.name} {problem}", case)

@@ -77,7 +77,11 @@ class Binding:
         self.warned = self.cancelled = False
         self._rows: dict[tuple[Verb, bool], tuple[Any, ...]] = {}
         self.needs_loop, self.in_thread = is_async(handler), options.thread
-        self.is_async, self.timeout = self.needs_loop or self.in_thread, _timeout(event, options)
+        self.is_async, self.timeout = self.needs_loop or self.in_thread, options.timeout
+        # Whether a dispatch does not wait for the handler, if that is async.
+        self._is_queued = isinstance(event, ObserveEvent) and not event.awaited
+        if self._is_queued and self.timeout is None:
+            self.timeout = OBSERVER_TIMEOUT
         self._on_end, self._on_left, self._is_held = on_end, on_left, held is not None
         self._handler: Callable[..., Any] | None = None
         self._owner: weakref.ref[Any] | None = None
@@ -115,16 +119,6 @@ class Binding:
         """The subscribed handler, None if it was held weakly and is gone."""
         owner = self._handler if self._owner is None else self._owner()
         return owner.handler if isinstance(owner, WeakHandler) else owner
-
-    @property
-    def is_queued(self) -> bool:
-        """Whether the event is shown without waiting for this handler, if that is async."""
-        return isinstance(self.event, ObserveEvent) and not self.event.awaited
-
-    @property
-    def queue_timeout(self) -> float | None:
-        """The seconds that the handler has for a queued event; a thread has its own deadline."""
-        return None if self.in_thread else self.timeout
 
     @property
     def ended(self) -> bool:
@@ -204,7 +198,7 @@ class Binding:
         """Return the function that a dispatch calls."""
         if self.in_thread:
             return self._run_in_thread
-        if self.needs_loop and self.timeout is not None and not self.is_queued:
+        if self.needs_loop and self.timeout is not None and not self._is_queued:
             return self._run_in_time
         return self._call
 
@@ -256,11 +250,6 @@ class Binding:
 async def _give(result: object) -> object:
     """Return *result*: that of an async handler is awaited, also if the handler did not run."""
     return result
-
-
-def _timeout(event: Event, options: SubscriptionOptions) -> float | None:
-    is_queued = isinstance(event, ObserveEvent) and not event.awaited
-    return OBSERVER_TIMEOUT if options.timeout is None and is_queued else options.timeout
 
 
 def reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:

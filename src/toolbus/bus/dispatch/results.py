@@ -206,7 +206,7 @@ class TransformResult:
         before, check, steps = turn.context._value, turn.details.check, turn.details.turn_steps
         if problem := foreign(self._event, result):
             return self._senseless(turn, problem)
-        if problem := mismatch(self._event, before, result):
+        if problem := mismatch(before, result):
             raise self._breach(turn, problem)
         judged = steps and steps[-1].after is result
         if check is not None and not judged and (reason := check(turn.context, result)):
@@ -371,10 +371,8 @@ def kind(result: object) -> str:
     return f"`{type(result).__name__}`"
 
 
-def mismatch(event: TransformEvent[Any, Any], before: Any, after: Any) -> str | None:
+def mismatch(before: Any, after: Any) -> str | None:
     """Return what *after*, a replacement of *before*, must not change and did, or None."""
-    if problem := foreign(event, after):
-        return problem
     fields = IDENTITIES.get(type(before), ())
     if fields and type(after) is not type(before):
         fields = ("role", *fields)
