@@ -284,9 +284,7 @@ class EventContext(Generic[V_co]):
         else:
             self._details = replace(details, tool=inner, turn_steps=[*steps, step])
             self._assigned = self._assigned or STEPPED
-        # An adapter that leaves the value as it was may break the signature that it was given.
-        if value is not before or (inner is not outer and failed is None):
-            self._check_step(step)
+        self._check_step(step, inner)
 
     def note(self, notes: Callable[[], Iterable[PartNote]]) -> None:
         """Say what parts of this handler did, such as the rules of a policy, in this turn.
@@ -300,8 +298,11 @@ class EventContext(Generic[V_co]):
         self._details = replace(self._details or NO_DETAILS, notes=notes)
         self._assigned = self._assigned or STEPPED
 
-    def _check_step(self, step: HandlerStep) -> None:
-        """Raise `Rejected` if the dispatch's check refuses what *step* left."""
+    def _check_step(self, step: HandlerStep, inner: ToolSpec | None) -> None:
+        """Raise `Rejected` if the dispatch's check refuses what *step* left under *inner*."""
+        # An adapter that leaves the value as it was may break the signature that it was given.
+        if step.after is step.before and (inner is step.tool or step.failed is not None):
+            return
         details = self._details or NO_DETAILS
         if details.check and (reason := details.check(self, step.after)):
             # Kept as well, because the handler may catch it.

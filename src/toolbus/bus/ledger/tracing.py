@@ -144,17 +144,9 @@ class Trace:
         change: tuple[object, object] | None,
         steps: Sequence[HandlerStep],
     ) -> None:
-        did: HandlerStatus
         blamed = steps[-1] if status == "rejected" and change is None else None
         for step in steps:
-            moved = None if step.after is step.before else (step.before, step.after)
-            if step.failed is not None:
-                did, reason = "failed", Why(step.failed, step.detail)
-            else:
-                did, reason = ("ran" if moved is None else "changed"), NO_WHY
-            if step is blamed:
-                did, reason = "rejected", why if step.failed is None else reason
-            self._enter(handler, step.name, did, step.ended_ns, reason, moved)
+            self._add_step(handler, step, why if step is blamed else None)
         if blamed is not None:
             return
         if status in {"ran", "changed"}:
@@ -164,6 +156,14 @@ class Trace:
                 return
             status, why, change = "changed", NO_WHY, (stepped, result)
         self._enter(handler, None, status, perf_counter_ns(), why, change)
+
+    def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
+        status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
+        why = Why(step.failed, step.detail) if step.failed else rejected or NO_WHY
+        moved: tuple[object, object] | None = (step.before, step.after)
+        if step.after is step.before:
+            status, moved = ("ran" if status == "changed" else status), None
+        self._enter(handler, step.name, status, step.ended_ns, why, moved)
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
