@@ -56,7 +56,7 @@ async def fill(store, session_id="s", messages=5):
     answer = ToolMessage(id="t", tool_call_id="c", tool_name="read")
     originals = tuple([Original(digest=f"d{n}", body=b'{"b":1, "a":%d}' % n) for n in range(20)])
     records = (record(7, subject="t"), record(8))
-    both = Stored(before=call, message=answer, records=records, written_ns=6_000_000)
+    both = Stored(before=(call,), message=answer, records=records, written_ns=6_000_000)
     await store.append(session_id, both)
     await store.append(session_id, Stored(originals=originals, written_ns=6_000_000))
     for number in (9, 10):

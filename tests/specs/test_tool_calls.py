@@ -57,6 +57,7 @@ from toolbus.messages.immutable import freeze, thaw
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Stored
 from toolbus.store.memory import MemoryStore
+from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock, Recorder, counting_ids
 from toolbus.tools import ToolContext, Toolset
 
@@ -114,6 +115,12 @@ def requests_of(agent):
     requests = []
     agent.on(MODEL_CALL_BEFORE, lambda ctx: requests.append(ctx.value), priority=-1_000)
     return requests
+
+
+@tool
+async def echo(n: int) -> str:
+    """Return the number, at once."""
+    return str(n)
 
 
 def notes(ran):
@@ -2114,8 +2121,84 @@ async def test_the_events_of_parallel_calls_are_ordered(waits, handlers):
 
     for call in calls:
         assert [name for name, call_id in told if call_id == call.id] == SEQUENCE
-    of_messages = [(name, call_id) for name, call_id in told if name in SEQUENCE[2:]]
-    assert of_messages == [(name, call.id) for call in calls for name in SEQUENCE[2:]]
+    for names in (SEQUENCE[2:5], SEQUENCE[5:]):
+        of_messages = [(name, call_id) for name, call_id in told if name in names]
+        assert of_messages == [(name, call.id) for call in calls for name in names]
+
+
+async def test_results_that_are_ready_share_a_commit(tmp_path):
+    asked = asks(*[call_of("echo", number, n=number) for number in range(100)])
+    async with SqliteStore(tmp_path / "agent.db") as store:
+        async with agent_of(asked, tools=[echo], store=store) as agent:
+            agent.guard(MESSAGE_APPEND_BEFORE)(
+                lambda ctx: Deny("withheld") if ctx.value.text == "7" else None
+            )
+            async with agent_of(session_id="s-2", store=store) as other:
+                await other.run("go")
+            commits_without_results = store.commits
+            await agent.run("go")
+            commits = store.commits - commits_without_results
+
+        texts = [str(number) if number != 7 else "withheld" for number in range(100)]
+        assert [one.text for one in tool_messages(agent.messages)] == texts
+        assert await store.read("s-1") == tuple(agent.messages)
+    # The lease twice, the prompt, the model's two messages, and all results.
+    assert commits == 6
+
+
+async def test_a_running_call_holds_no_commit_up(tmp_path):
+    hangs, ends = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def hang() -> str:
+        """Wait for the end of the test."""
+        hangs.set()
+        await ends.wait()
+        return "late"
+
+    asked = asks(*[call_of("echo", number, n=number) for number in range(99)], call_of("hang", 99))
+    path = tmp_path / "agent.db"
+    async with SqliteStore(path) as store, SqliteStore(path, read_only=True) as reader:
+        async with agent_of(asked, tools=[echo, hang], store=store) as agent:
+            run = asyncio.ensure_future(agent.run("go"))
+            await hangs.wait()
+
+            async with asyncio.timeout(10):
+                while len(tool_messages(found := await reader.read("s-1"))) < 99:
+                    await asyncio.sleep(0.01)
+
+            assert [one.text for one in tool_messages(found)] == [str(n) for n in range(99)]
+            assert not run.done()
+            ends.set()
+            await run
+        assert [one.text for one in tool_messages(await reader.read("s-1"))][-1] == "late"
+
+
+async def test_an_unwritable_result_keeps_out_no_other():
+    refused = {"1"}
+
+    class Refusing(MemoryStore):
+        async def append(self, session_id, stored):
+            if refused & {one.text for one in stored.messages}:
+                raise StoreError("disk", "not this one")
+            await super().append(session_id, stored)
+
+    store = Refusing()
+    asked = asks(*[call_of("echo", number, n=number) for number in range(3)])
+    agent = agent_of(asked, tools=[echo], store=store)
+    outcomes = collects(agent.bus, TOOL_CALL_AFTER)
+
+    with pytest.raises(StoreError, match="not this one"):
+        await agent.run("go")
+    assert [one.text for one in tool_messages(agent.messages)] == ["0", "2"]
+    assert await store.read("s-1") == tuple(agent.messages)
+    refused.clear()
+    await agent.run("go on")
+
+    assert [one.text for one in tool_messages(agent.messages)] == ["0", "2", "1"]
+    assert await store.read("s-1") == tuple(agent.messages)
+    assert [one.requested.id for one in outcomes] == ["c-0", "c-1", "c-2"]
+    await agent.aclose()
 
 
 async def test_each_call_has_a_context_of_its_own():

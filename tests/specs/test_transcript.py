@@ -788,7 +788,9 @@ async def test_a_lost_result_is_answered_later():
         runs.append(text)
         return text
 
-    store = Failing(None, None, StoreError("disk", "full"))
+    # It is written together with the second one first, and then alone.
+    errors = [StoreError("disk", "full"), StoreError("disk", "full")]
+    store = Failing(None, None, *errors)
     agent = agent_for(asks(("1", "count"), ("2", "count")), "done", tools=[count], store=store)
 
     with pytest.raises(StoreError):

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from toolbus.agent import open_calls
 from toolbus.agent.prompts import as_message, compare_system
 from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
@@ -23,10 +25,10 @@ from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.runner import Answered, ToolRunner
 from toolbus.tools.contexts import NO_DEPS
 from toolbus.transcript.pairing import known
-from toolbus.transcript.transcript import Transcript
+from toolbus.transcript.transcript import ToolAnswer, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.prompts import Prompt
@@ -218,6 +220,7 @@ class AgentSession:
             scope,
             approver=config.gate,
             append=self._answer,
+            append_all=self._answer_all,
             reported=self._reported,
             may_be_told=self._may_be_told,
             answered=answered,
@@ -256,15 +259,35 @@ class AgentSession:
             written = next((other for other in entered if other.id == message.id), None)
             return written or await append()
 
+    async def _answer_all(
+        self, answers: Sequence[ToolAnswer], scope: Scope
+    ) -> list[Message | BaseException]:
+        """Append the answers to several calls at once; return each, or why it is kept out."""
+        distinct: dict[str, ToolAnswer] = {}
+        for message, tool in answers:
+            # What makes ids may make one twice, until a message of the session has it.
+            message_id = new_id() if message.id in distinct else message.id
+            distinct[message_id] = ToolAnswer(replace(message, id=message_id), tool)
+        append = partial(self.transcript.append_all, tuple(distinct.values()), scope)
+        try:
+            return await append()
+        except asyncio.CancelledError:  # It did not have its turn yet.
+            return await append()
+
     async def flush(self) -> None:
         """Write the ledger records that no message has taken along; a failure is only logged."""
         await self._unsaved.flush(self._write, "wait on")
 
-    async def _write(self, message: Message | None = None) -> None:
+    async def _write(self, *messages: Message) -> None:
         with self._unsaved.taking() as records:
             originals = originals_of(records) if self.config.keep_originals else ()
-            stored = Stored(message=message, records=records, originals=originals)
-            if message is None:
+            stored = Stored(
+                message=messages[-1] if messages else None,
+                before=messages[:-1],
+                records=records,
+                originals=originals,
+            )
+            if not messages:
                 await self.config.store.append(self.scope.session_id, stored)
             else:
                 await self._writer.append(stored, len(self.transcript.messages))

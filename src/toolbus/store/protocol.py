@@ -64,9 +64,10 @@ class Position(Struct, frozen=True):
 class Stored(Struct, frozen=True, kw_only=True):
     """What one append writes, all or nothing: a message, ledger records, or both.
 
-    *before* is a message that goes in right before it, as a call before its answer. *at* is where
-    the writer believes the session to stand: if it stands elsewhere, nothing is written. None asks
-    for nothing, as for records, which any process may add.
+    *before* are messages that go in right before it, as a call before its answer, or results that
+    were ready at the same time. *at* is where the writer believes the session to stand: if it
+    stands elsewhere, nothing is written. None asks for nothing, as for records, which any process
+    may add.
 
     Of *records* the digests are kept, and values and details dropped: what a guard refused must
     not come back through the ledger. *originals* are those that a session opted in to keep.
@@ -82,7 +83,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     records: tuple[DispatchRecord, ...] = ()
     originals: tuple[Original, ...] = ()
     at: Position | None = None
-    before: Message | None = None
+    before: tuple[Message, ...] = ()
     written_ns: int | None = None
 
     def __post_init__(self) -> None:
@@ -93,7 +94,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages in the order in which they are written."""
-        return tuple([message for message in (self.before, self.message) if message])
+        return self.before if self.message is None else (*self.before, self.message)
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):

@@ -116,7 +116,7 @@ async def _round_trip(open_store: Callable[[], Store]) -> None:
 
 async def _order(open_store: Callable[[], Store]) -> None:
     store = open_store()
-    pairs = [Stored(before=_user(f"q{n}"), message=_user(f"a{n}")) for n in range(100)]
+    pairs = [Stored(before=(_user(f"q{n}"),), message=_user(f"a{n}")) for n in range(100)]
     tasks = [asyncio.ensure_future(store.append("s", stored)) for stored in pairs]
     await asyncio.sleep(0)
     for task in tasks[::2]:

@@ -47,6 +47,13 @@ class RequestedCall(NamedTuple):
     call: ToolCall
 
 
+class ToolAnswer(NamedTuple):
+    """The result of a call, and the spec of its *tool*, if that is known."""
+
+    message: ToolMessage
+    tool: ToolSpec | None
+
+
 class EnteringMessage(NamedTuple):
     """A message that was let in, and the *copy* of it that is to be written."""
 
@@ -56,19 +63,20 @@ class EnteringMessage(NamedTuple):
 
 
 class Transcript:
-    """The messages of one session, append-only; *write* puts a message into the store, if any.
+    """The messages of one session, append-only; *write* puts messages into the store, if any.
 
-    *write*, cancelled, ends when that has happened, and then raises `CancelledError`. *messages*
-    are those that are stored already; of the calls without an answer among them, *left_open* has
-    the ids of those of which a former process may have told. With *sheltered* whoever calls `enter`
-    is not cancelled, or does not wait then.
+    *write* gets the messages that enter together, and writes all or none. Cancelled, it ends when
+    that has happened, and then raises `CancelledError`. *messages* are those that are stored
+    already; of the calls without an answer among them, *left_open* has the ids of those of which a
+    former process may have told. With *sheltered* whoever calls `enter` is not cancelled, or does
+    not wait then.
     """
 
     def __init__(
         self,
         bus: EventBus,
         session_id: str,
-        write: Callable[[Message], Awaitable[None]] | None,
+        write: Callable[..., Awaitable[None]] | None,
         messages: Sequence[Message] = (),
         *,
         sheltered: bool = False,
@@ -131,6 +139,80 @@ class Transcript:
                     raise AppendError(self.session_id, reason)
                 return await self.enter(message, scope, tool, judge=judge)
 
+    async def append_all(
+        self, answers: Sequence[ToolAnswer], scope: Scope
+    ) -> list[Message | BaseException]:
+        """Append the results of several calls, in order, in one write.
+
+        Return each as it was appended, or the error that kept it out, which keeps none of the
+        others out. A cancellation that comes once it has its turn does not end it.
+        """
+        ended: list[Message | BaseException] = []
+        entering: dict[int, EnteringMessage] = {}
+        with ReentrancyGuard(self, APPENDING.get()):
+            async with self._lock.here():
+                for place, answer in enumerate(answers):
+                    let_in = await self._let_in(answer, scope)
+                    if isinstance(let_in, EnteringMessage):
+                        entering[place] = let_in
+                        ended.append(let_in.message)
+                    else:
+                        ended.append(let_in)
+                kept = await self._keep_all(list(entering.values()))
+        for place, error in zip(entering, kept, strict=True):
+            ended[place] = error or ended[place]
+        return ended
+
+    async def _let_in(self, answer: ToolAnswer, scope: Scope) -> EnteringMessage | BaseException:
+        """Return the message of *answer* as it may be written, or why it may not."""
+        message, tool = answer
+        if reason := self.flaw(message):
+            return AppendError(self.session_id, reason)
+        try:
+            try:
+                return await self._admitted(message, scope, tool)
+            except asyncio.CancelledError:
+                return await self._admitted(message, scope, tool)
+        except GeneratorExit:
+            raise  # Its loop was closed: nothing can be waited for.
+        except BaseException as error:  # noqa: BLE001 - its caller raises it
+            return error
+
+    async def _admitted(
+        self, message: Message, scope: Scope, tool: ToolSpec | None
+    ) -> EnteringMessage:
+        message = await admit(
+            self._bus, message, scope, tool, self._asked, sheltered=self._sheltered
+        )
+        return EnteringMessage(message, await self._copy(message, scope), scope)
+
+    async def _keep_all(self, entering: Sequence[EnteringMessage]) -> list[BaseException | None]:
+        """Write, remember and announce messages; return the error of each, or None."""
+        if not entering:
+            return []
+        try:
+            await self._written(*[each.copy for each in entering])
+        except ToolbusError as error:
+            if len(entering) == 1:
+                return [error]
+            # A message that cannot be written keeps none of its siblings out.
+            return [error for each in entering for error in await self._keep_all([each])]
+        for each in entering:
+            self._remember(each.message)
+        return [await self._announced(each) for each in entering]
+
+    async def _announced(self, entering: EnteringMessage) -> BaseException | None:
+        """Tell the observers of a message; return their error, which takes nothing back."""
+        try:
+            await self.announce(entering)
+        except GeneratorExit:
+            raise  # As above.
+        except asyncio.CancelledError:
+            return None
+        except BaseException as error:  # noqa: BLE001 - as above
+            return error
+        return None
+
     def has(self, message_id: str) -> bool:
         """Tell whether a message of this id is in the transcript."""
         while self._indexed < len(self._items):
@@ -184,9 +266,8 @@ class Transcript:
 
         For a transcript of which several messages are written at once, and as `enter`.
         """
-        message = await admit(self._bus, message, scope, tool, self._asked)
-        entering = EnteringMessage(message, await self._copy(message, scope), scope)
-        self._remember(message)
+        entering = await self._admitted(message, scope, tool)
+        self._remember(entering.message)
         return entering
 
     async def announce(self, entering: EnteringMessage) -> None:
@@ -216,11 +297,11 @@ class Transcript:
         await self._written(entering.copy)
         await self.announce(entering)
 
-    async def _written(self, copy: Message) -> asyncio.CancelledError | None:
-        """Write *copy*; return what cancelled that, which does not take the write back."""
+    async def _written(self, *copies: Message) -> asyncio.CancelledError | None:
+        """Write *copies*; return what cancelled that, which does not take the write back."""
         try:
             if self._write is not None:
-                await self._write(copy)
+                await self._write(*copies)
         except asyncio.CancelledError as error:
             return error
         except ToolbusError:

@@ -43,7 +43,9 @@ class ContentLaws:
         secret = record(1, **digests, value_before="canary", value_after={"x": "canary"})
         await store.append("s", Stored(message=user("m1"), records=(secret, record(2))))
         await store.append("s", Stored(records=(record(3),)))
-        await store.append("s", Stored(before=user("m2"), message=user("m3"), records=(record(4),)))
+        await store.append(
+            "s", Stored(before=(user("m2"),), message=user("m3"), records=(record(4),))
+        )
         await store.append("t", entry("m4"))
 
         expected = (record(1, **digests), record(2), record(3), record(4))
@@ -84,7 +86,7 @@ class ContentLaws:
                 id=f"{text}!", tool_call_id=text, tool_name=text, tool_response=response
             )
             about = record(1, subject=text, call_id=text)
-            await store.append(text, Stored(before=asked, message=answer, records=(about,)))
+            await store.append(text, Stored(before=(asked,), message=answer, records=(about,)))
             await store.swap_state(text, text, None, b"1")
 
             what = f"a session with the text {text[:40]!r}"
@@ -124,7 +126,7 @@ class ContentLaws:
             tool_name="n",
             tool_response=ToolResponse(structured={"zeta": numbers, "alpha": {}}),
         )
-        await store.append("s", Stored(before=message, message=answer))
+        await store.append("s", Stored(before=(message,), message=answer))
 
         messages = await store.read("s")
         expect(repr(messages), repr((message, answer)), "numbers, letter by letter")

@@ -157,7 +157,7 @@ class _StoreMachine(RuleBasedStateMachine):
         """Append a message, or two, and records."""
         self._number += 1
         message = user(f"m{self._number}", text)
-        before = user(f"b{self._number}") if pair else None
+        before = (user(f"b{self._number}"),) if pair else ()
         numbers = [self._number] * records
         made = tuple([record(number, subject=text) for number in numbers])
         stored = Stored(message=message, before=before, records=made)

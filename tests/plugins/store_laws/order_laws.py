@@ -113,7 +113,7 @@ class OrderLaws:
     async def test_a_call_and_its_answer_go_in_together(self, stores: StoreSubject) -> None:
         """*before* stands right before the message, whoever else appends meanwhile."""
         store = stores.open()
-        pairs = [Stored(before=user(f"q{n}"), message=user(f"a{n}")) for n in range(20)]
+        pairs = [Stored(before=(user(f"q{n}"),), message=user(f"a{n}")) for n in range(20)]
         await asyncio.gather(*[store.append("s", stored) for stored in pairs])
 
         expected = [name for n in range(20) for name in (f"q{n}", f"a{n}")]

@@ -118,7 +118,9 @@ class ReaderLaws:
         await store.append("s", entry("b"))
         await store.append("s", Stored(records=(record(4), record(5))))
         await store.append("s", Stored(records=(record(6),)))
-        await store.append("s", Stored(before=user("c"), message=user("d"), records=(record(7),)))
+        await store.append(
+            "s", Stored(before=(user("c"),), message=user("d"), records=(record(7),))
+        )
         await store.append("s", Stored(records=(record(8),)))
 
         with store.reader() as reader:

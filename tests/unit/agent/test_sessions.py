@@ -3,7 +3,7 @@ import gc
 
 import pytest
 
-from toolbus import Agent, EventBus, Scope, ToolCall, UserMessage
+from toolbus import Agent, EventBus, Scope, ToolCall, UserMessage, tool
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.bus.ledger.taps import Taps
 from toolbus.errors import AppendError, StoreError
@@ -167,3 +167,22 @@ async def test_a_direct_call_writes_its_records():
 
     assert len(agent.ledger) == 2
     assert await store.records("s") == agent.ledger
+
+
+async def test_results_that_enter_together_have_ids_of_their_own():
+    @tool
+    async def echo(n: int) -> str:
+        """Return the number, at once."""
+        return str(n)
+
+    asked = AssistantMessage(
+        id="m-1",
+        tool_calls=tuple(
+            [ToolCall(id=f"c-{n}", name="echo", arguments={"n": n}) for n in range(3)]
+        ),
+    )
+    agent = Agent(ScriptedModel([asked, "done"]), tools=[echo], ids=lambda: "the same")
+
+    await agent.run("go")
+
+    assert len({one.id for one in agent.messages}) == len(agent.messages) == 6

@@ -196,7 +196,7 @@ async def test_a_message_that_goes_in_before_is_numbered_before(store):
     )
     await store.append("s", user("1"))
 
-    await store.append("s", Stored(before=call, message=answer, records=(noted,)))
+    await store.append("s", Stored(before=(call,), message=answer, records=(noted,)))
     await store.append("s", user("2"))
 
     assert [one.id for one in await store.read("s")] == ["1", "a", "t", "2"]

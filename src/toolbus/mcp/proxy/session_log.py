@@ -76,7 +76,7 @@ class SessionLog:
         await asyncio.gather(*[writer.flush() for writer in self.waiting], return_exceptions=True)
         await self._unsaved.flush(self.write, "are lost")
 
-    async def write(self, message: Message | None = None, before: Message | None = None) -> None:
+    async def write(self, message: Message | None = None, *before: Message) -> None:
         """Write *message*, right after *before*, with the records so far."""
         if self._store is None:
             return

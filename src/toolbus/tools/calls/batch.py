@@ -13,12 +13,16 @@ from toolbus.bus.grace import Grace, current_grace
 from toolbus.tasks.shielding import EXITS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from toolbus.events.catalogue import ToolCallOutcome
+    from toolbus.messages.records import Message
     from toolbus.tools.calls.call import CallInProgress
 
 Work: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
+
+Appended: TypeAlias = "Message | BaseException"
+"""A message as it was appended, or the error that kept it out."""
 
 _inside: ContextVar[bool] = ContextVar("toolbus_inside_call", default=False)
 """Whether this context is inside a call."""
@@ -30,7 +34,8 @@ class CallBatch:
     """Takes *calls* to their ends, each in a task, and answers them in their order.
 
     *tell* returns the outcome of a call that has ended, and tells the observers; *answer* appends
-    its message, and returns the outcome as the model reads it. With *passes_waiting*, a call that
+    its message, and returns the outcome as the model reads it. *append* appends the messages of
+    all calls that are ready at the same time, for `answer`. With *passes_waiting*, a call that
     waits for a person, which may take long, holds up nobody: those behind it are answered first.
 
     A call that is alone is answered in its own task. Once stopped, calls have the time of grace;
@@ -41,11 +46,17 @@ class CallBatch:
         self,
         calls: Sequence[CallInProgress],
         tell: Callable[[CallInProgress], ToolCallOutcome],
-        answer: Callable[[CallInProgress, ToolCallOutcome], Awaitable[ToolCallOutcome]],
+        answer: Callable[
+            [CallInProgress, ToolCallOutcome, Appended | None], Awaitable[ToolCallOutcome]
+        ],
+        append: Callable[
+            [Mapping[CallInProgress, ToolCallOutcome]], Awaitable[dict[CallInProgress, Appended]]
+        ]
+        | None = None,
         *,
         passes_waiting: bool = False,
     ) -> None:
-        self._calls, self._tell, self._answer = calls, tell, answer
+        self._calls, self._tell, self._answer, self._append = calls, tell, answer, append
         self._passes_waiting = passes_waiting
         self._remaining = list(calls)
         self._ended: dict[CallInProgress, ToolCallOutcome] = {}
@@ -150,9 +161,11 @@ class CallBatch:
     async def _answer_all(self) -> None:
         """Answer each call as soon as it has ended, and those before it are answered."""
         while self._remaining:
-            call = self._next()
-            if call is not None:
-                await self._answer_one(call)
+            ready = self._ready()
+            if ready:
+                appended = await self._append_ready(ready)
+                for call in ready:
+                    await self._answer_one(call, appended.get(call))
                 continue
             self._news = asyncio.get_running_loop().create_future()
             try:
@@ -160,9 +173,22 @@ class CallBatch:
             except asyncio.CancelledError:
                 continue  # As the end of a program cancels all tasks: the calls end by that.
 
-    async def _answer_one(self, call: CallInProgress) -> None:
+    async def _append_ready(
+        self, ready: Sequence[CallInProgress]
+    ) -> dict[CallInProgress, Appended]:
+        """Append the messages of calls that are ready at the same time, if there are several."""
+        if self._append is None or len(ready) == 1:
+            return {}
         try:
-            self._answered[call] = await self._answer(call, self._ended[call])
+            return await self._append({call: self._ended[call] for call in ready})
+        except GeneratorExit:
+            raise  # As above.
+        except BaseException as error:  # noqa: BLE001 - as above
+            return dict.fromkeys(ready, error)
+
+    async def _answer_one(self, call: CallInProgress, appended: Appended | None = None) -> None:
+        try:
+            self._answered[call] = await self._answer(call, self._ended[call], appended)
         except GeneratorExit:
             raise  # As above.
         except BaseException as error:  # noqa: BLE001 - as above
@@ -172,14 +198,15 @@ class CallBatch:
         self._remaining.remove(call)
         self._wake()
 
-    def _next(self) -> CallInProgress | None:
-        """Return the call to be answered next, None if that has not ended."""
+    def _ready(self) -> list[CallInProgress]:
+        """Return the calls that can be answered now: those before them are answered, or wait."""
+        ready = []
         for call in self._remaining:
             if call in self._ended:
-                return call
-            if not (self._passes_waiting and call.waits):
-                return None
-        return None
+                ready.append(call)
+            elif not (self._passes_waiting and call.waits):
+                break
+        return ready if self._append is not None else ready[:1]
 
     def _leave_behind(self) -> None:
         """End the calls that do not listen to their cancellation, so that they are answered."""
@@ -201,7 +228,8 @@ class CallBatch:
 
     def _fail(self, error: BaseException) -> None:
         """Keep *error* until all calls are answered; an exit stops them."""
-        self._errors.append(error)
+        if all(error is not other for other in self._errors):
+            self._errors.append(error)
         if isinstance(error, EXITS):
             self.stop()
 

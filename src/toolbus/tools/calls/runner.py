@@ -21,9 +21,10 @@ from toolbus.tools.calls.call import PERMITTED, CallInProgress
 from toolbus.tools.calls.gated_call import ASKED, GatedCall
 from toolbus.tools.contexts import NO_DEPS, ToolContext
 from toolbus.transcript.admission import admit
+from toolbus.transcript.transcript import ToolAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from toolbus.tools.toolset import Toolset
 
 Answered: TypeAlias = "Callable[[ToolCallOutcome, Message], object]"
+AppendAll: TypeAlias = (
+    "Callable[[Sequence[ToolAnswer], Scope], Awaitable[list[Message | BaseException]]]"
+)
 logger = logging.getLogger("toolbus")
 
 
@@ -53,6 +57,9 @@ class ToolRunner:
         append: takes each tool message into a transcript and returns it as it was appended, in
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
+        append_all: appends the results that are ready at the same time, and returns for each the
+            message as it was appended, or the error that kept it out; else each waits for the
+            one before.
         sheltered: says that no cancellation reaches whoever calls; they use `stop`.
         reported: the outcomes of calls whose `TOOL_CALL_AFTER` was fired, and no message appended
             yet, by their ids; None where the outcome is not at hand.
@@ -78,6 +85,7 @@ class ToolRunner:
         *,
         approver: Approver | CallGate | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
+        append_all: AppendAll | None = None,
         sheltered: bool = False,
         reported: dict[str, ToolCallOutcome | None] | None = None,
         may_be_told: Callable[[str], bool] = lambda _: False,
@@ -94,6 +102,7 @@ class ToolRunner:
         self.check, self.clock, self.max_attempts = ArgumentsCheck(toolset), clock, max_attempts
         self._progress, self._deps = progress, deps
         self._append, self._sheltered = append or partial(admit, bus), sheltered
+        self._append_all = append_all
         self._ids, self._answered = ids, answered
         self._leaves_pending = leaves_pending
         self._reported = {} if reported is None else reported
@@ -211,7 +220,8 @@ class ToolRunner:
         """Take *calls* to their ends, and answer each, whatever is cancelled meanwhile."""
         answer = self._answer_nested if nested else self._answer
         passes_waiting = self.gate is not None and self.gate.keeps_questions
-        batch = CallBatch(calls, self._tell, answer, passes_waiting=passes_waiting)
+        together = None if nested or self._append_all is None else self._append_together
+        batch = CallBatch(calls, self._tell, answer, together, passes_waiting=passes_waiting)
         if nested or not self._sheltered:
             return await batch.run()
         self._under_way.append(batch)
@@ -235,11 +245,30 @@ class ToolRunner:
                 call.error = call.error or error
         return outcome
 
-    async def _answer(self, call: CallInProgress, outcome: ToolCallOutcome) -> ToolCallOutcome:
-        """Append the message of *outcome*; return that with what the model reads."""
+    async def _append_together(
+        self, ended: Mapping[CallInProgress, ToolCallOutcome]
+    ) -> dict[CallInProgress, Message | BaseException]:
+        """Append the messages of calls at once; return for each its message, or its error."""
+        assert self._append_all is not None  # noqa: S101 - else nothing is appended together
+        calls = [call for call in ended if not call.is_left_open]
+        answers = [ToolAnswer(self._message(ended[call]), call.spec) for call in calls]
+        return dict(zip(calls, await self._append_all(answers, self.scope), strict=True))
+
+    async def _answer(
+        self,
+        call: CallInProgress,
+        outcome: ToolCallOutcome,
+        appended: Message | BaseException | None = None,
+    ) -> ToolCallOutcome:
+        """Append the message of *outcome*, unless it was *appended* together with others.
+
+        Return the outcome with what the model reads.
+        """
         if call.is_left_open:
             return outcome
-        message = await self._append(self._message(outcome), self.scope, call.spec)
+        if isinstance(appended, BaseException):
+            raise appended
+        message = appended or await self._append(self._message(outcome), self.scope, call.spec)
         self._reported.pop(call.requested.id, None)
         if call.permit is not None:
             await call.permit.end()
@@ -248,7 +277,7 @@ class ToolRunner:
         return _as_read(outcome, message)
 
     async def _answer_nested(
-        self, call: CallInProgress, outcome: ToolCallOutcome
+        self, call: CallInProgress, outcome: ToolCallOutcome, _: object = None
     ) -> ToolCallOutcome:
         """Return *outcome* with what a model would read; no message is appended for it."""
         self._reported.pop(call.requested.id, None)
