@@ -113,6 +113,10 @@ class Details(Struct, frozen=True):
         """Whether no other handler runs at all."""
         return self.denied is not None or self.rejected is not None
 
+    def spec_after(self, actor: object, value: object, tool: ToolSpec | None) -> ToolSpec | None:
+        """Return the spec in force after a step: *tool*, or the one that *actor* was given."""
+        return (self.signatures(actor, value) if self.signatures else tool) or self.tool
+
 
 NO_DETAILS = Details()
 
@@ -277,7 +281,7 @@ class EventContext(Generic[V_co]):
         details = self._details or NO_DETAILS
         steps, outer = details.turn_steps or [], details.tool
         before = steps[-1].after if steps else self._value
-        inner = (details.signatures(actor, value) if details.signatures else tool) or outer
+        inner = details.spec_after(actor, value, tool)
         step = HandlerStep(name, before, value, actor, failed, outer, perf_counter_ns(), detail)
         if steps and inner is outer:
             steps.append(step)
