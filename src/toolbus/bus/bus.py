@@ -365,11 +365,11 @@ class EventBus(Subscribing):
     ) -> Callable[..., Any]:
         if verb == "apply_sync" and any(binding.needs_loop for binding in bindings):
             return partial(self._refuse, channel, bindings)
-        event, queues, recorder = channel.event, None, None
+        queues, recorder = None, None
         if verb == "do" and any(binding.is_async for binding in bindings):
             queues = self._used_queues()
-        if self._taps and self._taps.wants(event, handled=bool(bindings), tapped=tapped):
-            recorder = self._taps.recorder(event, bindings)
+        if self._taps is not None:
+            recorder = self._taps.recorder(channel.event, bindings, tapped=tapped)
         notify = channel.notify if channel.has_receivers else None
         services = DispatchServices(channel, recorder, notify, queues)
         dispatch = Dispatch(verb, bindings, services, dry_run=self.dry_run)

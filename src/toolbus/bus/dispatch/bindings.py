@@ -77,11 +77,9 @@ class Binding:
         self.warned = self.cancelled = False
         self._rows: dict[tuple[Verb, bool], tuple[Any, ...]] = {}
         self.needs_loop, self.in_thread = is_async(handler), options.thread
-        self.is_async, self.timeout = self.needs_loop or self.in_thread, options.timeout
-        # Whether a dispatch does not wait for the handler, if that is async.
-        self._is_queued = isinstance(event, ObserveEvent) and not event.awaited
-        if self._is_queued and self.timeout is None:
-            self.timeout = OBSERVER_TIMEOUT
+        self.is_async, self._is_queued = self.needs_loop or self.in_thread, _queues(event)
+        default = OBSERVER_TIMEOUT if self._is_queued else None
+        self.timeout = default if options.timeout is None else options.timeout
         self._on_end, self._on_left, self._is_held = on_end, on_left, held is not None
         self._handler: Callable[..., Any] | None = None
         self._owner: weakref.ref[Any] | None = None
@@ -250,6 +248,11 @@ class Binding:
 async def _give(result: object) -> object:
     """Return *result*: that of an async handler is awaited, also if the handler did not run."""
     return result
+
+
+def _queues(event: Event) -> bool:
+    """Return whether a dispatch of *event* does not wait for async handlers."""
+    return isinstance(event, ObserveEvent) and not event.awaited
 
 
 def reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:

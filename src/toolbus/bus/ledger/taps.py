@@ -80,9 +80,13 @@ class Taps:
         filters = [*[tap.filter for tap in self._taps], *(tuple(self._filters) if tapped else ())]
         return any(each.covers(event, handled=handled) for each in filters)
 
-    def recorder(self, event: Event, bindings: Sequence[Binding]) -> DispatchRecorder:
-        """Return what records the dispatches of *event* to *bindings*."""
+    def recorder(
+        self, event: Event, bindings: Sequence[Binding], *, tapped: bool
+    ) -> DispatchRecorder | None:
+        """Return what records the dispatches of *event* to *bindings*, None if no tap wants it."""
         handled = bool(bindings)
+        if not self.wants(event, handled=handled, tapped=tapped):
+            return None
         general = tuple([tap for tap in self._taps if tap.filter.covers(event, handled=handled)])
         return DispatchRecorder(event, bindings, general, self.sessions, self._digests)
 
