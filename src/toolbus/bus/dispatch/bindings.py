@@ -78,8 +78,7 @@ class Binding:
         self._rows: dict[tuple[Verb, bool], tuple[Any, ...]] = {}
         self.needs_loop, self.in_thread = is_async(handler), options.thread
         self.is_async, self._is_queued = self.needs_loop or self.in_thread, _queues(event)
-        default = OBSERVER_TIMEOUT if self._is_queued else None
-        self.timeout = default if options.timeout is None else options.timeout
+        self.timeout = _timeout(event, options)
         self._on_end, self._on_left, self._is_held = on_end, on_left, held is not None
         self._handler: Callable[..., Any] | None = None
         self._owner: weakref.ref[Any] | None = None
@@ -253,6 +252,10 @@ async def _give(result: object) -> object:
 def _queues(event: Event) -> bool:
     """Return whether a dispatch of *event* does not wait for async handlers."""
     return isinstance(event, ObserveEvent) and not event.awaited
+
+
+def _timeout(event: Event, options: SubscriptionOptions) -> float | None:
+    return OBSERVER_TIMEOUT if options.timeout is None and _queues(event) else options.timeout
 
 
 def reference(handler: Any, on_end: Callable[[], object]) -> weakref.ref[Any]:
