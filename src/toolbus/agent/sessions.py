@@ -65,13 +65,13 @@ class AgentSession:
         self._opened = True
         self._tap()
 
-    def hold(self) -> Holding:
+    def hold(self, *, briefly: bool = False) -> Holding:
         """Return a context of the session's only writer, with all that others have written.
 
         Entering it raises `SessionBusyError` while another agent, also of another process, runs
-        in the session.
+        in the session. See `Writer.hold` for *briefly*.
         """
-        return self._writer.hold(self._catch_up)
+        return self._writer.hold(self._catch_up, briefly=briefly)
 
     async def close(self) -> None:
         """Append what still waits, write the last ledger records, and leave the bus alone."""
@@ -134,10 +134,13 @@ class AgentSession:
         """
         if self.transcript.appending:
             return  # The append that follows is refused, and waiting here would be for ever.
+        system = self.config.system
+        is_new = system is not None and not self.transcript.messages
+        if not (settle or is_new or self._is_stale()):
+            return
         async with self._beginning.here():
             if settle or self._is_stale():
                 await self.settle(scope)
-            system = self.config.system
             if system is not None and not self.transcript.messages:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
@@ -146,12 +149,11 @@ class AgentSession:
         """Append *message* as the program, and return it as it was appended."""
         message = as_message(message, self.scope.session_id, self.new_id)
         await self.config.bus.catch_up()
-        async with self.hold():
-            open_ids = {call.id for call in self.transcript.unanswered}
+        async with self.hold(briefly=True):
             # The program may give the answer to an open call itself.
             if not isinstance(message, ToolMessage):
                 await self.begin(self.scope)
-            elif self._is_busy() and message.tool_call_id in open_ids:
+            elif self._is_busy() and self.transcript.is_open(message.tool_call_id):
                 reason = f"call {message.tool_call_id!r} is under way, and its tool will answer it"
                 raise AppendError(self.scope.session_id, reason)
             appended = await self.transcript.append(message, self.scope)

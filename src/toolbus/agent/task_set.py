@@ -19,6 +19,16 @@ T = TypeVar("T")
 logger = logging.getLogger("toolbus")
 
 
+class _Visit:
+    """Work in its caller's own *task*; `stop` puts a future there that ends with the work."""
+
+    __slots__ = ("ended", "grace", "task")
+
+    def __init__(self, task: asyncio.Task[Any], grace: Grace) -> None:
+        self.task, self.grace = task, grace
+        self.ended: asyncio.Future[None] | None = None
+
+
 class TaskSet:
     """The tasks of *owner*, which can stop them.
 
@@ -28,7 +38,7 @@ class TaskSet:
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
         self._tasks: dict[asyncio.Task[Any], Grace] = {}
-        self._ends: dict[asyncio.Future[None], tuple[asyncio.Task[Any], Grace]] = {}
+        self._visits: set[_Visit] = set()
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -75,37 +85,43 @@ class TaskSet:
         if self._stopped or task is None:
             work.close()
             raise ClosedError(self._owner)
-        requests, ended = task.cancelling(), asyncio.get_running_loop().create_future()
-        self._ends[ended] = task, grace
-        inside = self._inside.set(True)
+        requests, visit = task.cancelling(), _Visit(task, grace)
+        self._visits.add(visit)
+        inside, held = self._inside.set(True), grace.hold()
         try:
-            with grace.here():
-                return await work
+            return await work
         except asyncio.CancelledError:
             if not self._stopped or task.uncancel() > requests:
                 raise
             raise ClosedError(self._owner) from None
         finally:
-            del self._ends[ended]
+            self._visits.discard(visit)
             give_back(self._inside, inside)
-            if not ended.get_loop().is_closed():
-                ended.set_result(None)
+            grace.let_go(held)
+            if visit.ended is not None and not visit.ended.get_loop().is_closed():
+                visit.ended.set_result(None)
 
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the tasks, which would wait for their own end."""
-        if (self._tasks or self._ends) and self._inside.get():
+        if (self._tasks or self._visits) and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
         self._stopped = True
         loop = asyncio.get_running_loop()
-        working = {task: (task, grace) for task, grace in self._tasks.items()} | self._ends
+        here: list[asyncio.Future[Any]] = []
         # What a closed loop has left behind never ends.
-        here = [end for end in working if end.get_loop() is loop]
-        for task, grace in map(working.__getitem__, here):
-            task.cancel()
-            grace.begin()
+        for task, grace in list(self._tasks.items()):
+            if task.get_loop() is loop:
+                here.append(task)
+                task.cancel()
+                grace.begin()
+        for visit in [visit for visit in self._visits if visit.task.get_loop() is loop]:
+            visit.ended = loop.create_future()
+            here.append(visit.ended)
+            visit.task.cancel()
+            visit.grace.begin()
         if here:
             _, pending = await asyncio.wait(here, timeout=self._patience)
             if count := len(pending):

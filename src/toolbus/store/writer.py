@@ -38,20 +38,25 @@ class Writer:
         self._timer: asyncio.TimerHandle | None = None
         self._extending: asyncio.Task[None] | None = None
 
-    def hold(self, catch_up: Callable[[int], Awaitable[None]]) -> Holding:
+    def hold(self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool = False) -> Holding:
         """Return a context in which this is the session's writer in the store.
 
         *catch_up* gets how many messages the store has. Entering it raises `SessionBusyError`
-        while the lease of another writer lasts.
+        while the lease of another writer lasts. The lease of a user that holds it *briefly*, for
+        one append, is not extended: where it ends early, the fence at the commit still holds.
         """
-        return Holding(self, catch_up)
+        return Holding(self, catch_up, briefly=briefly)
 
-    async def enter(self, catch_up: Callable[[int], Awaitable[None]]) -> None:
+    async def enter(
+        self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool = False
+    ) -> None:
         """Count the running task among the users; the first user opens the session."""
         async with self._opening.here():
             self._users = [user for user in self._users if _works(user)]
             if not self._users:
                 await self._open(catch_up)
+            if self._timer is None and not briefly:
+                self._extend_later()
             self._users.append(asyncio.current_task())
 
     async def leave(self, user: asyncio.Task[Any] | None, *, in_loop: bool) -> None:
@@ -114,7 +119,6 @@ class Writer:
             await self._give_back()
             raise
         self._epoch, self._until = stands.epoch, until
-        self._extend_later()
 
     def _extend_later(self) -> None:
         loop = asyncio.get_running_loop()
@@ -127,6 +131,7 @@ class Writer:
     async def _give_back(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._store.durable:
             await shield_until_done(partial(self._let_last, 0))
         else:
@@ -145,14 +150,16 @@ class Writer:
 class Holding:
     """A context in which a task is a user of *writer*."""
 
-    __slots__ = ("_catch_up", "_user", "_writer")
+    __slots__ = ("_briefly", "_catch_up", "_user", "_writer")
 
-    def __init__(self, writer: Writer, catch_up: Callable[[int], Awaitable[None]]) -> None:
-        self._writer, self._catch_up = writer, catch_up
+    def __init__(
+        self, writer: Writer, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool
+    ) -> None:
+        self._writer, self._catch_up, self._briefly = writer, catch_up, briefly
 
     async def __aenter__(self) -> None:
         self._user = asyncio.current_task()
-        await self._writer.enter(self._catch_up)
+        await self._writer.enter(self._catch_up, briefly=self._briefly)
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         # A coroutine that was closed in the middle has no loop in which it could wait.

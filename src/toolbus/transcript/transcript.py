@@ -224,6 +224,10 @@ class Transcript:
         """Tell whether a message of the transcript asks for a call of this id."""
         return call_id in self._asked
 
+    def is_open(self, call_id: str) -> bool:
+        """Return whether the call of this id has no answer yet."""
+        return call_id in self._open
+
     def flaw(self, message: Message) -> str | None:
         """Return why *message* can never enter as things are, or None."""
         return flaw(message, self.has, self._asked, self._open)
