@@ -281,14 +281,12 @@ class AgentSession:
         await self._unsaved.flush(self._write, "wait on")
 
     async def _write(self, *messages: Message) -> None:
+        if not self.config.store.durable:
+            await self._writer.append(_stored(messages), len(self.transcript.messages))
+            return
         with self._unsaved.taking() as records:
             originals = originals_of(records) if self.config.keep_originals else ()
-            stored = Stored(
-                message=messages[-1] if messages else None,
-                before=messages[:-1],
-                records=records,
-                originals=originals,
-            )
+            stored = _stored(messages, records=records, originals=originals)
             if not messages:
                 await self.config.store.append(self.scope.session_id, stored)
             else:
@@ -328,3 +326,8 @@ class AgentSession:
         self.records.append(record.without_values())
         if self.config.store.durable:
             self._unsaved.add(record)
+
+
+def _stored(messages: tuple[Message, ...], **more: Any) -> Stored:
+    """Return what one append writes of *messages*, the last of which may be missing."""
+    return Stored(message=messages[-1] if messages else None, before=messages[:-1], **more)

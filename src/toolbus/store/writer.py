@@ -77,10 +77,11 @@ class Writer:
 
         It is in if this returns or raises `CancelledError`, and is not if it raises an error.
         """
-        append = partial(self._append, replace(stored, at=Position(self._epoch, length)))
+        stored = replace(stored, at=Position(self._epoch, length))
         if not self._store.durable:
-            await append()  # There is nothing to wait for.
+            await self._append(stored)  # There is nothing to wait for.
             return
+        append = partial(self._append, stored)
         errors: list[Exception] = []
         try:
             await shield_until_done(partial(_noting, append, errors))
