@@ -15,6 +15,7 @@ from toolbus.events.catalogue import (
     ModelReply,
     ModelRequest,
 )
+from toolbus.messages.fields import with_sound
 from toolbus.models.answers import ask
 
 if TYPE_CHECKING:
@@ -34,13 +35,15 @@ def request_of(
 ) -> ModelRequest:
     """Return the request for the next answer in *session*."""
     config = session.config
-    return ModelRequest(
+    request = ModelRequest(
         model=config.model.name,
-        messages=tuple(session.transcript.messages),
+        messages=(),
         tools=tuple(advertised.specs.values()),
         settings=config.model_settings,
         output_schema=None if output is None else output.schema,
     )
+    # A transcript's messages are not examined once more for each of its model calls.
+    return with_sound(request, messages=session.transcript.messages[:])
 
 
 async def call_model(

@@ -35,6 +35,7 @@ from toolbus.events.catalogue import (
     RunStart,
     TurnEnd,
 )
+from toolbus.messages.fields import with_sound
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage, encode
 from toolbus.models.answers import with_own_ids
 from toolbus.tasks.shielding import shield_until_done
@@ -138,7 +139,8 @@ class AgentRun:
         Without a *prompt* it goes on where the session stands.
         """
         content = "" if prompt is None else content_of(prompt, self._scope.session_id)
-        start = RunStart(prompt=content, messages=tuple(self._session.transcript.messages))
+        before = self._session.transcript.messages[:]
+        start = with_sound(RunStart(prompt=content), messages=before)
         end = None
         try:
             end = await self._attempt(start, prompt)

@@ -26,10 +26,12 @@ class Messages(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
     def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
-        where = range(self._length)[index]
-        if isinstance(where, range):
-            return tuple([self._items[position] for position in where])
-        return self._items[where]
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            if step == 1:
+                return tuple(self._items[start:stop])
+            return tuple([self._items[position] for position in range(start, stop, step)])
+        return self._items[range(self._length)[index]]
 
     def __iter__(self) -> Iterator[Message]:
         return islice(self._items, self._length)
