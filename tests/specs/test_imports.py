@@ -116,7 +116,7 @@ def test_missing_extras_say_how_to_install(extra, use):
         ("toolbus.truncation.truncate_output", "class TruncateOutput"),
         ("toolbus.policy", "rules that allow, ask about or deny"),
         ("toolbus.policy.policy", "It judges commands; it is no sandbox."),
-        ("toolbus.testing", "how to write an adapter"),
+        ("toolbus.testing", "Tools for tests of your handlers and stores"),
     ],
 )
 def test_documentation_needs_no_extra(name, words):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
     from toolbus.messages.records import ToolCall
+    from toolbus.store.protocol import Original
     from toolbus.store.writer import Holding
 
 logger = logging.getLogger("toolbus")
@@ -328,6 +329,15 @@ class AgentSession:
             self._unsaved.add(record)
 
 
-def _stored(messages: tuple[Message, ...], **more: Any) -> Stored:
-    """Return what one append writes of *messages*, the last of which may be missing."""
-    return Stored(message=messages[-1] if messages else None, before=messages[:-1], **more)
+def _stored(
+    messages: tuple[Message, ...],
+    records: tuple[DispatchRecord, ...] = (),
+    originals: tuple[Original, ...] = (),
+) -> Stored:
+    """Return *messages*, which may be none, and the rest of the ledger as one append."""
+    return Stored(
+        message=messages[-1] if messages else None,
+        before=messages[:-1],
+        records=records,
+        originals=originals,
+    )

@@ -19,7 +19,7 @@ T = TypeVar("T")
 logger = logging.getLogger("toolbus")
 
 
-class _Visit:
+class _WorkInPlace:
     """Work in its caller's own *task*; `stop` puts a future there that ends with the work."""
 
     __slots__ = ("ended", "grace", "task")
@@ -38,7 +38,7 @@ class TaskSet:
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
         self._tasks: dict[asyncio.Task[Any], Grace] = {}
-        self._visits: set[_Visit] = set()
+        self._in_place: set[_WorkInPlace] = set()
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -85,8 +85,8 @@ class TaskSet:
         if self._stopped or task is None:
             work.close()
             raise ClosedError(self._owner)
-        requests, visit = task.cancelling(), _Visit(task, grace)
-        self._visits.add(visit)
+        requests, entry = task.cancelling(), _WorkInPlace(task, grace)
+        self._in_place.add(entry)
         inside, held = self._inside.set(True), grace.hold()
         try:
             return await work
@@ -95,15 +95,15 @@ class TaskSet:
                 raise
             raise ClosedError(self._owner) from None
         finally:
-            self._visits.discard(visit)
+            self._in_place.discard(entry)
             give_back(self._inside, inside)
             grace.let_go(held)
-            if visit.ended is not None and not visit.ended.get_loop().is_closed():
-                visit.ended.set_result(None)
+            if entry.ended is not None and not entry.ended.get_loop().is_closed():
+                entry.ended.set_result(None)
 
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the tasks, which would wait for their own end."""
-        if (self._tasks or self._visits) and self._inside.get():
+        if (self._tasks or self._in_place) and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
     async def stop(self) -> None:
@@ -117,11 +117,11 @@ class TaskSet:
                 here.append(task)
                 task.cancel()
                 grace.begin()
-        for visit in [visit for visit in self._visits if visit.task.get_loop() is loop]:
-            visit.ended = loop.create_future()
-            here.append(visit.ended)
-            visit.task.cancel()
-            visit.grace.begin()
+        for work in [work for work in self._in_place if work.task.get_loop() is loop]:
+            work.ended = loop.create_future()
+            here.append(work.ended)
+            work.task.cancel()
+            work.grace.begin()
         if here:
             _, pending = await asyncio.wait(here, timeout=self._patience)
             if count := len(pending):

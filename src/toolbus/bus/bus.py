@@ -87,7 +87,7 @@ class EventBus(Subscribing):
         self._shared: dict[Any, Any] = {}
         self._queues: Queues | None = None
         # The work of timed-out handlers' threads that still run.
-        self._left: set[Future[Any]] = set()
+        self._abandoned: set[Future[Any]] = set()
         # For objects that are made once: channels, queues. A dispatch does not take it.
         self._making = threading.RLock()
 
@@ -223,7 +223,7 @@ class EventBus(Subscribing):
     @property
     def stuck(self) -> int:
         """How many threads of timed-out handlers still run."""
-        return len(self._left)
+        return len(self._abandoned)
 
     def shared(self, kind: Callable[[], T]) -> T:
         """Return the one object of *kind*, a class, that all components on this bus share."""
@@ -407,5 +407,5 @@ class EventBus(Subscribing):
             channel.outdate()
 
     def _watch(self, work: Future[Any]) -> None:
-        self._left.add(work)
-        work.add_done_callback(self._left.discard)
+        self._abandoned.add(work)
+        work.add_done_callback(self._abandoned.discard)

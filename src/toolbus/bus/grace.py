@@ -48,7 +48,7 @@ class Grace:
                 self._started.set_result(None)
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """The seconds that are left, at least `LEAST`; infinite before `begin`."""
         if self._deadline == inf:
             return inf
@@ -72,7 +72,7 @@ class Grace:
             self._started = self._started or asyncio.get_running_loop().create_future()
             await running.wait(interrupt=self._started)
         if not running.task.done():
-            await running.wait(self.left)
+            await running.wait(self.remaining)
 
 
 async def within_grace(

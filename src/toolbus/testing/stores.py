@@ -133,8 +133,8 @@ async def _fence(open_store: Callable[[], Store]) -> None:
     _expect(first.epoch < second.epoch, expected=True, what="a later opening has a higher epoch")
     late = Stored(message=_user("late"), records=(_record("late"),), at=first)
     await _expect_error(SessionBusyError, store.append("s", late), "a late append")
-    left = (await store.read("s"), await store.records("s"), await store.sessions())
-    _expect(left, ((), (), ()), "the messages, records and sessions behind a refused append")
+    written = (await store.read("s"), await store.records("s"), await store.sessions())
+    _expect(written, ((), (), ()), "the messages, records and sessions behind a refused append")
     appends = [store.append("s", _entry(f"m{n}", second)) for n in range(20)]
     results = await asyncio.gather(*appends, return_exceptions=True)
     _expect(results.count(None), 1, "the number of 20 appends at one position that succeed")
@@ -187,8 +187,8 @@ async def _forgetting(open_store: Callable[[], Store]) -> None:
         await store.append(session_id, stored)
     await store.open_session("busy", "a", 60)
     _expect(await store.forget_sessions(2_000), ("old",), "the deleted sessions")
-    left = [info.id for info in await store.sessions()]
-    _expect(left, ["busy", "new"], "the sessions that stay: one in use, and a newer one")
+    remaining = [info.id for info in await store.sessions()]
+    _expect(remaining, ["busy", "new"], "the sessions that stay: one in use, and a newer one")
     _expect(await store.read("old"), (), "the messages of a deleted session")
     _expect(await store.forget_originals("new"), 1, "the number of originals that are forgotten")
     _expect(await store.originals("busy"), (original,), "the originals of another session")
@@ -280,8 +280,8 @@ def _user(name: str) -> UserMessage:
     return UserMessage(id=name, content="hello")
 
 
-def _entry(name: str, at: Position | None = None) -> Stored:
-    return Stored(message=_user(name), at=at)
+def _entry(name: str, position: Position | None = None) -> Stored:
+    return Stored(message=_user(name), at=position)
 
 
 def _record(subject: str) -> DispatchRecord:

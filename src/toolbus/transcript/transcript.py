@@ -158,8 +158,8 @@ class Transcript:
                         ended.append(let_in.message)
                     else:
                         ended.append(let_in)
-                kept = await self._keep_all(list(entering.values()))
-        for place, error in zip(entering, kept, strict=True):
+                errors = await self._keep_all(list(entering.values()))
+        for place, error in zip(entering, errors, strict=True):
             ended[place] = error or ended[place]
         return ended
 

@@ -33,7 +33,7 @@ logger = logging.getLogger("toolbus")
 class CallBatch:
     """Takes *calls* to their ends, each in a task, and answers them in their order.
 
-    *tell* returns the outcome of a call that has ended, and tells the observers; *answer* appends
+    *report* returns the outcome of a call that has ended, and tells the observers; *answer* appends
     its message, and returns the outcome as the model reads it. *append* appends the messages of
     all calls that are ready at the same time, for `answer`. With *passes_waiting*, a call that
     waits for a person, which may take long, holds up nobody: those behind it are answered first.
@@ -45,7 +45,7 @@ class CallBatch:
     def __init__(
         self,
         calls: Sequence[CallInProgress],
-        tell: Callable[[CallInProgress], ToolCallOutcome],
+        report: Callable[[CallInProgress], ToolCallOutcome],
         answer: Callable[
             [CallInProgress, ToolCallOutcome, Appended | None], Awaitable[ToolCallOutcome]
         ],
@@ -56,7 +56,7 @@ class CallBatch:
         *,
         passes_waiting: bool = False,
     ) -> None:
-        self._calls, self._tell, self._answer, self._append = calls, tell, answer, append
+        self._calls, self._report, self._answer, self._append = calls, report, answer, append
         self._passes_waiting = passes_waiting
         self._remaining = list(calls)
         self._ended: dict[CallInProgress, ToolCallOutcome] = {}
@@ -105,7 +105,7 @@ class CallBatch:
         self._grace.begin()
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._grace.left, self._leave_behind)
+            self._timer = loop.call_later(self._grace.remaining, self._leave_behind)
 
     def _start(self, work: Work) -> None:
         # Eager tasks inside each other's first step would grow the stack.
@@ -149,7 +149,7 @@ class CallBatch:
         try:
             await call.walk()
             if not call.is_left_behind:
-                self._ended[call] = self._tell(call)
+                self._ended[call] = self._report(call)
         except GeneratorExit:
             raise  # Its loop was closed: nothing can be waited for.
         except BaseException as error:  # noqa: BLE001 - its siblings are answered first
@@ -212,7 +212,7 @@ class CallBatch:
         """End the calls that do not listen to their cancellation, so that they are answered."""
         for call in self._calls:
             if call.leave_behind():
-                self._ended[call] = self._tell(call)
+                self._ended[call] = self._report(call)
         if len(self._calls) == 1 and self._ended:
             self._start(self._answer_all)
         self._wake()

@@ -139,14 +139,14 @@ class ToolRunner:
         """
         under_way: list[CallInProgress] = []
         for call in calls:
-            begun = self._begin(
+            started = self._begin(
                 call,
                 advertised,
                 earlier=under_way,
                 continued=call.id in continued,
                 stays_open=self._leaves_pending,
             )
-            under_way.append(begun)
+            under_way.append(started)
         return await self._finish(under_way)
 
     def _begin(
@@ -165,7 +165,7 @@ class ToolRunner:
             self,
             advertised,
             gate=self.gate,
-            earlier=[begun.passed for begun in earlier if isinstance(begun, GatedCall)],
+            earlier=[each.passed for each in earlier if isinstance(each, GatedCall)],
             continued=continued,
             stays_open=stays_open,
         )
@@ -221,7 +221,7 @@ class ToolRunner:
         answer = self._answer_nested if nested else self._answer
         passes_waiting = self.gate is not None and self.gate.keeps_questions
         together = None if nested or self._append_all is None else self._append_together
-        batch = CallBatch(calls, self._tell, answer, together, passes_waiting=passes_waiting)
+        batch = CallBatch(calls, self._report_end, answer, together, passes_waiting=passes_waiting)
         if nested or not self._sheltered:
             return await batch.run()
         self._under_way.append(batch)
@@ -230,7 +230,7 @@ class ToolRunner:
         finally:
             self._under_way.remove(batch)
 
-    def _tell(self, call: CallInProgress) -> ToolCallOutcome:
+    def _report_end(self, call: CallInProgress) -> ToolCallOutcome:
         """Return the outcome of *call*, which has ended, and tell the observers, once."""
         outcome, call_id = call.outcome, call.requested.id
         if call_id in self._reported or call.is_left_open:
