@@ -240,7 +240,9 @@ async def test_killed_at_any_moment(tmp_path, thorough):
             ids = [one.id for one in messages]
             assert said
             assert ids[known : known + len(said)] == said
-            assert known + len(said) <= len(ids) <= known + len(said) + 1
+            # The two results of a turn may share a commit.
+            untold = messages[known + len(said) :]
+            assert len(untold) <= 1 or [each.role for each in untold] == ["tool", "tool"]
             for place, message in enumerate(messages):
                 if message.id.startswith("turn-"):
                     assert message.text == kill_agent.text_of(int(message.id.removeprefix("turn-")))

@@ -108,9 +108,11 @@ class AgentRuntime(Participant):
         """
         if not self._started:
             await self._start()
-        # A write that hangs is left behind; where nothing is written, the caller's task is enough.
-        run = self._work.run if self._config.store.durable else self._work.run_here
-        return await run(self._session.append(message))
+        if self._session.append_may_wait:
+            return await self._work.run(self._session.append(message))
+        # What does not wait is neither stopped nor left behind, and needs no task of its own.
+        self._work.check_open()
+        return await self._session.append(message)
 
     def enqueue(self, message: Message | Prompt) -> None:
         """Append *message* before the next model call, after all tool messages; returns at once."""

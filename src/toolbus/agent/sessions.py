@@ -146,6 +146,11 @@ class AgentSession:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
+    @property
+    def append_may_wait(self) -> bool:
+        """Whether an append may wait for a handler or for the store."""
+        return self.config.store.durable or self.transcript.may_wait
+
     async def append(self, message: Message | Prompt) -> Message:
         """Append *message* as the program, and return it as it was appended."""
         message = as_message(message, self.scope.session_id, self.new_id)

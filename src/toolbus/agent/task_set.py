@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.grace import GRACE, Grace
 from toolbus.errors import ClosedError, DispatchError
-from toolbus.tasks.loops import give_back
 from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
@@ -17,16 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger("toolbus")
-
-
-class _WorkInPlace:
-    """Work in its caller's own *task*; `stop` puts a future there that ends with the work."""
-
-    __slots__ = ("ended", "grace", "task")
-
-    def __init__(self, task: asyncio.Task[Any], grace: Grace) -> None:
-        self.task, self.grace = task, grace
-        self.ended: asyncio.Future[None] | None = None
 
 
 class TaskSet:
@@ -38,7 +27,6 @@ class TaskSet:
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
         self._tasks: dict[asyncio.Task[Any], Grace] = {}
-        self._in_place: set[_WorkInPlace] = set()
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -75,53 +63,25 @@ class TaskSet:
                 raise
             raise ClosedError(self._owner) from None
 
-    async def run_here(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what *work* returns, in the caller's own task; a cancellation reaches it there.
-
-        For work that ends soon when it is cancelled: nobody leaves it behind. Raises `ClosedError`
-        if it was stopped.
-        """
-        task, grace = asyncio.current_task(), Grace(self.grace)
-        if self._stopped or task is None:
-            work.close()
+    def check_open(self) -> None:
+        """Raise `ClosedError` if the tasks were stopped."""
+        if self._stopped:
             raise ClosedError(self._owner)
-        requests, entry = task.cancelling(), _WorkInPlace(task, grace)
-        self._in_place.add(entry)
-        inside, held = self._inside.set(True), grace.hold()
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not self._stopped or task.uncancel() > requests:
-                raise
-            raise ClosedError(self._owner) from None
-        finally:
-            self._in_place.discard(entry)
-            give_back(self._inside, inside)
-            grace.let_go(held)
-            if entry.ended is not None and not entry.ended.get_loop().is_closed():
-                entry.ended.set_result(None)
 
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the tasks, which would wait for their own end."""
-        if (self._tasks or self._in_place) and self._inside.get():
+        if self._tasks and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
         self._stopped = True
         loop = asyncio.get_running_loop()
-        here: list[asyncio.Future[Any]] = []
         # What a closed loop has left behind never ends.
-        for task, grace in list(self._tasks.items()):
-            if task.get_loop() is loop:
-                here.append(task)
-                task.cancel()
-                grace.begin()
-        for work in [work for work in self._in_place if work.task.get_loop() is loop]:
-            work.ended = loop.create_future()
-            here.append(work.ended)
-            work.task.cancel()
-            work.grace.begin()
+        here = {task: grace for task, grace in self._tasks.items() if task.get_loop() is loop}
+        for task, grace in here.items():
+            task.cancel()
+            grace.begin()
         if here:
             _, pending = await asyncio.wait(here, timeout=self._patience)
             if count := len(pending):

@@ -11,6 +11,7 @@ from toolbus.bus.grace import within_grace
 from toolbus.errors import AppendError, DeadlineError, StoreError, ToolbusError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_AFTER,
+    MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     TOOL_CALL_PERSIST_AFTER,
     TOOL_CALL_PERSIST_BEFORE,
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Event, ObserveEvent, Scope, ToolSpec
 
 logger = logging.getLogger("toolbus")
+
+_AWAITED: tuple[Event, ...] = (
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_BEFORE,
+    TOOL_CALL_PERSIST_AFTER,
+)
+"""The events of an append whose handlers are waited for."""
 
 _ENTERING: tuple[Event, ...] = (
     TOOL_CALL_PERSIST_BEFORE,
@@ -212,6 +221,11 @@ class Transcript:
         except BaseException as error:  # noqa: BLE001 - as above
             return error
         return None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether an append waits for a handler, besides its write."""
+        return any(map(self._bus.awaits, _AWAITED))
 
     def has(self, message_id: str) -> bool:
         """Tell whether a message of this id is in the transcript."""
