@@ -10,9 +10,10 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from toolbus.bus.dispatch.contexts import AnswerWindow, EventContext
+from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.dispatch.details import AnswerWindow
 from toolbus.bus.ledger.records import HandlerEntry
-from toolbus.components.adapters import AdapterHandler, owner_of
+from toolbus.components.adapter_handlers import AdapterHandler, owner_of
 from toolbus.components.components import AgentComponent
 from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import (

@@ -6,17 +6,17 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec import Struct, convert
+from msgspec import convert
 
 from toolbus.bus.channels import Channel, Plans
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import is_async
-from toolbus.bus.dispatch.contexts import Details
+from toolbus.bus.dispatch.contexts import NO_SCOPE
+from toolbus.bus.dispatch.details import Details
 from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
-from toolbus.bus.ledger.records import HandlerKind
 from toolbus.bus.subscribing import (
+    HandlerInfo,
     HandlerOptions,
-    Policy,
     Subscribe,
     Subscribing,
     Subscription,
@@ -26,7 +26,7 @@ from toolbus.bus.subscribing import (
     settings_of,
 )
 from toolbus.errors import DispatchError, RegistrationError
-from toolbus.events.catalogue import Scope, check_event
+from toolbus.events.catalogue import check_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -36,32 +36,13 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.contexts import Check, EventContext, Signatures
     from toolbus.bus.dispatch.loop import Verb
-    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.bus.ledger.records import DispatchRecord, HandlerKind
     from toolbus.bus.ledger.taps import Tap, Taps
     from toolbus.bus.queues import Queues
-    from toolbus.events.catalogue import Event, ObserveEvent, ToolSpec, TransformEvent
+    from toolbus.events.catalogue import Event, ObserveEvent, Scope, ToolSpec, TransformEvent
 
 T = TypeVar("T")
 V = TypeVar("V")
-_NO_SCOPE = Scope()
-
-
-class HandlerInfo(Struct, frozen=True, kw_only=True):
-    """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
-
-    *tools* and *roles* are those for which it runs; empty, it runs for all. *incremental*: it also
-    judges answers as they grow.
-    """
-
-    name: str
-    kind: HandlerKind
-    priority: int
-    policy: Policy
-    sender: str | None
-    where: str
-    tools: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    incremental: bool = False
 
 
 class EventBus(Subscribing):
@@ -98,7 +79,7 @@ class EventBus(Subscribing):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def do(self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE) -> None:
+    def do(self, event: ObserveEvent[V], value: V, scope: Scope = NO_SCOPE) -> None:
         """Show *value* to the observers of *event*; async ones see it later, in order.
 
         Raises before any handler ran: `NoLoopError` (async observers, and no loop for them),
@@ -111,7 +92,7 @@ class EventBus(Subscribing):
         plan(value, scope)
 
     def observe(
-        self, event: ObserveEvent[V], value: V, scope: Scope = _NO_SCOPE
+        self, event: ObserveEvent[V], value: V, scope: Scope = NO_SCOPE
     ) -> Coroutine[Any, Any, None]:
         """Show *value* to the observers of *event*, one after another; await it."""
         coroutine: Coroutine[Any, Any, None] = self._channel(event).plan("observe")(value, scope)
@@ -121,7 +102,7 @@ class EventBus(Subscribing):
         self,
         event: TransformEvent[V, Any],
         value: V,
-        scope: Scope = _NO_SCOPE,
+        scope: Scope = NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
         signatures: Signatures | None = None,
@@ -151,7 +132,7 @@ class EventBus(Subscribing):
         self,
         event: TransformEvent[V, Any],
         value: V,
-        scope: Scope = _NO_SCOPE,
+        scope: Scope = NO_SCOPE,
         tool: ToolSpec | None = None,
         check: Check | None = None,
         signatures: Signatures | None = None,
@@ -194,10 +175,7 @@ class EventBus(Subscribing):
 
     @property
     def lost(self) -> int:
-        """How many events async observers missed by the end of their loop; each loss is logged.
-
-        A loop that was closed is answer when the bus is asked or used next.
-        """
+        """How many events async observers missed because their loop was closed; each is logged."""
         return 0 if self._queues is None else self._queues.lost
 
     async def drain(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - ends quietly

@@ -10,7 +10,7 @@ from itertools import chain, count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolbus.bus.dispatch.results import notify
+from toolbus.bus.dispatch.observers import notify
 from toolbus.errors import DispatchError
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from blinker import Signal
 
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.contexts import Details, EventContext
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.details import Details
     from toolbus.bus.dispatch.loop import Verb
     from toolbus.events.catalogue import Event, Scope
 

@@ -14,7 +14,7 @@ from toolbus.bus.dispatch.contexts import QUEUED, observer_context
 from toolbus.bus.dispatch.deadlines import abandon, calling_loop, running_loop
 from toolbus.bus.dispatch.failures import log, log_failure
 from toolbus.bus.dispatch.nesting import current_level, is_inside, next_level
-from toolbus.bus.dispatch.results import show
+from toolbus.bus.dispatch.observers import show
 from toolbus.errors import ClosedError, DeadlineError, DispatchError, NoLoopError
 
 if TYPE_CHECKING:

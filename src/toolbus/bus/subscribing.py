@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from toolbus.bus.dispatch.callables import is_async, is_generator, is_local, takes
 from toolbus.bus.dispatch.contexts import EventContext
+from toolbus.bus.ledger.records import HandlerKind
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -43,7 +44,6 @@ from toolbus.settings.hints import nearest
 if TYPE_CHECKING:
     from toolbus.bus.channels import Channel
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.ledger.records import HandlerKind
     from toolbus.events.catalogue import Event
 
 V = TypeVar("V")
@@ -97,6 +97,24 @@ class HandlerOptions(TypedDict, total=False):
     weak: bool
     incremental: bool
     name: str | None
+
+
+class HandlerInfo(Struct, frozen=True, kw_only=True):
+    """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
+
+    *tools* and *roles* are those for which it runs; empty, it runs for all. *incremental*: it also
+    judges answers as they grow.
+    """
+
+    name: str
+    kind: HandlerKind
+    priority: int
+    policy: Policy
+    sender: str | None
+    where: str
+    tools: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    incremental: bool = False
 
 
 class WeakHandler:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from toolbus.bus.dispatch.callables import Composite
-from toolbus.errors import DispatchError
+from toolbus.bus.dispatch.contexts import NO_SCOPE
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_BEFORE,
@@ -21,11 +20,7 @@ from toolbus.events.subjects import matches
 from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.components import AgentComponent
-    from toolbus.events.catalogue import Deny, Event
+    from toolbus.events.catalogue import Deny
     from toolbus.messages.records import ToolCall, ToolResponse
 
 T = TypeVar("T")
@@ -39,14 +34,13 @@ _ARGUMENTS = {
     "adapt_response": ("response", "call"),
     "fill_parameters": ("call",),
 }
-_METHODS: dict[Any, tuple[str, ...]] = {
+ADAPTER_METHODS: dict[Any, tuple[str, ...]] = {
     TOOLS_PROVIDE: ("adapt_signature",),
     # Filling comes after all handlers; here its adapter is chosen.
     TOOL_CALL_BEFORE: ("adapt_parameters", "fill_parameters"),
     MESSAGE_APPEND_BEFORE: ("adapt_response",),
 }
 """The methods by which an adapter takes part in an event."""
-_NO_SCOPE = Scope()
 
 
 class AdapterContext(Struct, frozen=True):
@@ -57,7 +51,7 @@ class AdapterContext(Struct, frozen=True):
     holds a response.
     """
 
-    scope: Scope = _NO_SCOPE
+    scope: Scope = NO_SCOPE
     tool: ToolSpec | None = None
     view: View = "model"
     message_id: str = ""
@@ -113,67 +107,6 @@ class ToolAdapter:
         The last step before the tool runs: after all handlers, guards and questions. Neither they
         nor the ledger, observers and stored copies see what it returns.
         """
-
-
-class AdapterHandler(Composite):
-    """A handler of *event* that applies the adapters of *component* by its async *method*.
-
-    It is sync, for sync adapters: their results need no task and no turn of the event loop.
-    """
-
-    __slots__ = ("component", "event", "method")
-
-    def __init__(
-        self,
-        component: AgentComponent,
-        event: Event,
-        method: Callable[[EventContext[Any]], Coroutine[Any, Any, Any]],
-    ) -> None:
-        self.component, self.event, self.method = component, event, method
-
-    def __call__(self, ctx: EventContext[Any]) -> Any:
-        """Apply the adapters; a sync method that returns an awaitable which waits has failed."""
-        if not self.component.adapters:
-            return None
-        running = self.method(ctx)
-        try:
-            running.send(None)
-            reason = "an adapter waits; declare its method with `async def`"
-            # Raised in the adapter, so that its own policy decides, and the ledger names it.
-            running.throw(DispatchError(self.event.name, reason))
-        except StopIteration as end:
-            return end.value
-        finally:
-            running.close()
-
-    def methods(self) -> list[tuple[ToolAdapter, Callable[..., Any]]]:
-        """Return the adapters with methods for the event, in the order in which they run."""
-        adapters = self.component.adapters
-        # Arguments pass in reverse: each adapter undoes its own rewording, the last one first.
-        in_order = adapters[::-1] if self.event is TOOL_CALL_BEFORE else adapters
-        return [
-            (adapter, getattr(adapter, name))
-            for name in _METHODS[self.event]
-            for adapter in in_order
-            if overrides(adapter, name)
-        ]
-
-
-class AsyncAdapterHandler(AdapterHandler):
-    """The same for adapters of which one at least is async, and right for all others."""
-
-    __slots__ = ()
-
-    async def __call__(self, ctx: EventContext[Any]) -> Any:
-        """Apply the adapters; await the async ones."""
-        return await self.method(ctx)
-
-
-def owner_of(handler: object) -> object:
-    """Return the component of an adapter handler, the object of a method, else None."""
-    if isinstance(handler, AdapterHandler):
-        return handler.component
-    return getattr(handler, "__self__", None)
 
 
 def overrides(adapter: ToolAdapter, *methods: str) -> bool:

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.subscribing import HandlerOptions, Subscribing
-from toolbus.components.adapters import (
-    AdapterHandler,
-    AsyncAdapterHandler,
-    ToolAdapter,
-    adapter_problem,
-)
+from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
+from toolbus.components.adapters import ToolAdapter, adapter_problem
 from toolbus.components.marks import Mark, marked, tools_of
 from toolbus.components.roster import Roster
 from toolbus.errors import RegistrationError

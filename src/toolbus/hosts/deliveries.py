@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.components.adapters import AdapterHandler, owner_of
+from toolbus.components.adapter_handlers import AdapterHandler, owner_of
 from toolbus.components.components import AgentComponent
 from toolbus.events.catalogue import (
     CATALOGUE,

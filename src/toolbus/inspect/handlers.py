@@ -13,11 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import toolbus
-from toolbus.bus.bus import HandlerInfo
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
-from toolbus.bus.subscribing import as_tuple
-from toolbus.components.adapters import AdapterHandler
+from toolbus.bus.subscribing import HandlerInfo, as_tuple
+from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode

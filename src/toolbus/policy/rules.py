@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from toolbus.bus.dispatch.contexts import PartNote
+from toolbus.bus.dispatch.details import PartNote
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.bus.dispatch.contexts import PartNote
+from toolbus.bus.dispatch.details import PartNote
 from toolbus.policy.protection import PROTECTED
 from toolbus.policy.value_tests import first_words
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import AsyncExitStack, closing, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.components.adapters import AdapterHandler
+from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.components.state import rehearsal, rehearse
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE

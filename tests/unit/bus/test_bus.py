@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from toolbus.bus import channels
 from toolbus.bus.bus import EventBus
-from toolbus.bus.dispatch.contexts import Rejected
+from toolbus.bus.dispatch.details import Rejected
 from toolbus.bus.dispatch.nesting import MAX_DEPTH, enter, next_level
 from toolbus.bus.subscribing import Subscribing
 from toolbus.errors import DispatchDepthError

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from toolbus import EventBus
-from toolbus.bus.dispatch.contexts import HandlerStep
+from toolbus.bus.dispatch.details import HandlerStep
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry, Why
 from toolbus.bus.ledger.tracing import Digests, Trace, changed_fields
 from toolbus.events.catalogue import (

@@ -11,7 +11,7 @@ from toolbus import (
     ToolMessage,
     ToolResponse,
 )
-from toolbus.components.adapters import AdapterHandler, AsyncAdapterHandler
+from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.participants import ComponentHost
 from toolbus.errors import DispatchError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE

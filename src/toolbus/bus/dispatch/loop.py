@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from toolbus.bus.dispatch.contexts import (
-    NO_DETAILS,
-    OVER,
-    DispatchContext,
-    EventContext,
-    Failed,
-    next_context,
-)
+from toolbus.bus.dispatch.contexts import OVER, DispatchContext, EventContext, Failed, next_context
+from toolbus.bus.dispatch.details import NO_DETAILS
 from toolbus.bus.dispatch.nesting import enter
-from toolbus.bus.dispatch.results import ObserverResult, TransformResult
+from toolbus.bus.dispatch.observers import ObserverResult
+from toolbus.bus.dispatch.results import TransformResult
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
 
 if TYPE_CHECKING:
@@ -29,7 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.channels import Channel
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.contexts import Details
+    from toolbus.bus.dispatch.details import Details
     from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.bus.queues import Queues

@@ -1,31 +1,21 @@
-"""What becomes of a handler's result: the rare part of a turn, which the loop calls.
+"""The use of a handler's result: the rare part of a turn, which the loop calls.
 
 The loop itself sees to a handler that returned None and wrote nothing, as most do.
 """
 
 from __future__ import annotations
 
-from inspect import iscoroutine
 from operator import attrgetter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.dispatch.contexts import (
-    NO_DETAILS,
-    QUEUED,
-    SKIPPED,
-    Failed,
-    Rejected,
-    next_context,
-    observer_context,
-)
+from toolbus.bus.dispatch.contexts import SKIPPED, Failed, next_context
+from toolbus.bus.dispatch.details import NO_DETAILS, Rejected
 from toolbus.bus.dispatch.failures import (
     detail_of,
     explain,
-    log,
     log_denial,
     log_failure,
     passes,
@@ -43,13 +33,11 @@ from toolbus.messages.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.contexts import Details, EventContext
-    from toolbus.bus.dispatch.nesting import Level
+    from toolbus.bus.dispatch.contexts import EventContext
+    from toolbus.bus.dispatch.details import Details
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.events.catalogue import ObserveEvent, TransformEvent
+    from toolbus.events.catalogue import TransformEvent
 
 IDENTITIES: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((SystemMessage, UserMessage, AssistantMessage, ToolCall), ("id",)),
@@ -277,84 +265,6 @@ class TransformResult:
 
     def _breach(self, turn: HandlerTurn, problem: str) -> HandlerContractError:
         return HandlerContractError(self._event.name, turn.binding.name, problem)
-
-
-class ObserverResult:
-    """Tells an observer of *event* once that nobody uses its result, and logs its failures."""
-
-    __slots__ = ("_event",)
-
-    def __init__(self, event: ObserveEvent[Any]) -> None:
-        self._event = event
-
-    def apply_result(
-        self, binding: Binding, context: EventContext[Any], result: Any
-    ) -> EventContext[Any]:
-        """Return *context* for the next observer, after *result* of this one."""
-        status: HandlerStatus
-        status, why, error = "ran", NO_WHY, None
-        if type(result) is Failed:
-            error = result.error
-            status, reason = explain(self._event.name, binding.name, error)
-            why = Why(reason, detail_of(error))
-        elif result is SKIPPED:
-            status = "skipped"
-        elif result is QUEUED:
-            status = "queued"
-        if trace := (context._details or NO_DETAILS).trace:
-            trace.add(binding, status, why=why)
-        if error is not None:
-            if passes(error):
-                raise error
-            log_failure(self._event.name, binding.name, error, why.reason or "")
-        elif status == "ran":
-            _warn_once(binding, result)
-        context._assigned = None
-        return context
-
-
-async def show(binding: Binding, context: EventContext[Any], level: Level) -> None:
-    """Run the queued async observer *binding* in its turn, *level*; its failure is logged."""
-    try:
-        result = await binding.function(context)
-    except Exception as error:  # noqa: BLE001 - observers never disturb
-        event = binding.event.name
-        log_failure(event, binding.name, error, explain(event, binding.name, error)[1])
-    else:
-        if result is not None or context._assigned is not None:
-            _warn_once(binding, result)
-    finally:
-        level.over = True
-
-
-def notify(receivers: Iterable[Callable[..., Any]], context: EventContext[Any]) -> None:
-    """Show the end of a dispatch to plain blinker *receivers*; their failures are logged."""
-    for receiver in receivers:
-        event, name = context.event.name, name_of(receiver)
-        try:
-            result = receiver(context.scope.agent_id, ctx=observer_context(context))
-        except Exception as error:
-            if passes(error):
-                raise
-            log_failure(event, name, error, "raised an error")
-        else:
-            if iscoroutine(result):
-                result.close()
-                log("receiver %r of %r is async, so it was not run; use `bus.on`", name, event)
-
-
-def _warn_once(binding: Binding, result: object) -> None:
-    """Drop what an observer gave back, and say so once."""
-    if iscoroutine(result):
-        result.close()
-    if not binding.warned:
-        binding.warned = True
-        log(
-            "observer %r of %r gave an output, which changes nothing; to change values, "
-            "subscribe to a transform event",
-            binding.name,
-            binding.event.name,
-        )
 
 
 def foreign(event: TransformEvent[Any, Any], after: object) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.contexts import Details
+    from toolbus.bus.dispatch.details import Details
     from toolbus.bus.ledger.records import Outcome
     from toolbus.events.catalogue import Scope
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.bus.dispatch.bindings import Binding
-    from toolbus.bus.dispatch.contexts import HandlerStep, PartNote
+    from toolbus.bus.dispatch.details import HandlerStep, PartNote
     from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome
     from toolbus.events.catalogue import Scope
 
