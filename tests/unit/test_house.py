@@ -23,42 +23,43 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
     "functions over complexity 10": 199,
-    "files under 60 lines with one importer": 32,
-    "pronouns without a noun in 1,000 words of docstrings": 66,
-    "modules that begin with What, Who, Where or How": 214,
-    '"is no" in texts': 208,
-    "imports through the wall": 21,
+    "files under 60 lines with one importer": 27,
+    "pronouns without a noun in 1,000 words of docstrings": 65,
+    "modules that begin with What, Who, Where or How": 183,
+    '"is no" in texts': 197,
+    "imports through the wall": 20,
 }
 ROOMS = {
     "": (3, 437),
-    "agent": (13, 2616),
-    "approvals": (21, 3336),
-    "bus": (26, 3850),
+    "agent": (14, 2705),
+    "approvals": (21, 3311),
+    "bus": (21, 3710),
     "cli": (29, 2957),
-    "components": (10, 1809),
-    "config": (16, 2277),
+    "components": (10, 1799),
+    "config": (16, 2259),
     "console": (19, 2407),
     "demo": (9, 1092),
-    "events": (7, 1085),
+    "events": (7, 1086),
     "formats": (23, 2979),
     "guide": (4, 295),
-    "hosts": (72, 9394),
-    "inspect": (17, 2405),
-    "mcp": (87, 12603),
-    "messages": (12, 1790),
+    "hosts": (72, 9389),
+    "inspect": (18, 2472),
+    "mcp": (87, 12563),
+    "messages": (12, 1785),
     "models": (7, 534),
-    "policy": (114, 16513),
-    "providers": (9, 853),
-    "redaction": (71, 8310),
-    "replay": (9, 1443),
-    "settings": (12, 673),
-    "store": (51, 7280),
-    "tasks": (4, 234),
-    "terminal": (15, 1247),
-    "testing": (39, 5229),
-    "tools": (22, 3030),
-    "transcript": (6, 636),
-    "truncation": (12, 1519),
+    "policy": (114, 16516),
+    "providers": (9, 841),
+    "redaction": (71, 8363),
+    "replay": (9, 1461),
+    "settings": (8, 496),
+    "store": (49, 6936),
+    "tasks": (4, 218),
+    "terminal": (15, 1238),
+    "testing": (18, 3476),
+    "toml": (5, 333),
+    "tools": (18, 3067),
+    "transcript": (6, 746),
+    "truncation": (12, 1513),
     "workspace": (9, 895),
 }
 """By room the files and lines that it has at most today."""
@@ -71,28 +72,28 @@ WALL = next(
 """The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3175, 3000),
-    ("bus",): (3850, 2600),
-    ("components",): (1809, 1350),
-    ("tools",): (3030, 2100),
-    ("agent", "transcript", "tasks"): (3486, 2900),
-    ("store",): (3363, 2700),
+    ("errors", "events", "messages"): (3171, 3000),
+    ("bus",): (3710, 2600),
+    ("components",): (1799, 1350),
+    ("tools",): (3067, 2100),
+    ("agent", "transcript", "tasks"): (3669, 2900),
+    ("store",): (3071, 2700),
     ("models",): (534, 700),
-    ("settings", "terminal"): (673, 750),
+    ("settings", "terminal"): (496, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19920, 16800)
+CORE_LINES = (19517, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
-    "plain tool call": (80, 25, 22),
-    "tool call of an agent with one adapter": (409, 133, 52),
-    "judged frame": (261, 67, 45),
-    "line with a secret": (997, 72, 53),
-    "clean line": (176, 26, 36),
+    "plain tool call": (68, 18, 18),
+    "tool call of an agent with one adapter": (384, 121, 51),
+    "judged frame": (251, 68, 43),
+    "line with a secret": (967, 71, 52),
+    "clean line": (128, 26, 36),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 

@@ -76,8 +76,9 @@ async def call_model(
         if answer is None:
             raise
         return answer
-    reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
-    bus.do(MODEL_CALL_AFTER, reply, scope=scope)
+    if bus.has_listeners(MODEL_CALL_AFTER):
+        reply = ModelReply(request=request, message=message, duration_ns=clock() - since)
+        bus.do(MODEL_CALL_AFTER, reply, scope=scope)
     return message
 
 

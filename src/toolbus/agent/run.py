@@ -149,7 +149,8 @@ class AgentRun:
             raise
         finally:
             end = end or self._result("cancelled", "the run was cancelled")
-            self._bus.do(RUN_AFTER, end, scope=self._scope)
+            if self._bus.has_listeners(RUN_AFTER):
+                self._bus.do(RUN_AFTER, end, scope=self._scope)
         return end
 
     async def _attempt(self, start: RunStart, prompt: Prompt | None) -> RunResult[Any]:
@@ -220,6 +221,8 @@ class AgentRun:
     async def _advertised(self) -> AdvertisedTools:
         """Return what the model may be told of tools now."""
         specs = self._config.tools.specs
+        if not self._bus.has_listeners(TOOLS_PROVIDE):
+            return AdvertisedTools(specs)
         return AdvertisedTools.of(await self._bus.apply(TOOLS_PROVIDE, specs, scope=self._scope))
 
     async def _turn(self) -> RunResult[Any] | None:

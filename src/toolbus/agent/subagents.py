@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,33 +22,10 @@ if TYPE_CHECKING:
     from contextvars import ContextVar
 
     from toolbus.agent.arguments import AgentConfig
+    from toolbus.agent.runtime import AgentRuntime
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import RunResult, Scope
-    from toolbus.messages.records import JsonObject
     from toolbus.tools.calls.gate import CallGate
-
-
-class SubAgent(Protocol):
-    """What can run below another agent."""
-
-    @property
-    def bus(self) -> EventBus:
-        """Where its events are dispatched."""
-
-    @property
-    def scope(self) -> Scope:
-        """Who it is."""
-
-    @property
-    def adopts_bus(self) -> bool:
-        """Whether it works on its caller's bus, as it was given none."""
-
-    @property
-    def output_schema(self) -> JsonObject | None:
-        """The JSON schema of its outputs, None: text."""
-
-    async def run_below(self, prompt: str, caller: ToolContext) -> RunResult[Any]:
-        """Run in a fresh session under the lineage of *caller*."""
 
 
 class AgentTool(Tool):
@@ -57,7 +34,7 @@ class AgentTool(Tool):
     delegates = True
 
     def __init__(
-        self, agent: SubAgent, name: str, description: str, timeout: float | None = None
+        self, agent: AgentRuntime, name: str, description: str, timeout: float | None = None
     ) -> None:
         self.agent, self.name, self.timeout = agent, name, timeout
         self.description = description or f"Give a task to the agent {name!r}."
@@ -156,7 +133,7 @@ async def _ended(
     return replace(result, status="denied", reason=reason, pending=())
 
 
-def check_caller(agent: SubAgent, bus: EventBus, callers: Collection[str]) -> None:
+def check_caller(agent: AgentRuntime, bus: EventBus, callers: Collection[str]) -> None:
     """Raise `RegistrationError` for an *agent* that cannot work below *callers* on *bus*."""
     if agent.bus is bus:
         return
