@@ -181,6 +181,7 @@ class Transcript:
             try:
                 return await self._admitted(message, scope, tool)
             except asyncio.CancelledError:
+                # The end of a program cancels all tasks once; the call still gets its answer.
                 return await self._admitted(message, scope, tool)
         except GeneratorExit:
             raise  # Its loop was closed: nothing can be waited for.

@@ -68,19 +68,16 @@ class CallBatch:
         self._all_answered: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self, *, here: bool = False) -> tuple[ToolCallOutcome, ...]:
+    async def run(self) -> tuple[ToolCallOutcome, ...]:
         """Return the outcomes of all calls, in order, once each call has its answer.
 
-        Being cancelled stops the calls, and goes on when they are answered. With *here*, a call
-        that is alone has no task of its own: its caller is never cancelled.
+        Being cancelled stops the calls, and goes on when they are answered.
         """
         if len(self._calls) > 1:
             for call in self._calls:
                 call.on_waiting = self._wake
                 self._start(partial(self._end, call))
             self._start(self._answer_all)
-        elif self._calls and here:
-            await self._end_and_answer()
         elif self._calls:
             self._start(self._end_and_answer)
         cancelled = None
@@ -210,11 +207,11 @@ class CallBatch:
 
     def _leave_behind(self) -> None:
         """End the calls that do not listen to their cancellation, so that they are answered."""
-        for call in self._calls:
-            if call.leave_behind():
-                self._ended[call] = self._report(call)
-        if len(self._calls) == 1 and self._ended:
-            self._start(self._answer_all)
+        left_behind = [call for call in self._calls if call.leave_behind()]
+        for call in left_behind:
+            self._ended[call] = self._report(call)
+        if left_behind and len(self._calls) == 1:
+            self._start(self._answer_all)  # The call's own task answers it no more.
         self._wake()
 
     def _wake(self) -> None:

@@ -96,7 +96,7 @@ class CallInProgress:
     async def walk(self, until: Collection[str] = ()) -> None:
         """Take every step until an end is reached, or a state of *until*.
 
-        Stopped, the call ends as cancelled. Left behind, the walk changes nothing any more.
+        Stopped, the call ends as cancelled. Left behind, the walk changes no state any more.
         """
         task = self._walker = asyncio.current_task()
         try:

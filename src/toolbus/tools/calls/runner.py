@@ -226,7 +226,7 @@ class ToolRunner:
             return await batch.run()
         self._under_way.append(batch)
         try:
-            return await batch.run(here=True)
+            return await batch.run()
         finally:
             self._under_way.remove(batch)
 

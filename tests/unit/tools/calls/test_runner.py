@@ -506,21 +506,6 @@ async def test_a_sheltered_runner_is_stopped_and_not_cancelled(many):
     runner.stop()  # Nothing is under way any more.
 
 
-async def test_a_sheltered_call_has_no_task_of_its_own():
-    tasks = []
-
-    @tool
-    async def work() -> None:
-        """Tell which task runs."""
-        await asyncio.sleep(0)
-        tasks.append(asyncio.current_task())
-
-    runner = ToolRunner(EventBus(), Toolset([work]), sheltered=True)
-
-    assert (await runner.call("work")).status == "ok"
-    assert tasks == [asyncio.current_task()]
-
-
 async def test_a_sheltered_tool_may_be_stopped_and_have_a_limit():
     class Waits(Tool):
         async def run(self) -> None:

@@ -1,0 +1,70 @@
+"""Calls that are stopped while they are answered, and calls that do not listen."""
+
+import asyncio
+
+import pytest
+
+from toolbus import EventBus, ToolRunner, Toolset, tool
+from toolbus.bus.grace import Grace
+
+
+@tool
+async def ready() -> str:
+    return "done"
+
+
+@pytest.mark.parametrize("sheltered", [False, True])
+async def test_a_call_that_is_being_answered_is_not_answered_again(sheltered):
+    appended, may_end, begun = [], asyncio.Event(), asyncio.Event()
+
+    async def append(message, scope, spec):
+        appended.append(message.tool_call_id)
+        begun.set()
+        await may_end.wait()
+        return message
+
+    runner = ToolRunner(EventBus(), Toolset([ready]), append=append, sheltered=sheltered)
+    held = (grace := Grace(0.01)).hold()
+    try:
+        calling = asyncio.create_task(runner.call("ready"))
+        await begun.wait()
+        if sheltered:
+            runner.stop()
+        else:
+            calling.cancel()
+        await asyncio.sleep(0.1)  # Longer than the grace.
+        may_end.set()
+        (result,) = await asyncio.gather(calling, return_exceptions=True)
+    finally:
+        grace.let_go(held)
+
+    assert len(appended) == 1
+    assert result.status == "ok" if sheltered else isinstance(result, asyncio.CancelledError)
+
+
+async def test_a_sheltered_call_that_does_not_listen_is_left_behind():
+    may_end, begun = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def deaf() -> str:
+        begun.set()
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    runner = ToolRunner(EventBus(), Toolset([deaf]), sheltered=True)
+    held = (grace := Grace(0.01)).hold()
+    try:
+        calling = asyncio.create_task(runner.call("deaf"))
+        await begun.wait()
+        runner.stop()
+        outcome = await calling
+    finally:
+        grace.let_go(held)
+    may_end.set()
+    await asyncio.sleep(0)
+
+    assert outcome.status == "cancelled"
