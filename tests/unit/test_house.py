@@ -22,7 +22,7 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 199,
+    "functions over complexity 10": 198,
     "files under 60 lines with one importer": 27,
     "pronouns without a noun in 1,000 words of docstrings": 65,
     "modules that begin with What, Who, Where or How": 183,
@@ -57,8 +57,8 @@ ROOMS = {
     "terminal": (15, 1238),
     "testing": (18, 3476),
     "toml": (5, 333),
-    "tools": (18, 3067),
-    "transcript": (6, 746),
+    "tools": (18, 3064),
+    "transcript": (6, 747),
     "truncation": (12, 1513),
     "workspace": (9, 895),
 }
@@ -75,8 +75,8 @@ BUDGETS = {
     ("errors", "events", "messages"): (3171, 3000),
     ("bus",): (3710, 2600),
     ("components",): (1799, 1350),
-    ("tools",): (3067, 2100),
-    ("agent", "transcript", "tasks"): (3669, 2900),
+    ("tools",): (3064, 2100),
+    ("agent", "transcript", "tasks"): (3670, 2900),
     ("store",): (3071, 2700),
     ("models",): (534, 700),
     ("settings", "terminal"): (496, 750),
@@ -85,13 +85,13 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19517, 16800)
+CORE_LINES = (19515, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (68, 18, 18),
     "tool call of an agent with one adapter": (384, 121, 51),
-    "judged frame": (251, 68, 43),
+    "judged frame": (255, 70, 43),
     "line with a secret": (967, 71, 52),
     "clean line": (128, 26, 36),
 }
