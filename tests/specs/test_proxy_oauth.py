@@ -405,7 +405,7 @@ async def test_only_the_owner_reads_a_login(private, folder, command, tmp_path):
         file.unlink()
         folder.rename(tmp_path / "folder")
         folder.symlink_to(tmp_path / "folder")
-        wrong["a link, or no folder"] = [listed(), (await log_in(private, url))[::2]]
+        wrong["a link, or not a folder"] = [listed(), (await log_in(private, url))[::2]]
         shown = [one.get("authorization") for _, path, one, _ in seen if path == "/mcp"]
 
     assert modes == ["0o700", "0o700", "0o600"]

@@ -125,7 +125,7 @@ class OrderLaws:
         """Of an append at another position neither message, record, original nor session stays."""
         store = stores.open()
         stored = Stored(
-            before=user("b"),
+            before=(user("b"),),
             message=user("m"),
             records=(record(1),),
             originals=(Original(digest="d", body=b"1"),),
