@@ -24,6 +24,16 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0"
 MAX_DEPTH = 3
 
 
+def is_described(name: str) -> bool:
+    """Return whether this machine has the program *name* that the program data describe.
+
+    The `kubectl` of Google's SDK is another one: it asks a server for its version first, whatever
+    it is told, and then runs the `kubectl` of that version.
+    """
+    found = shutil.which(name, path=FOLDERS)
+    return found is not None and "google-cloud-sdk" not in Path(found).resolve().parts
+
+
 class Grammar:
     """The lines of a machine's programs; *tell* returns what a program prints."""
 
@@ -31,7 +41,7 @@ class Grammar:
         known = shipped_programs()
         names = sorted({*known.names(), *known._tables, *WRAPPERS} - {*WORDS["dull"]})
         plain = [name for name in names if re.fullmatch(r"[\w.+-]+", name)]
-        self.programs = [name for name in plain if shutil.which(name, path=FOLDERS)]
+        self.programs = [name for name in plain if is_described(name)]
         often = (*SCRIPTS, "sort", "grep", "xargs", "env", "diff", "file")
         self.favourites = [name for name in often if name in self.programs]
         wrapping = {*WRAPPERS, "env", "xargs", "find", "bash"}
