@@ -33,7 +33,7 @@ ROOMS = {
     "": (3, 437),
     "agent": (14, 2705),
     "approvals": (21, 3311),
-    "bus": (21, 3710),
+    "bus": (21, 3705),
     "cli": (29, 2957),
     "components": (10, 1799),
     "config": (16, 2259),
@@ -51,7 +51,7 @@ ROOMS = {
     "providers": (9, 841),
     "redaction": (71, 8363),
     "replay": (9, 1461),
-    "settings": (8, 496),
+    "settings": (8, 493),
     "store": (49, 6936),
     "tasks": (4, 218),
     "terminal": (15, 1238),
@@ -73,19 +73,19 @@ WALL = next(
 
 BUDGETS = {
     ("errors", "events", "messages"): (3171, 3000),
-    ("bus",): (3710, 2600),
+    ("bus",): (3705, 2600),
     ("components",): (1799, 1350),
     ("tools",): (3064, 2100),
     ("agent", "transcript", "tasks"): (3670, 2900),
     ("store",): (3071, 2700),
     ("models",): (534, 700),
-    ("settings", "terminal"): (496, 750),
+    ("settings", "terminal"): (493, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19515, 16800)
+CORE_LINES = (19507, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {

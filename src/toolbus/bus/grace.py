@@ -17,7 +17,6 @@ from toolbus.tasks.shielding import ContainedTask, forget
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from contextlib import AbstractContextManager
-    from contextvars import Token
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Event
@@ -58,13 +57,9 @@ class Grace:
         """Hold for the dispatches in a block, also in tasks that begin in it."""
         return holding(_current, self)
 
-    def hold(self) -> Token[Grace | None]:
-        """Hold from now on, in this context and in tasks that begin in it, until `let_go`."""
-        return _current.set(self)
-
-    def let_go(self, held: Token[Grace | None]) -> None:
-        """End what `hold` began, which returned *held*."""
-        give_back(_current, held)
+    def hold(self) -> None:
+        """Hold for the rest of this context, which is that of a task."""
+        _current.set(self)
 
     async def wait(self, running: ContainedTask[Any]) -> None:
         """Wait until *running* has ended, or its time is up."""

@@ -106,12 +106,9 @@ def read_secret_file(path: Path, limit: int) -> bytes:
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
     """Hold the lock *file* in a block; other processes wait for it. Raises `OSError`."""
-    number = os.open(file, _LOCK, 0o600)
-    try:
+    with lock_file(file) as number:
         fcntl.flock(number, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(number)
 
 
 @contextmanager

@@ -24,8 +24,7 @@ async def test_a_call_that_is_being_answered_is_not_answered_again(sheltered):
         return message
 
     runner = ToolRunner(EventBus(), Toolset([ready]), append=append, sheltered=sheltered)
-    held = (grace := Grace(0.01)).hold()
-    try:
+    with Grace(0.01).here():
         calling = asyncio.create_task(runner.call("ready"))
         await begun.wait()
         if sheltered:
@@ -35,8 +34,6 @@ async def test_a_call_that_is_being_answered_is_not_answered_again(sheltered):
         await asyncio.sleep(0.1)  # Longer than the grace.
         may_end.set()
         (result,) = await asyncio.gather(calling, return_exceptions=True)
-    finally:
-        grace.let_go(held)
 
     assert len(appended) == 1
     assert result.status == "ok" if sheltered else isinstance(result, asyncio.CancelledError)
@@ -56,14 +53,11 @@ async def test_a_sheltered_call_that_does_not_listen_is_left_behind():
         return "late"
 
     runner = ToolRunner(EventBus(), Toolset([deaf]), sheltered=True)
-    held = (grace := Grace(0.01)).hold()
-    try:
+    with Grace(0.01).here():
         calling = asyncio.create_task(runner.call("deaf"))
         await begun.wait()
         runner.stop()
         outcome = await calling
-    finally:
-        grace.let_go(held)
     may_end.set()
     await asyncio.sleep(0)
 
