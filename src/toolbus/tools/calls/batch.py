@@ -38,8 +38,8 @@ class CallBatch:
     all calls that are ready at the same time, for `answer`. With *passes_waiting*, a call that
     waits for a person, which may take long, holds up nobody: those behind it are answered first.
 
-    A call that is alone is answered in its own task. Once stopped, calls have the time of grace;
-    one that has not ended then is answered all the same, and its task is left behind.
+    A call that is alone is answered in its own task. Once stopped, a call has the time of grace;
+    if it has not ended then, it is answered all the same, and its task is left behind.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class CallBatch:
                 self.stop()
         if self._timer is not None:
             self._timer.cancel()
+        self._tasks.clear()  # They hold this batch, which holds all that the calls carry.
         if cancelled is not None:
             raise cancelled
         if self._errors:
@@ -153,6 +154,7 @@ class CallBatch:
             if not call.is_left_behind:
                 self._fail(error)
                 self._remaining.remove(call)
+        call.on_waiting = None  # It holds this batch, too.
         self._wake()
 
     async def _answer_all(self) -> None:
@@ -218,9 +220,7 @@ class CallBatch:
         """Wake whatever waits for a call that has ended, that waits, or that is answered."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
-        if self._all_answered is None or self._remaining:
-            return
-        if not self._all_answered.done():
+        if self._all_answered is not None and not (self._remaining or self._all_answered.done()):
             self._all_answered.set_result(None)
 
     def _fail(self, error: BaseException) -> None:

@@ -1,11 +1,13 @@
 """Calls that are stopped while they are answered, and calls that do not listen."""
 
 import asyncio
+import gc
 
 import pytest
 
-from toolbus import EventBus, ToolRunner, Toolset, tool
+from toolbus import EventBus, ToolCall, ToolRunner, Toolset, tool
 from toolbus.bus.grace import Grace
+from toolbus.tools.calls.batch import CallBatch
 
 
 @tool
@@ -62,3 +64,27 @@ async def test_a_sheltered_call_that_does_not_listen_is_left_behind():
     await asyncio.sleep(0)
 
     assert outcome.status == "cancelled"
+
+
+def batches():
+    return [each for each in gc.get_objects() if isinstance(each, CallBatch)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_batch_goes_with_its_last_answer(count):
+    @tool
+    async def write(text: str) -> str:
+        return text
+
+    runner = ToolRunner(EventBus(), Toolset([write]))
+    calls = [ToolCall(id=f"{n}", name="write", arguments={"text": "long"}) for n in range(count)]
+    before = batches()
+    gc.disable()
+    try:
+        await runner.call_all(calls)
+        await asyncio.sleep(0)
+        kept = [each for each in batches() if each not in before]
+    finally:
+        gc.enable()
+
+    assert kept == []
