@@ -22,7 +22,7 @@ import toolbus
 from toolbus.hosts import hook_client
 from toolbus.hosts.hook_events import HookAnswer
 from toolbus.hosts.hook_settings import LIMIT, default_store
-from toolbus.settings.private_files import writable_by_others, write_private
+from toolbus.settings.private_files import is_private, writable_by_others, write_private
 from toolbus.settings.user_folders import state_folder
 from toolbus.terminal.screen import UsageError
 
@@ -249,9 +249,7 @@ def _sockets_folder() -> Path:
     """Return the folder of the system for what lives as long as a login, else one of ours."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "")
     with suppress(OSError):
-        status = runtime.stat()
-        is_ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        if runtime.is_absolute() and is_ours:
+        if runtime.is_absolute() and is_private(runtime.stat()):
             return runtime / "toolbus"
     return state_folder() / "sockets"
 

@@ -17,6 +17,7 @@ from toolbus.hosts.host_files import hooks_file
 from toolbus.hosts.install_records import InstallRecord, client_folder, read_record
 from toolbus.hosts.installation import SCRIPT
 from toolbus.hosts.settings_files import read_settings
+from toolbus.settings.private_files import is_private
 
 Presence: TypeAlias = Literal["installed", "changed", "broken", "absent"]
 """All is as it was written; something in the host's file is not; what the hooks run is not there
@@ -134,7 +135,7 @@ def _problems_of_client(script: Path, host: str) -> list[str]:
         file = folder / name
         if not file.is_file() or file.is_symlink():
             problems.append(f"{str(file)!r}, which the hooks run, is gone")
-        elif file.lstat().st_uid != os.geteuid() or file.lstat().st_mode & 0o077:
+        elif not is_private(file.lstat()):
             problems.append(f"others may read or write {str(file)!r}, which the hooks run")
     if problems:
         return problems

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts import hook_client
 from toolbus.hosts.inspections import Finding
+from toolbus.settings.private_files import is_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def inspect_workers(state: InstalledState) -> Iterator[Finding]:
     except FileNotFoundError:
         yield Finding(severity="fact", text="no worker runs; the first event starts one")
         return
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077 or folder.is_symlink():
+    if folder.is_symlink() or not is_private(status):
         text = f"{str(folder)!r} is not yours alone, so that no worker is asked, and hooks are slow"
         yield Finding(severity="warning", text=text)
         return

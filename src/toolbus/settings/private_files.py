@@ -144,6 +144,11 @@ def signature(path: str | os.PathLike[str]) -> Signature:
 # --- ownership -----------------------------------------------------------------------------------
 
 
+def is_private(status: os.stat_result) -> bool:
+    """Return whether a file or folder of this *status* is this user's, and closed to others."""
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS
+
+
 def secret_file_problem(path: Path, status: os.stat_result) -> str | None:
     """Return why the file *path* of this *status* must not hold a secret; None if it may."""
     if not S_ISREG(status.st_mode):

@@ -19,6 +19,7 @@ from msgspec import UNSET, Struct
 from toolbus.mcp.proxy.jsonrpc import REFUSED, SERVER_GONE, read_batch, read_frame, read_json
 from toolbus.mcp.proxy.names import is_tool_name
 from toolbus.mcp.proxy.revisions import cancelled_id, params_of
+from toolbus.settings.private_files import is_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _STDERR = 2
-_OTHERS = 0o077
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OUTCOMES = {REFUSED: "refused", SERVER_GONE: "no_answer"}
 
@@ -50,8 +50,7 @@ def open_log(file: Path | None) -> int:
         return _STDERR
     number = os.open(file, _FLAGS, 0o600)
     status = os.fstat(number)
-    mine = status.st_uid == os.geteuid() and not status.st_mode & _OTHERS
-    if not (stat.S_ISREG(status.st_mode) and mine):
+    if not (stat.S_ISREG(status.st_mode) and is_private(status)):
         os.close(number)
         reason = "it must be a file that nobody else owns or reads; chmod 600 it"
         raise PermissionError(0, reason, str(file))
