@@ -15,7 +15,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Rules and secrets",
-        ("policy", "policy-recipes", "policy-tools", "approvals", "redaction"),
+        ("policy", "policy-recipes", "policy-tools", "approvals", "redaction", "redaction-limits"),
     ),
     (
         "Sessions that last",

@@ -1,75 +1,13 @@
-r"""Personal data: addresses and numbers of people are replaced in results and stored copies.
+"""The component that replaces personal data in results of tools and in stored messages.
 
-```python
-from toolbus import Agent
-from toolbus.redaction.redact_personal_data import RedactPersonalData
+    from toolbus import Agent
+    from toolbus.redaction.redact_personal_data import RedactPersonalData
 
-agent = Agent(model, tools=[crm], components=[RedactPersonalData(allow=["our-company.com"])])
-```
+    agent = Agent(model, tools=[crm], components=[RedactPersonalData(allow=["our-company.com"])])
 
-```toml
-[[component]]
-use = "redact-personal-data"
-settings = { kinds = ["email", "iban"], countries = ["DE", "AT"] }
-```
-
-Five kinds are found: `email`, `phone`, `card`, `iban` and `national-id`. Each value is replaced by
-a placeholder, `[email-1]`: the same in a whole session, however the value is written, so the model
-can still tell people apart. It needs the extra `personal`, whose libraries download
-nothing: `phonenumbers` (Apache-2.0), `python-stdnum` (LGPL-2.1; used as it is, not copied) and
-`publicsuffixlist` (MPL-2.0).
-
-**Where.** In what tools return, before the model reads it: texts, texts of resources and their
-addresses, SVG and files of text in base64, structured values with their keys and long numbers,
-errors, metadata. In the stored copy of every message: these, arguments of calls, what people and
-the model said. The model itself keeps what the user wrote, until a session is resumed: then it
-reads the stored copy.
-
-**How it is read.** As it stands; without a terminal's colours, letters of no width and soft
-hyphens; with full-width letters and no-break spaces as the plain ones; with one level of escapes
-undone, those of URLs (`%40`), HTML (`&#64;`, `&commat;`), JSON and programs (`\u0040`); and texts
-that stand in it in base64, of 24 letters or more, which are base64 again.
-
-**What cannot be examined is withheld**: a part without text (an image, a sound, a PDF) unless
-*binary* is "keep", a result of more than *max_chars* letters, one that takes longer than
-*max_seconds*, and whatever a failure stopped; of a message that cannot, no copy is stored.
-
-**How it decides.** Strong shapes are taken wherever they stand, weak ones near a word for them.
-
-- An e-mail address has a domain whose last label is a public suffix or one of private networks
-  (`corp`, `lan`); of a domain that nobody knows it stands in `<>` or behind a word such as "mail".
-- A card has a network's prefix and length, and passes Luhn's check. In bare digits it has 14 to 16
-  of them (UnionPay 16 to 19); others need a word such as "card".
-- An IBAN has its country's shape and check digits.
-- A phone number in international form stands anywhere. In national form it is valid in one of the
-  *countries* (without them: US, GB, DE, FR), and grouped as people write it: `(415) 555-2671`,
-  `020 7946 0018`. Two groups (`030-901820`) need a word such as "phone", and bare digits need it
-  right before them.
-- A national id has a shape of its own and check digits; 41 countries are known
-  (`toolbus.redaction.personal.identity_forms`). Shapes of issue and build numbers
-  (`219-09-9999`, `880320-0016`, `123-456-782`), small letters and bare digits need a word for it,
-  such as "SSN", "social security", "passport" or "personnummer".
-
-A word is near in the same line (at most 120 letters before or 40 behind), in the name of the member
-that the text is the value of, and in the first line of the text, where tables have their headings.
-A country stands for the word if it is named: in *countries*, or as `region` in the context of a
-run, `agent.run(..., context={"region": "JP"})`. Then its weak shapes are taken anywhere, and its
-mobile numbers in bare digits as well: so are build numbers that look like them.
-
-**Limits.** Names, postal addresses, dates of birth and what is only in a picture are not found:
-that takes a model of a language, which this has none of. Nor is what is encoded twice, spelled
-out ("jane at example"), or torn across two lines or parts. A number without check digits or context
-may be anything, and is left: of code and logs full of numbers, fewer than one line in a hundred is
-changed. In another process of the user a value has the same placeholder, if it is one of the latest
-2,048: numbers beside digests with a key are kept for the session (`toolbus.settings.user_key`).
-Pieces of a streamed answer are as the model says them. `toolbus replay` has marks where values
-stood. A call whose arguments hold a placeholder of its session is denied, for its tool would lose
-the value behind it; a task for a sub-agent is not. Sub-agents share the numbers of their session. A
-structured value whose schema wants
-a number or a pattern and gets a placeholder is refused by the schema. `TOOL_CALL_AFTER` and a
-call's live arguments are not changed. Of lines full of numbers it reads about a megabyte a second,
-of source code ten; other tasks of the event loop have their turns meanwhile.
-`benchmarks/bench_personal.py` measures what is found and what is taken for it.
+Each value becomes a placeholder such as `[email-1]`, the same in a whole session. The component
+needs the extra `personal`. Its manual is `toolbus guide redaction`; `toolbus guide
+redaction-limits` lists settings and limits.
 """
 
 from __future__ import annotations

@@ -1,100 +1,13 @@
-"""Take credentials out of what tools return, of what is stored, and of what a model repeats.
+"""The component that removes credentials from results of tools and from stored messages.
 
     from toolbus import Agent
     from toolbus.redaction.redact_secrets import RedactSecrets
 
     agent = Agent(model, tools=[...], components=[RedactSecrets()])
 
-or, in a `toolbus.toml`, which the proxy and `toolbus replay --with` take as well:
-
-    [[component]]
-    use = "redact-secrets"
-    settings = { allow = ["sk_test_*"], vault = [{ tool = "deploy", arguments = ["token"] }] }
-
-It needs the extra `redact`. A credential in a result (in any text, in `structured`, its keys too,
-in embedded resources, their addresses and text blobs, in errors and in the facts of the call)
-becomes a placeholder such as `[github-pat-1-x7k2m5]`: the same one for the same secret as long as
-a session lasts, in all processes, and never one for two. For that the highest numbers, the random
-suffix, and numbers beside digests with a key are kept for the session (`host.state`); the key is
-in a file of the user alone (`toolbus.settings.user_key`). Once found, a secret is also found in
-base64, hexadecimal, URL- and JSON-escaped, in every later result, and cut into adjoining parts. The
-stored copy of every message is cleaned as well. What the tools run with stays as it is.
-
-The `vault` is for a tool that needs a secret which the model has no business to see: where an
-argument that an entry names (by a dotted path, if it lies deeper) holds a placeholder, the tool
-gets the value. It is put in as the very last step: approver, guards, ledger, observers and stored
-copies see the placeholder, and what the tool returns of it is taken out again. A text that a tool
-brings in is no reason to give a value out: where it quotes a placeholder of the session, that loses
-its suffix, `[github-pat-1-(quoted)]`. `toolbus replay` has marks where secrets stood.
-
-A placeholder never destroys its secret. A call that holds a placeholder of its session where no
-vault fills it is denied, whatever its tool does: a model that writes a file back as it has read it
-would put the placeholder in place of the secret. The reason says which argument holds it, and to
-edit the other lines instead. Where a host runs the tool (a coding agent's hooks) no vault fills.
-Placeholders of other sessions, and text that only looks like one, pass. A task for a sub-agent
-passes as well: the calls of that one are judged themselves.
-
-The vault cannot promise that a value stays inside: a tool that is named may send it away, print it
-in a way that is not found, or store it. A shell is a reader: `echo [github-pat-1-x7k2m5] | rev`
-shows the model all of it, and so does whatever runs what it is given. So arguments called like a
-command, script, code, shell, query, SQL, statement or expression are refused, and so are all of a
-tool that runs commands, code or scripts, unless the entry says `i_know = true`.
-
-How it finds: by the rules of Betterleaks and of OSV-SCALIBR, kept as data (`rules.json` in
-`toolbus/redaction/secrets`, see `rules.NOTICE` there), and by ours (`builtin` there): formats that
-those lack, and values that stand where a secret is said to: assigned to a name, in a pair or an
-element, as a command's flag, in an address, SQL, a link, a cookie, a table under such a heading, or
-a sentence in one of the languages that most people write. The last words of the name say whether
-that is a password, a token, a key, or only about one (`token_url`, `secret_id`, `primary_key`); the
-value must look random, or, beside a password's name, as people choose them. What is found so is
-assumed: it is replaced where it stands and not searched for elsewhere, until the vault has given it
-to a tool. Of more than 200 in one result the rest share a placeholder, which no tool gets a value
-for.
-`benchmarks/bench_redaction.py` measures what each finds on published examples, and what it costs.
-
-What is not examined does not pass. A result that is too large, holds more than 200 different known
-secrets or takes too long is withheld, with the reason; so is one when the engine fails.
-
-Its limits:
-
-- A secret of no known format that stands alone is not found, nor is a passphrase of words, nor are
-  rows of a dump that names no columns; a password of letters alone, such as letmein, not even
-  beside its name. Of published examples of vendors that no list of ours names, 28 % were missed.
-- Pictures (but SVG), sounds, and blobs that are no text in UTF-8, UTF-16 or one byte a letter are
-  not looked into, nor are archives and ciphers.
-- Base64 is read where it is a text, one level deep; otherwise only secrets that were found once are
-  found encoded. Who means to hide one from it can: reversed, spaced, in look-alike letters, in
-  base64 of base64, in another code or compressed, it is not found.
-- What is cut is found at a line's end only if it was found whole before, or the line ends in a
-  backslash. Of what is cut into two results of one tool (pages of a file, notifications of a
-  server) the first piece has gone; the second is taken out if the first is the very end of the
-  tool's result before, and the whole has a known format or was found before.
-- Short passwords and words are taken out where they are found, and not where they stand alone.
-- Who sees a result before it is cleaned (`TOOL_CALL_ERROR`, `_AFTER`, a tap or a recorder that
-  keeps values, `keep_originals=True`), and a tool's own logs and progress, see what the tool says.
-  Without a vault a streamed answer, and a call until it is stored, are as the model says them.
-- With a vault an answer is released piece by piece, streamed or not: up to a blank within a line
-  that nothing goes on behind. So a line is held behind a name such as "token", a key up to its end,
-  and a text without blanks altogether. What is found in one piece is not taken out of those before,
-  but of the stored copy. Halves of a secret in what a model thinks and says, or in two answers, are
-  as in two results: the first has gone. A rule of your own that goes across lines holds them.
-- A result is examined where it is appended, in the event loop: of clean text at some 40 MB/s of a
-  processor's time, of what is made to be slow for `max_seconds` at most.
-- What is known lives in memory, ends with the process, and is shared by the components of a bus; a
-  sub-agent needs none of its own. Of a session the latest 1,024 secrets are kept, and 1,024 that
-  are only assumed; a call with a placeholder of what was forgotten is denied. Others know the names
-  of 2,048 again.
-- A quotation is seen as a whole word, also cut over parts, URL-escaped or in a file's base64, in
-  what tools return and servers say; not in other encodings, in what a model puts together, in what
-  a user writes, nor where a component is restricted to other tools. So a file that holds a
-  placeholder is read with the mark. A sub-agent may name placeholders.
-- A placeholder in a call is seen as it is, in escapes and in base64 of 24 letters and more; not in
-  pieces, encoded twice or in hexadecimal. A sub-agent may put none into a task for its own
-  sub-agents. A file that has a placeholder of before is mended by a person.
-- A `priority` in a configuration is one for all its handlers: what others add to a copy after them
-  is stored as it is.
-- What a user writes is read by the model as it was written, unless `prompts` is set; the stored
-  copy is clean either way.
+A credential becomes a placeholder such as `[github-pat-1-x7k2m5]`, before the model reads it. With
+a `vault` a named tool gets the value back. The component needs the extra `redact`. Its manual is
+`toolbus guide redaction`; `toolbus guide redaction-limits` lists settings and limits.
 """
 
 from __future__ import annotations
@@ -154,7 +67,7 @@ _NUMBERS = "redact-secrets"
 
 
 class RedactSecrets(AgentComponent):
-    """Puts placeholders where credentials stand; see `toolbus.redaction.redact_secrets`.
+    """Puts placeholders where credentials stand; see `toolbus guide redaction`.
 
     Args:
         tools: patterns of the tools whose results are looked through; of others only what is
