@@ -16,15 +16,13 @@ from toolbus.store.postgres import pg_queries
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import PostgresLink, Watchdog
 
-# What looks at all sessions, and at the catalogue.
-WHOLE = {"CHANGES", "FACTS", "INVALID", "MISSING", "KEY_OF"}
 STATEMENTS = {
     f"{name} {kind}".strip(): statement
-    for name, value in vars(pg_queries).items()
-    if name.isupper() and not name.startswith("_") and name not in WHOLE
+    for name, value in pg_queries.STATEMENTS._asdict().items()
+    if name != "changes"
     for kind, statement in (value.items() if isinstance(value, dict) else [("", value)])
 }
-NUMBERS = {"session", "key", "seq", "place", "LIMIT"}
+NUMBERS = {"session", "key", "seq", "place", "LIMIT", "coalesce"}
 
 
 def with_values(statement):

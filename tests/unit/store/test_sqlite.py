@@ -1045,7 +1045,7 @@ async def test_a_call_leads_to_the_messages_that_speak_of_it(path):
 @pytest.mark.parametrize(
     "query",
     [
-        queries.SESSION,
+        queries.STATEMENTS.session,
         schema.COUNTED,
         "SELECT body FROM messages WHERE id = ?",
         "SELECT body FROM calls JOIN messages ON key = message WHERE calls.id = ?",

@@ -124,8 +124,6 @@ FORGET = {
     "originals": "DELETE FROM originals WHERE session = (SELECT key FROM sessions WHERE id = ?)",
     "states": "DELETE FROM states WHERE session = (SELECT key FROM sessions WHERE id = ?)",
 }
-STATE = """SELECT version, CAST(body AS BLOB), checksum FROM states
-    WHERE session = (SELECT key FROM sessions WHERE id = ?) AND name = ?"""
 SET_STATE = """INSERT INTO states (session, name, version, body, checksum)
     VALUES ((SELECT key FROM sessions WHERE id = ?), ?, ?, ?, ?)
     ON CONFLICT (session, name) DO UPDATE SET

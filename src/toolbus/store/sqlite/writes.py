@@ -24,6 +24,7 @@ from toolbus.store.leases import Lease, check_position, is_gone, running, this_p
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import FileIdentity, read_header
+from toolbus.store.sqlite.queries import STATEMENTS
 from toolbus.store.sqlite.sqlite_errors import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Writes:
 
     def _swap(self, swap: Swap) -> bool:
         session_id, name, now_ns, old, new = swap
-        row = self._execute(schema.STATE, (session_id, name)).fetchone()
+        row = self._execute(STATEMENTS.state, (session_id, name)).fetchone()
         if old != (None if row is None else row[1]):
             return False
         if new is not None:

@@ -1,0 +1,256 @@
+"""The reader of stores in a database: its verbs over rows, whichever database gives them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from toolbus.errors import DecodeError, StoreError
+from toolbus.store.protocol import Original
+from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow
+from toolbus.store.rows import decode_message, found_page, found_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from toolbus.store.reading import IdKind, StoreFacts
+
+_BATCH = 200
+"""How many rows are read at once at most."""
+
+_BATCH_BYTES = 2**20
+"""How many bytes of bodies are read at once, as far as the rows before tell."""
+
+_BODY = -2
+"""The column of the body, in all rows that are read in batches."""
+
+_FIRST_KEY, _LAST_KEY = -(2**63), 2**63 - 1
+
+
+class Statements(NamedTuple):
+    """The statements that read a store; each finds its rows by an index.
+
+    The rows of a statement have the same columns in every database.
+    """
+
+    changes: str
+    session: str
+    session_of_key: str
+    sessions_after: str
+    newest_sessions: str
+    ids_from: Mapping[IdKind, str]
+    ids_before: Mapping[IdKind, str]
+    mentions_from: str
+    messages_after: str
+    messages_of_id: str
+    of_call_before: str
+    of_call_after: str
+    page: str
+    pages_after: str
+    pages_of_id: str
+    leftovers_of_id: str
+    leftovers_between: str
+    original: str
+    originals_after: str
+    state: str
+    state_names: str
+    state_of_key: str
+    states_from: str
+
+
+class SqlReader(ABC):
+    """Reads the store *where* by its *statements*.
+
+    *indexed* returns what stands for an id in the columns of ids, and *unescape* the id that it
+    stands for: both for a database that cannot keep every text there.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        statements: Statements,
+        indexed: Callable[[str], str] = str,
+        unescape: Callable[[str], str] = str,
+    ) -> None:
+        self._where, self._statements = where, statements
+        self._indexed, self._unescape = indexed, unescape
+
+    @abstractmethod
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows of *statement*; raises `StoreError`."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Show one state of the store inside, where the database can do that."""
+
+    @abstractmethod
+    def facts(self) -> StoreFacts:
+        """Return version and size of the store, and what the database finds wrong with it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def changes(self) -> int:
+        """A number that differs once another connection has written; cheap to ask for."""
+        return int(self._rows(self._statements.changes)[0][0])
+
+    def sessions(self) -> Iterator[SessionRow]:
+        """Give all sessions, the oldest first."""
+        after = -1
+        while rows := self._rows(self._statements.sessions_after, after, _BATCH):
+            yield from map(self._session_row, rows)
+            after = rows[-1][0]
+
+    def session(self, session_id: str) -> SessionRow | None:
+        """Return the session of that very id."""
+        rows = self._rows(self._statements.session, self._indexed(session_id))
+        return self._session_row(rows[0]) if rows else None
+
+    def session_of(self, key: int) -> SessionRow:
+        """Return the session of a message or page; raises `StoreError` if it is lost."""
+        for row in self._rows(self._statements.session_of_key, key):
+            return self._session_row(row)
+        raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
+
+    def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
+        """Return a few ids that begin with *prefix*."""
+        start = self._indexed(prefix)
+        rows = self._rows(self._statements.ids_from[kind], start, FEW)
+        if kind != "session":
+            rows += self._rows(self._statements.mentions_from, start, FEW)
+        names = {self._unescape(name) for (name,) in rows}
+        return sorted([name for name in names if name.startswith(prefix)])[:FEW]
+
+    def ids_near(self, kind: IdKind, name: str) -> list[str]:
+        """Return ids next to *name* in the alphabet; of sessions also the newest."""
+        middle = self._indexed(name)
+        rows = self._rows(self._statements.ids_before[kind], middle, FEW)
+        rows += self._rows(self._statements.ids_from[kind], middle, FEW)
+        if kind == "session":
+            rows += self._rows(self._statements.newest_sessions, _BATCH)
+        return list(dict.fromkeys([self._unescape(near) for (near,) in rows]))
+
+    def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
+        """Give the messages of a session behind the number *after*, in order."""
+        statement, seq = self._statements.messages_after, slice(2, 3)
+        return map(self._message_row, self._batches(statement, (session,), (after,), seq))
+
+    def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
+        """Return a few messages of the id *name*."""
+        values = (self._indexed(name), session, FEW)
+        rows = self._rows(self._statements.messages_of_id, *values)
+        return [self._message_row(row) for row in rows]
+
+    def messages_of_call(self, name: str, session: int | None) -> list[MessageRow]:
+        """Return the last few messages that ask for the call *name* or answer it, in order."""
+        call_id = self._indexed(name)
+        values = (call_id, session, _LAST_KEY, FEW)
+        rows = self._rows(self._statements.of_call_before, *values)
+        if session is None:
+            # The oldest, too: so it is known if several sessions have the id.
+            rows += self._rows(self._statements.of_call_after, call_id, None, _FIRST_KEY, 1)
+        return [self._message_row(row) for row in reversed(rows)]
+
+    def before_in_call(self, name: str, row: MessageRow) -> list[MessageRow]:
+        """Return the last few messages before *row* that speak of the call *name*, last first."""
+        values = (self._indexed(name), row.session, row.key, FEW)
+        rows = self._rows(self._statements.of_call_before, *values)
+        return [self._message_row(row) for row in rows]
+
+    def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
+        """Return the first message behind *row* that speaks of the call *name*."""
+        values = (self._indexed(name), row.session, row.key, 1)
+        rows = self._rows(self._statements.of_call_after, *values)
+        return self._message_row(rows[0]) if rows else None
+
+    def page(self, row: MessageRow) -> Page | None:
+        """Return the records that were written with the message *row*."""
+        rows = self._rows(self._statements.page, row.session, row.seq, row.key)
+        return found_page(rows[0]) if rows else None
+
+    def pages(self, session: int) -> Iterator[Page]:
+        """Give all records of a session, in order."""
+        statement, place_and_seq = self._statements.pages_after, slice(1, 3)
+        return map(found_page, self._batches(statement, (session,), (0, 0), place_and_seq))
+
+    def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
+        """Return pages that speak of the id *name*, but for those of its own message."""
+        indexed, after = self._indexed(name), behind.key if behind else 0
+        rows = self._rows(self._statements.leftovers_of_id, indexed, _BATCH)
+        rows += self._rows(self._statements.pages_of_id, indexed, after, _BATCH)
+        return [found_page(row) for row in rows]
+
+    def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
+        """Give the records without a message that came before the numbers *after* + 1 to *to*."""
+        return map(found_page, self._rows(self._statements.leftovers_between, session, after, to))
+
+    def original(self, session: int, digest: str) -> bytes | None:
+        """Return the JSON of the value of *digest*, if the session kept it."""
+        rows = self._rows(self._statements.original, session, self._indexed(digest))
+        return rows[0][0] if rows else None
+
+    def originals(self, session: int) -> Iterator[Original]:
+        """Give the values that the session kept, by their digests."""
+        statement, digests = self._statements.originals_after, slice(1, 2)
+        for body, digest in self._batches(statement, (session,), ("",), digests):
+            yield Original(digest=self._unescape(digest), body=body)
+
+    def state(self, session_id: str, name: str) -> StateRow | None:
+        """Return the state *name* of the session; None if there is none."""
+        values = (self._indexed(session_id), self._indexed(name))
+        rows = self._rows(self._statements.state, *values)
+        return found_state(name, *rows[0]) if rows else None
+
+    def states(self, session: int) -> Iterator[StateRow]:
+        """Give what components keep for the session, by its name."""
+        for (name,) in self._rows(self._statements.state_names, session):
+            for row in self._rows(self._statements.state_of_key, session, name):
+                yield found_state(self._unescape(name), *row)
+
+    def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
+        """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
+        start, name_and_session = (self._indexed(prefix), -1), slice(0, 2)
+        rows = self._batches(self._statements.states_from, (), start, name_and_session)
+        for indexed, _, session_id, *state in rows:
+            name = self._unescape(indexed)
+            if not name.startswith(prefix):
+                return
+            if session_id is not None:
+                yield self._unescape(session_id), found_state(name, *state)
+
+    def _batches(
+        self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
+    ) -> Iterator[Any]:
+        """Give the rows of *statement* behind *after*; the columns *place* of a row are its own."""
+        # Few at first, for some want to see the next one only.
+        limit = 4
+        while rows := self._rows(statement, *within, *after, limit):
+            yield from rows
+            after = rows[-1][place]
+            mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)
+            limit = max(1, min(2 * limit, _BATCH, _BATCH_BYTES // max(1, mean_size)))
+
+    def _session_row(self, row: tuple[Any, ...]) -> SessionRow:
+        session = SessionRow._make(row)
+        return session._replace(
+            id=self._unescape(session.id), has_originals=bool(session.has_originals)
+        )
+
+    def _message_row(self, row: tuple[Any, ...]) -> MessageRow:
+        key, session, seq, indexed, version, body, checksum = row
+        try:
+            message = decode_message(version, body, checksum)
+        except DecodeError as error:
+            return MessageRow(key, session, seq, self._unescape(indexed), None, str(error))
+        is_whole = self._indexed(message.id) != indexed
+        name = self._unescape(indexed) if is_whole else message.id
+        return MessageRow(key, session, seq, name, message)
