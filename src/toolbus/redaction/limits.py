@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import thread_time
+from types import coroutine
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 SLICE = 0.005
 """Seconds after which the other tasks of a loop have their turn."""
 
 _UNIT = 1_000_000
 """Characters for which the seconds of a limit are."""
+
+
+@coroutine
+def turn() -> Generator[None, None, None]:
+    """Let the driver of an examination decide whether others have their turn now."""
+    yield
 
 
 class UnexaminedError(Exception):

@@ -14,13 +14,13 @@ from toolbus.redaction.secrets.builtin.assignments import ASSIGNMENTS, FLAGS, SP
 from toolbus.redaction.secrets.builtin.grammar import NamedShape
 from toolbus.redaction.secrets.builtin.pairs import PAIRS
 from toolbus.redaction.secrets.builtin.prose import SENTENCES
-from toolbus.redaction.secrets.columns import table_values
+from toolbus.redaction.secrets.columns import copied_values, inserted_values, table_values
 from toolbus.redaction.secrets.expressions import ExpressionSet, compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
 from toolbus.redaction.secrets.placeholders import placeholders_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.redaction.secrets.columns import Span
 
@@ -61,6 +61,17 @@ def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None
         yield span
     if may_head:
         yield from table_values(data, (start, stop), stop)
+
+
+READERS: Mapping[str, Callable[[bytes, Span, int], Iterator[Span | None]]] = {
+    "assigned": assigned_values,
+    "insert": inserted_values,
+    "copy": copied_values,
+}
+"""The readers of values that a rule's pattern cannot reach, by the name that the rule has for each.
+
+Each takes the text, where the name stands in it, and where the rule's match ends.
+"""
 
 
 def is_heading(data: bytes, start: int, stop: int) -> bool:

@@ -1,9 +1,11 @@
-"""The texts of a record, gathered before any of them is examined."""
+"""The texts of a record: gathered before any of them is examined, and written anew afterwards."""
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from toolbus.messages.codec import encode
 from toolbus.messages.immutable import FrozenDict
@@ -12,10 +14,23 @@ from toolbus.redaction.encoded import EncodedText, encoded_texts
 from toolbus.redaction.limits import UnexaminedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    Group: TypeAlias = tuple[str, ...]
+    """Texts that follow each other; a text that stands alone is a group of its own."""
 
 _MAX_ENCODED = 10_000
 _LONG = 4_096
+_GAP, _LONG_PIECE = 2, 512
+
+
+class Edit(Struct, frozen=True):
+    """Bytes of a text from *start* to *end*, and what stands there instead."""
+
+    start: int
+    end: int
+    placeholder: str
 
 
 class SecretVisitor(TextVisitor):
@@ -26,33 +41,55 @@ class SecretVisitor(TextVisitor):
         return True
 
 
-class Collector(SecretVisitor):
+class _StreamVisitor(SecretVisitor):
+    """Visits the texts of a record, the first of them behind *tail*, the end of an earlier record.
+
+    After a walk *latest* is the text that the next record goes on with.
+    """
+
+    def __init__(self, tail: str) -> None:
+        self._tail, self.latest = tail, ""
+
+    def texts(self, texts: Group, _key: str = "", /) -> Group:
+        """Return what becomes of *texts*."""
+        self.latest = self.latest or texts[-1]
+        if not self._tail:
+            return self.group(texts)
+        tail, self._tail = self._tail, ""
+        return self.group((tail, *texts))[1:]
+
+    def group(self, group: Group) -> Group:
+        """Return what becomes of the texts of *group*, which follow each other."""
+        return group
+
+
+class Collector(_StreamVisitor):
     """Gathers the texts of a record, each once, and changes nothing.
 
     Raises `UnexaminedError` for more than *max_chars* letters in all.
     """
 
-    def __init__(self, max_chars: int) -> None:
+    def __init__(self, max_chars: int, tail: str = "") -> None:
+        super().__init__(tail)
         self._max_chars, self.chars, self._encoded_count = max_chars, 0, 0
-        self.groups: dict[tuple[str, ...], None] = {}
-        """Texts that follow each other; one that stands alone is a group of its own."""
+        self.groups: dict[Group, None] = {}
         self.values: dict[str, Any] = {}
         """JSON values, by what they are in JSON."""
         self.encoded: dict[str, tuple[EncodedText, ...]] = {}
         """The texts that stand encoded in another one."""
 
-    def texts(self, adjoining: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        """Gather *adjoining* texts."""
-        self._count(sum(map(len, adjoining)))
-        self.groups[adjoining] = None
-        for text in adjoining:
+    def group(self, group: Group) -> Group:
+        """Gather the texts of *group*."""
+        self._count(sum(map(len, group)))
+        self.groups[group] = None
+        for text in group:
             self._gather_encoded(text)
-        return adjoining
+        return group
 
     def json(self, value: Any) -> Any:
         """Gather *value*, whose keys tell what its values are."""
         if isinstance(value, str):
-            self.texts((value,))
+            self.group((value,))
         elif value is not None and value not in ((), {}):
             encoded = encode(self._without_long(value)).decode()
             self._count(len(encoded))
@@ -74,7 +111,7 @@ class Collector(SecretVisitor):
         if not long:
             return value
         for group in long:
-            self.texts(group)
+            self.group(group)
         return rewrite_json(value, lambda group, _: ("",) if group in long else group)
 
     def _gather_encoded(self, text: str) -> None:
@@ -95,7 +132,7 @@ class Collector(SecretVisitor):
             raise UnexaminedError(f"it is too large: more than {self._max_chars:,} characters")
 
 
-def strings(value: Any) -> Iterator[tuple[str, ...]]:
+def strings(value: Any) -> Iterator[Group]:
     """Give the strings of the frozen JSON *value*, keys too; those of an array are adjoining."""
     pending = [value]
     while pending:
@@ -113,20 +150,82 @@ def strings(value: Any) -> Iterator[tuple[str, ...]]:
                 pending += item
 
 
-class TailVisitor(SecretVisitor):
-    """Shows *visitor* the first texts behind *tail*, which went before them."""
+class Rewriter(_StreamVisitor):
+    """Writes texts anew; one that is clean stays the same.
 
-    def __init__(self, visitor: TextVisitor, tail: str | None) -> None:
-        self._visitor, self._tail, self.latest = visitor, tail, ""
+    *edits* are those of a text, or of what stands across the places where adjoining texts meet;
+    *exact* has placeholders for strings of JSON that are a secret as a whole; *encoded* tells what
+    stands encoded in a text: that is written anew first, and encoded again.
+    """
+
+    def __init__(
+        self,
+        edits: Mapping[Group, Sequence[Edit]],
+        exact: Mapping[str, str],
+        encoded: Mapping[str, Sequence[EncodedText]],
+        tail: str = "",
+    ) -> None:
+        super().__init__(tail)
+        self._edits, self._exact, self._encoded = edits, exact, encoded
+
+    def group(self, group: Group) -> Group:
+        """Return the texts with placeholders in place of secrets."""
+        if len(group) == 1 or group not in self._edits:
+            return tuple([self._rewritten(text, ()) for text in group])
+        crossing = zip(group, self._crossing(group), strict=True)
+        return tuple([self._rewritten(text, edits) for text, edits in crossing])
 
     def json(self, value: Any) -> Any:
-        """Show *value*, which no tail goes before."""
-        return self._visitor.json(value)
+        """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
+        if self._edits or self._exact:
+            return rewrite_json(value, self._exactly)
+        return value
 
-    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        """Show *texts*, the first of all behind the tail."""
-        if not self._tail:
-            self.latest = self.latest or texts[-1]
-            return self._visitor.texts(texts)
-        tail, self._tail, self.latest = self._tail, None, texts[-1]
-        return self._visitor.texts((tail, *texts))[1:]
+    def _exactly(self, group: Group, _: str) -> Group:
+        return tuple([self._exact.get(text, text) for text in self.group(group)])
+
+    def _rewritten(self, text: str, crossing: Sequence[Edit]) -> str:
+        """Return *text* rewritten; *crossing* is what goes on in another text or came from one."""
+        # That comes first: of such a secret, a text by itself shows only a part.
+        edits = [*crossing, *self._edits.get((text,), ())]
+        for inner in self._encoded.get(text, ()):
+            if inner_edits := self._edits.get((inner.text,)):
+                new = edited(inner.text.encode(), inner_edits).decode()
+                edits.append(Edit(inner.start, inner.end, inner.encoded(new)))
+        return edited(text.encode(), edits).decode() if edits else text
+
+    def _crossing(self, group: Group) -> Iterator[list[Edit]]:
+        """Give, for each text, the edits of what stands across the places where the texts meet.
+
+        The placeholder stands where a secret begins; the rest of it is cut out.
+        """
+        for begin, stop in pairwise([0, *accumulate([len(text.encode()) for text in group])]):
+            yield [
+                Edit(
+                    max(edit.start, begin) - begin,
+                    min(edit.end, stop) - begin,
+                    edit.placeholder if edit.start >= begin else "",
+                )
+                for edit in self._edits[group]
+                if edit.start < stop and edit.end > begin
+            ]
+
+
+def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
+    """Return *data* with all *edits* made; of two that overlap the first also covers the second."""
+    pieces: list[bytes] = []
+    position, previous = 0, Edit(0, 0, "")
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        if edit.start >= position and not _goes_on(previous, edit):
+            pieces += [data[position : edit.start], edit.placeholder.encode()]
+        position, previous = max(position, edit.end), edit
+    return b"".join([*pieces, data[position:]])
+
+
+def _goes_on(previous: Edit, edit: Edit) -> bool:
+    """Return whether *edit* is the next piece of a long secret, which is found piece by piece."""
+    if min(previous.end - previous.start, edit.end - edit.start) < _LONG_PIECE:
+        return False
+    # In base64 the letters between two pieces belong to neither.
+    is_same = previous.placeholder == edit.placeholder and edit.placeholder.startswith("[")
+    return is_same and edit.start - previous.end <= _GAP

@@ -1,29 +1,62 @@
-"""One examination of a record, in slices: gather its texts, look at them, write it anew."""
+"""The examination of one record: gather its texts, find secrets, name them, write it anew.
+
+Each step is a coroutine, and awaits `turn` wherever other tasks may have their turn. The gate is
+the first step: of most records no text holds anything, and they are done.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+import re
+import sys
+from bisect import bisect
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from toolbus.redaction.limits import UnexaminedError
-from toolbus.redaction.secrets.collecting import Collector, TailVisitor
-from toolbus.redaction.secrets.rewriting import Rewriter
-from toolbus.redaction.secrets.scanning import Scanner
+import msgspec
+
+from toolbus.redaction.limits import UnexaminedError, turn
+from toolbus.redaction.secrets.collecting import Collector, Edit, Rewriter, strings
+from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
+from toolbus.redaction.secrets.places import around, known_places, places
+from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.limits import ScanLimits
-    from toolbus.redaction.secrets.engine import Engine
+    from toolbus.redaction.secrets.collecting import Group
+    from toolbus.redaction.secrets.engine import Engine, Hit, Spans
+    from toolbus.redaction.secrets.places import Place
+    from toolbus.redaction.secrets.plausibility import Judge
+    from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 T = TypeVar("T")
 logger = logging.getLogger("toolbus")
 
-# What was taken out may have stood between two halves of something else.
+MOST_SECRETS = 200
+"""Different secrets in one record: with more that are known it is withheld; more that are only
+assumed share a placeholder."""
+
+_MOST_PLACES = 250_000
+"""Places in one text at which secrets stand, be it the same secret."""
+
+# A placeholder may stand where something was between two halves of something else.
 _ROUNDS = 3
+# Placeholders may be longer than what they stand for, and were read before.
 _LONGER = 16
+# Letters of a record that is examined in one go: no other task has to have its turn in between.
+_SMALL = 131_072
+_SHORTEST, _REST = 3, 8
+_PATIENCE = 64
+_NEAR = 2_048
+"""How far from a placeholder something may begin that only shows when that stands there."""
+
+_ESCAPED, _MOST_SOUGHT = r'["\\\n\r\t]', 64
 
 
 class Sight(NamedTuple):
@@ -50,6 +83,27 @@ class Examination(Generic[T]):
     ) -> None:
         self.record, self._walk, self._registry, self._sight = record, walk, registry, sight
         self._stream, self._chars = stream, 0
+        self._tail = "" if stream is None else registry.tail(stream)
+
+    def is_clean(self) -> bool:
+        """Return whether the record is small, and its first step finds nothing in it."""
+        limits, since = self._sight.limits, self._sight.limits.clock()
+        scanner = self._scanner()
+        collected = Collector(min(limits.chars, _SMALL), self._tail)
+        try:
+            # A walk that changes a record by itself has done so before anything is found.
+            if self._walk(self.record, collected) is not self.record:
+                return False
+            if _at_once(scanner.search(collected, again=False, tail=False)):
+                return False
+            _at_once(scanner.look_for_known(collected, again=False, tail=False))
+            limits.check(limits.clock() - since, collected.chars)
+        except Exception:  # noqa: BLE001 - the examination meets it again, and says so
+            return False
+        if scanner.has_news:
+            return False
+        self._follow(collected.latest)
+        return True
 
     def slices(self) -> Generator[None, None, None]:
         """Do the work; others may have their turn after each item. Raises `UnexaminedError`.
@@ -59,7 +113,7 @@ class Examination(Generic[T]):
         limits, work = self._sight.limits, self._work()
         spent, since = 0.0, limits.clock()
         try:
-            for _ in work:
+            while _goes_on(work):
                 spent += limits.clock() - since
                 limits.check(spent, self._chars)
                 yield
@@ -71,26 +125,364 @@ class Examination(Generic[T]):
             logger.error("secrets could not be looked for: %s", type(error).__name__)  # noqa: TRY400
             raise UnexaminedError("it could not be looked through") from None
         finally:
+            work.close()
             self._registry.shrink()
 
-    def _work(self) -> Iterator[None]:
-        tail = None if self._stream is None else self._registry.tail(self._stream)
-        scanner = Scanner(self._sight.engine, self._registry, self._sight.allow, tail)
-        latest = ""
+    async def _work(self) -> None:
+        scanner, latest = self._scanner(), ""
         for number in range(_ROUNDS):
-            # Placeholders may be longer than what they stand for, and were read before.
-            collector = Collector(self._sight.limits.chars * (_LONGER if number else 1))
-            seer = TailVisitor(collector, tail)
-            self._walk(self.record, seer)
-            self._chars = max(self._chars, collector.chars)
-            latest = latest or seer.latest
-            yield
-            yield from scanner.look(collector, again=number > 0)
-            rewriter = Rewriter(scanner.edits, scanner.exact, collector.encoded)
-            new = self._walk(self.record, TailVisitor(rewriter, tail))
+            again = number > 0
+            limit = self._sight.limits.chars * (_LONGER if again else 1)
+            collected = Collector(limit, self._tail)
+            walked = self._walk(self.record, collected)
+            self._chars = max(self._chars, collected.chars)
+            latest = latest or collected.latest
+            await turn()
+            scanner.name(await scanner.search(collected, again=again))
+            await scanner.look_for_known(collected, again=again)
+            if not scanner.has_news:
+                self.record = walked
+                break
+            scanner.has_news = False
+            rewriter = Rewriter(scanner.edits, scanner.exact, collected.encoded, self._tail)
+            new = self._walk(self.record, rewriter)
             if new is self.record:
                 break
             self.record = new
-            yield
+            await turn()
+        self._follow(latest)
+
+    def _scanner(self) -> Scanner:
+        return Scanner(self._sight.engine, self._registry, self._sight.allow, self._tail)
+
+    def _follow(self, latest: str) -> None:
         if self._stream is not None:
             self._registry.follow(self._stream, latest)
+
+
+class _Secret(NamedTuple):
+    """A *value* from byte *start* to *end* of a text, that *rule* found."""
+
+    start: int
+    end: int
+    value: str
+    rule: Rule
+
+
+class _Found(NamedTuple):
+    """The *secrets* in the texts of *group*, or in a JSON value, which its form in JSON tells."""
+
+    group: Group
+    secrets: list[_Secret]
+    is_json: bool
+
+
+class Scanner:
+    """Searches texts for secrets, and enters those that it finds in *registry*.
+
+    *engine* is None for known secrets only. It looks at each text once: *edits* are of all that it
+    saw so far, *exact* has the placeholders of strings in JSON. *tail* is the end of an earlier
+    record, with which the first group begins.
+    """
+
+    def __init__(
+        self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...], tail: str
+    ) -> None:
+        self._engine, self._registry, self._allow, self._tail = engine, registry, allow, tail
+        self._certain: set[str] = set()
+        self._assumed: set[str] = set()
+        self._names: dict[tuple[str, str, bool, bool], str] = {}
+        self._has_grown = False
+        # Assumed values that look random: the same secret wherever the record has them again.
+        self._recurring = SecretSearch()
+        self._searched: set[Group] = set()
+        self._looked_at: set[Group] = set()
+        self._tail_spans: set[tuple[int, int]] = set()
+        self._is_tail_repeated = False
+        self.edits: dict[Group, list[Edit]] = {}
+        self.exact: dict[str, str] = {}
+        self.has_news = False
+        """Whether there are edits that no record was rewritten with."""
+
+    async def search(self, collected: Collector, *, again: bool, tail: bool = True) -> list[_Found]:
+        """Return what rules find in *collected*, in texts that were not searched yet.
+
+        What was written anew is searched *again* near placeholders only. Without *tail* the end of
+        the earlier record is only read as far as this record goes on with it.
+        """
+        self._is_tail_repeated = any(
+            self._tail in group[group[0] == self._tail and len(group) > 1 :]
+            for group in collected.groups
+        )
+        found: list[_Found] = []
+        if self._engine is None:
+            return found
+        if not tail and not self._is_tail_repeated:
+            self._searched.add((self._tail,))
+        # All of it before anything known: what is found in the last text may stand in the first.
+        for group in collected.groups:
+            for part in _parts(group):
+                await self._search_part(part, found, again=again)
+        for encoded, value in collected.values.items():
+            if (encoded,) not in self._searched:
+                self._searched.add((encoded,))
+                secrets = await self._secrets(encoded, _spans((encoded,), again=again))
+                if secrets:
+                    found.append(_Found((encoded,), secrets, is_json=True))
+                for part in _leaves(value, _values(encoded, secrets)):
+                    await self._search_part(part, found, again=again)
+        return found
+
+    async def _search_part(self, part: Group, found: list[_Found], *, again: bool) -> None:
+        """Add to *found* what rules find in a text, or where several texts meet."""
+        if part in self._searched:
+            return
+        self._searched.add(part)
+        tail = len(part[0].encode()) if len(part) > 1 and part[0] == self._tail else 0
+        secrets = await self._secrets("".join(part), _spans(part, again=again), tail)
+        if part == (self._tail,):
+            self._tail_spans.update([(secret.start, secret.end) for secret in secrets])
+        if secrets:
+            found.append(_Found(part, secrets, is_json=False))
+
+    async def _secrets(self, text: str, spans: Spans | None, tail: int = 0) -> list[_Secret]:
+        """Return the secrets in *text*, in order, each by the best rule; a *tail* begins it.
+
+        Another view of the same place may show another value.
+        """
+        best: dict[tuple[int, int, str], Hit] = {}
+        for number, place in enumerate(places(self._find, text.encode(), spans)):
+            if place is None or number % _PATIENCE == _PATIENCE - 1:
+                await turn()
+            if place is None:
+                continue
+            key = place[:3]
+            known = best.get(key)
+            if known is not None and _rank(known) <= _rank(place.hit):
+                continue
+            if not self._goes_on_by_chance(place, tail) and self._is_secret(place):
+                best[key] = place.hit
+                if len(best) > _MOST_PLACES:
+                    raise UnexaminedError(_too_many_places())
+        ordered = sorted(best, key=lambda key: (key[0], -key[1]))
+        return [_Secret(*key, best[key].rule) for key in ordered]
+
+    def _find(self, data: bytes, spans: Spans | None) -> Iterator[Hit | None]:
+        return iter(()) if self._engine is None else self._engine.find(data, spans)
+
+    def name(self, found: list[_Found]) -> None:
+        """Enter what was *found* in the registry, and note the edits that put names there."""
+        for group, secrets, is_json in found:
+            edits = [
+                Edit(start, end, self._name(value, rule, is_json=is_json))
+                for start, end, value, rule in secrets
+            ]
+            text = "".join(group)
+            if text != self._tail or self._is_tail_repeated:
+                for value, edit in zip([secret.value for secret in secrets], edits, strict=True):
+                    if value in self._assumed and self._judge.recurs(value):
+                        self._recurring.add(value, edit.placeholder)
+            if is_json:
+                values = _values(text, edits)
+                self.has_news = True
+                self.exact |= {
+                    value: edit.placeholder for value, edit in zip(values, edits, strict=True)
+                }
+            else:
+                self._enter(group, edits)
+
+    async def look_for_known(self, collected: Collector, *, again: bool, tail: bool = True) -> None:
+        """Note the edits for known secrets in *collected*, in any form in which they stand."""
+        if not (self._registry.knows() or self._recurring.knows()):
+            return
+        if self._has_grown:
+            # What was found now may stand in a text that was looked at before.
+            self._looked_at.clear()
+            self._has_grown = again = False
+        if not tail and not self._is_tail_repeated:
+            self._looked_at.add((self._tail,))
+        for group in collected.groups:
+            for part in _parts(group):
+                await self._look_at_part(part, again=again)
+        for encoded, value in collected.values.items():
+            if (encoded,) not in self._looked_at:
+                self._looked_at.add((encoded,))
+                # In all forms, that of JSON among them: what is not in the whole is in no string.
+                edits = await self._known_in(encoded, None)
+                for part in _leaves(value, _values(encoded, edits)):
+                    await self._look_at_part(part, again=again)
+
+    async def _look_at_part(self, part: Group, *, again: bool) -> None:
+        if part in self._looked_at:
+            return
+        self._looked_at.add(part)
+        edits = await self._known_in("".join(part), _spans(part, again=again))
+        if part == (self._tail,):
+            self._tail_spans.update([(edit.start, edit.end) for edit in edits])
+        self._enter(part, edits)
+
+    async def _known_in(self, text: str, spans: Spans | None) -> list[Edit]:
+        """Return the edits of *text* for known secrets, in any form."""
+        edits: dict[Edit, None] = {}  # What is found in two views is one.
+        blank = self._registry.has_blank() or self._recurring.has_blank()
+        found = known_places(self._find_known, text.encode(), spans, blank=blank)
+        for number, place in enumerate(found):
+            if place is None or number % _PATIENCE == _PATIENCE - 1:
+                await turn()
+            if place is None:
+                continue
+            edits[Edit(place.start, place.end, place.hit.rule.name)] = None
+            if len(edits) > _MOST_PLACES:
+                raise UnexaminedError(_too_many_places())
+        return [*edits]
+
+    def _find_known(self, data: bytes, spans: Spans | None) -> Iterator[Hit | None]:
+        yield from self._registry.find(data, spans)
+        yield from self._recurring.find(data, spans)
+
+    def _enter(self, group: Group, edits: list[Edit]) -> None:
+        """Enter the *edits* of a text; of adjoining texts those of what stands where they meet."""
+        if edits and len(group) > 1:
+            joints = [*_joints(group), sys.maxsize]
+            edits = [edit for edit in edits if joints[bisect(joints, edit.start)] < edit.end]
+        if edits:
+            self.has_news = True
+            self.edits.setdefault(group, []).extend(edits)
+
+    def _name(self, value: str, rule: Rule, *, is_json: bool) -> str:
+        """Return the placeholder of *value*, which *rule* found."""
+        key = (value, rule.name, rule.loose, is_json)
+        if key not in self._names:
+            self._names[key] = self._new_name(value, rule, is_json=is_json)
+        return self._names[key]
+
+    def _new_name(self, value: str, rule: Rule, *, is_json: bool) -> str:
+        self._has_grown = self._has_grown or value not in (
+            self._assumed if rule.loose else self._certain
+        )
+        if not rule.loose:
+            self._certain.add(value)
+            if len(self._certain) > MOST_SECRETS:
+                raise UnexaminedError(f"it holds more than {MOST_SECRETS} secrets")
+        elif value not in self._assumed:
+            if len(self._assumed) >= MOST_SECRETS:
+                return self._registry.shared_placeholder(rule.name)
+            self._assumed.add(value)
+        plain = _unescaped(value)
+        # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
+        shown, also = (plain, None) if is_json or plain == value else (value, plain)
+        return self._registry.placeholder(shown, rule.name, also, assumed=rule.loose)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        # Its many expressions are compiled when there is something to be judged.
+        from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
+
+        return Judge()
+
+    def _goes_on_by_chance(self, place: Place, tail: int) -> bool:
+        """Return whether *place* begins in a *tail* of bytes, which need not go on in this record.
+
+        A name there says nothing of a value in another record, nor does what is whole go on.
+        """
+        if place.start >= tail:
+            return False
+        return place.hit.rule.loose or (place.start, tail) in self._tail_spans
+
+    def _is_secret(self, place: Place) -> bool:
+        """Return whether what stands at *place* is a secret, and not one that is allowed."""
+        value = place.value
+        if len(value) < _SHORTEST:
+            return False
+        rest = without_placeholders(value)
+        if rest is not value and len(rest) < _REST:
+            return False
+        if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
+            return False
+        return self._judge.is_likely(value, place.data, place.hit)
+
+
+def _rank(hit: Hit) -> tuple[bool, int]:
+    """Return the rank of the rule of *hit*: of several that find the same the least one counts."""
+    return hit.rule.loose, hit.number
+
+
+def _parts(group: Group) -> Iterable[Group]:
+    """Return the texts of *group*, each by itself, and all together for where they meet."""
+    return [*[(text,) for text in group], group] if len(group) > 1 else (group,)
+
+
+def _leaves(value: Any, sought: list[str]) -> Iterator[Group]:
+    """Give those strings of the JSON *value* that may have what was *sought* in the whole.
+
+    It is to be known where in a string that stands. A string with escapes is another in the whole.
+    """
+    distinct = {*sought}
+    parts = [_ESCAPED, *map(re.escape, distinct)] if len(distinct) <= _MOST_SOUGHT else [""]
+    has_any = re.compile("|".join(parts)).search
+    for group in strings(value):
+        yield from [(text,) for text in group if has_any(text)]
+        if len(group) > 1:
+            yield group
+
+
+def _values(encoded: str, edits: Iterable[Edit | _Secret]) -> list[str]:
+    """Return what stands where *edits* are in the JSON *encoded*, as it was before that."""
+    data = encoded.encode() if edits else b""
+    return [_unescaped(data[edit.start : edit.end].decode(errors="ignore")) for edit in edits]
+
+
+def _joints(group: Group) -> list[int]:
+    """Return the bytes at which the texts of *group* meet."""
+    return list(accumulate([len(text.encode()) for text in group]))[:-1]
+
+
+def _spans(group: Group, *, again: bool) -> Spans | None:
+    """Return where to look in *group*; None for everywhere.
+
+    Of adjoining texts it is where they meet: each has been looked at by itself. What has been
+    looked at before it was written anew is looked at *again* where something was taken out, since
+    that may have stood between two halves of something else.
+    """
+    if len(group) == 1 and not again:
+        return None
+    joints = [(joint, joint) for joint in _joints(group)]
+    if not again:
+        return around(joints)
+    data = "".join(group).encode()
+    ends = [(0, 0), (len(data), len(data))]
+    return around([*ends, *joints, *placeholder_spans(data)], _NEAR)
+
+
+def _unescaped(text: str) -> str:
+    """Return *text*, which may stand in JSON, as it was before it was written there."""
+    if "\\" not in text:
+        return text
+    try:
+        plain = msgspec.json.decode(f'"{text}"', type=str)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+    return plain
+
+
+def _too_many_places() -> str:
+    return f"secrets stand in more than {_MOST_PLACES:,} places of it"
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Return what *work* returns, without a turn for others."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _goes_on(work: Coroutine[Any, Any, None]) -> bool:
+    """Do *work* up to its next turn; return whether there is one."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return False
+    return True

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.secrets.engine import REACH
-from toolbus.redaction.views import TextView, joined_views, other_views, squeezed
+from toolbus.redaction.views import TextView, joined_views, looks_the_same, other_views, squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,8 +36,10 @@ def places(
 
     With *spans* only there. None is given between, as in `Engine.find`.
     """
-    yield from _plain_places(find, data, spans)
-    yield from _places_in_views(find, data, spans, other_views)
+    for hit in find(data, spans):
+        yield hit and _place(TextView.of(data), hit)
+    if spans is not None or not looks_the_same(data):
+        yield from _places_in_views(find, data, spans, other_views)
 
 
 def known_places(
@@ -53,10 +55,13 @@ def known_places(
     """
     # That is not found in what is squeezed.
     count = -1 if blank and (b"\n" in data or b"\\n" in data) else 0
-    for place in _plain_places(find, data, spans):
+    view = TextView.of(data)
+    for hit in find(data, spans):
+        place = hit and _place(view, hit)
         count += place is not None and BLANK.search(place.value) is None
         yield place
-    yield from _places_in_views(find, data, spans, other_views)
+    if spans is not None or not looks_the_same(data):
+        yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.
         near = data[_letter(data, start) : end + REACH]
@@ -66,16 +71,6 @@ def known_places(
             yield None
     if count < 0:
         yield from _places_in_views(find, data, spans, joined_views)
-
-
-def _plain_places(
-    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
-    data: bytes,
-    spans: Spans | None,
-) -> Iterator[Place | None]:
-    view = TextView.of(data)
-    for hit in find(data, spans):
-        yield None if hit is None else _place(view, hit)
 
 
 def _places_in_views(

@@ -11,7 +11,6 @@ from toolbus.messages.text_walker import rewrite_response, updated
 from toolbus.redaction.limits import SLICE, ScanLimits, UnexaminedError
 from toolbus.redaction.numbering import agree, join
 from toolbus.redaction.secrets.examination import Examination, Sight
-from toolbus.redaction.secrets.gate import passes
 from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
 
@@ -89,7 +88,7 @@ class Redactor:
             # What another task is examining may be known when this record has its turn.
             if registry.lock.here().locked():
                 return False
-            return passes(record, walk, registry, sight, stream)
+            return Examination(record, walk, registry, sight, stream).is_clean()
 
     async def clean_agreed(
         self,

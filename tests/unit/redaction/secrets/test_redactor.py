@@ -63,7 +63,7 @@ def test_what_fails_inside_is_told_without_what_was_looked_at(caplog):
 
 
 def test_a_secret_that_stands_everywhere_is_withheld(monkeypatch):
-    monkeypatch.setattr("toolbus.redaction.secrets.scanning._MOST_PLACES", 1_000)
+    monkeypatch.setattr("toolbus.redaction.secrets.examination._MOST_PLACES", 1_000)
     text = f"MARK-{SECRET} " + f"{SECRET} " * 1_100
 
     with pytest.raises(UnexaminedError, match="more than 1,000 places"):

@@ -14,7 +14,7 @@ from benchmarks.redaction import corpus
 from benchmarks.redaction.keywords import keywords, translated
 from msgspec import structs
 
-from toolbus.redaction.secrets import candidates
+from toolbus.redaction.secrets import engine as engines
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.expressions import ExpressionSet
 from toolbus.redaction.secrets.rules import Rule, choose
@@ -115,28 +115,15 @@ def holds(kind, value, letter):
 
 @pytest.mark.full
 def test_rules_in_groups_find_what_each_finds_alone(monkeypatch):
-    monkeypatch.setattr(candidates, "_GROUPED_AFTER", (1,))
+    monkeypatch.setattr(engines, "_USUAL", [word for rule in RULES for word in rule.keywords])
+    monkeypatch.setattr(engines, "_FEW", 0)
     engine, one_by_one = Engine(RULES), alone(RULES)
-    found(engine, " ".join([word for rule in RULES for word in rule.keywords]))
 
     together = [found(engine, text) for text in EXAMPLES]
 
-    grouped = {number for numbers, _ in engine._candidates._groups._groups for number in numbers}
-    assert grouped == set(range(len(RULES)))
+    grouped = {number for numbers in engine._usual for number in numbers}
+    assert grouped == {number for number, rule in enumerate(RULES) if rule.keywords}
     assert together == [found(one_by_one, text) for text in EXAMPLES]
-
-
-def test_rules_that_turn_up_later_fill_the_groups_that_there_are(monkeypatch):
-    monkeypatch.setattr(candidates, "_GROUPED_AFTER", (1, 1_000_000))
-    engine = Engine(RULES)
-    for rules, blanks in ((RULES[:40], 1), (RULES, 1_000_000)):
-        words = " ".join([word for rule in rules for word in rule.keywords])
-        found(engine, words + " " * blanks)
-
-    groups = [numbers for numbers, _ in engine._candidates._groups._groups]
-
-    assert {len(numbers) for numbers in groups[:-1]} == {candidates._GROUP}
-    assert max(Counter(number for numbers in groups for number in numbers).values()) == 1
 
 
 def test_of_a_set_that_cannot_tell_every_rule_is_looked_for(monkeypatch):
