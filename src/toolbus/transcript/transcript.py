@@ -19,10 +19,9 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
 from toolbus.tasks.loops import LoopLock, holding
-from toolbus.tasks.shielding import forget
 from toolbus.transcript.admission import OVERDUE, admit, check_calls, settled, stub
 from toolbus.transcript.pairing import flaw
-from toolbus.transcript.reentrancy import APPENDING, ReentrancyGuard
+from toolbus.transcript.reentrancy import APPENDING, AppendTurn
 from toolbus.transcript.views import Messages
 
 if TYPE_CHECKING:
@@ -41,12 +40,7 @@ _AWAITED: tuple[Event, ...] = (
 )
 """The events of an append whose handlers are waited for."""
 
-_ENTERING: tuple[Event, ...] = (
-    TOOL_CALL_PERSIST_BEFORE,
-    TOOL_CALL_PERSIST_AFTER,
-    MESSAGE_APPEND_AFTER,
-)
-"""The events of an admitted message that nobody writes: no handler has to make a copy of it."""
+_PERSIST: tuple[Event, ...] = (TOOL_CALL_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER)
 
 
 class RequestedCall(NamedTuple):
@@ -96,7 +90,6 @@ class Transcript:
         self._asked: dict[str, RequestedCall] = {}
         self._open: dict[str, ToolCall] = {}
         self._lock = LoopLock()
-        self._earlier: asyncio.Future[None] | None = None
         self._ids: set[str] = set()
         self._indexed = 0
         for message in messages:
@@ -116,8 +109,8 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        guard = APPENDING.get()
-        return guard is not None and guard.holds(self)
+        turn = APPENDING.get()
+        return turn is not None and turn.holds(self)
 
     async def append(
         self,
@@ -141,12 +134,11 @@ class Transcript:
         if not isinstance(message, Message):
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
-        with ReentrancyGuard(self, APPENDING.get()):
-            async with self._lock.here():
-                self._check_pairing(message)
-                if reason := self.flaw(message):
-                    raise AppendError(self.session_id, reason)
-                return await self.enter(message, scope, tool, judge=judge)
+        async with AppendTurn(self, self._lock):
+            self._check_pairing(message)
+            if reason := self.flaw(message):
+                raise AppendError(self.session_id, reason)
+            return await self.enter(message, scope, tool, judge=judge)
 
     async def append_all(
         self, answers: Sequence[ToolAnswer], scope: Scope
@@ -156,21 +148,52 @@ class Transcript:
         Return each as it was appended, or the error that kept it out, which keeps none of the
         others out. A cancellation that comes once it has its turn does not end it.
         """
+        async with AppendTurn(self, self._lock):
+            admitted = [await self._let_in(answer, scope) for answer in answers]
+            entering = [each for each in admitted if isinstance(each, EnteringMessage)]
+            errors = iter(await self._keep(entering))
         ended: list[Message | BaseException] = []
-        entering: dict[int, EnteringMessage] = {}
-        with ReentrancyGuard(self, APPENDING.get()):
-            async with self._lock.here():
-                for place, answer in enumerate(answers):
-                    let_in = await self._let_in(answer, scope)
-                    if isinstance(let_in, EnteringMessage):
-                        entering[place] = let_in
-                        ended.append(let_in.message)
-                    else:
-                        ended.append(let_in)
-                errors = await self._keep_all(list(entering.values()))
-        for place, error in zip(entering, errors, strict=True):
-            ended[place] = error or ended[place]
+        for each in admitted:
+            if not isinstance(each, EnteringMessage):
+                ended.append(each)
+                continue
+            error = next(errors)
+            if error is None or isinstance(error, asyncio.CancelledError):
+                ended.append(each.message)
+            else:
+                ended.append(error)
         return ended
+
+    async def enter(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        *,
+        judge: Callable[[Message], str | None] | None = None,
+    ) -> Message:
+        """Append as `append` does, to a transcript with one user: it does not wait for its turn."""
+        entering = await self._admit(message, scope, tool, judge)
+        (error,) = await self._keep([entering])
+        if error is not None:
+            raise error
+        return entering.message
+
+    async def prepare(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None = None,
+        *,
+        is_written: bool = True,
+    ) -> EnteringMessage:
+        """Let *message* in and do all but write it: whoever calls writes the copy, then announces.
+
+        As `enter`; a message that *is_written* nowhere needs no copy.
+        """
+        entering = await self._admit(message, scope, tool, is_written=is_written)
+        self._remember(entering.message)
+        return entering
 
     async def _let_in(self, answer: ToolAnswer, scope: Scope) -> EnteringMessage | BaseException:
         """Return the message of *answer* as it may be written, or why it may not."""
@@ -179,49 +202,78 @@ class Transcript:
             return AppendError(self.session_id, reason)
         try:
             try:
-                return await self._admitted(message, scope, tool)
+                return await self._admit(message, scope, tool)
             except asyncio.CancelledError:
                 # The end of a program cancels all tasks once; the call still gets its answer.
-                return await self._admitted(message, scope, tool)
+                return await self._admit(message, scope, tool)
         except GeneratorExit:
             raise  # Its loop was closed: nothing can be waited for.
         except BaseException as error:  # noqa: BLE001 - its caller raises it
             return error
 
-    async def _admitted(
-        self, message: Message, scope: Scope, tool: ToolSpec | None
+    async def _admit(
+        self,
+        message: Message,
+        scope: Scope,
+        tool: ToolSpec | None,
+        judge: Callable[[Message], str | None] | None = None,
+        *,
+        is_written: bool = True,
     ) -> EnteringMessage:
+        """Return *message* as handlers let it in, with the copy that is to be written."""
+        bus = self._bus
         message = await admit(
-            self._bus, message, scope, tool, self._asked, sheltered=self._sheltered
+            bus, message, scope, tool, self._asked, judge, sheltered=self._sheltered
         )
-        return EnteringMessage(message, await self._copy(message, scope), scope)
+        copy = message
+        is_told = isinstance(message, ToolMessage) and any(map(bus.has_listeners, _PERSIST))
+        if (is_written or is_told) and bus.has_listeners(MESSAGE_PERSIST_BEFORE):
+            copy = await self._stored_copy(message, scope)
+        if is_told:
+            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
+        return EnteringMessage(message, copy, scope)
 
-    async def _keep_all(self, entering: Sequence[EnteringMessage]) -> list[BaseException | None]:
-        """Write, remember and announce messages; return the error of each, or None."""
-        if not entering:
-            return []
+    async def _keep(self, entering: Sequence[EnteringMessage]) -> list[BaseException | None]:
+        """Write, remember and announce messages; return the error of each, or None.
+
+        A message whose error is a cancellation is in: that takes nothing back.
+        """
+        cancelled = None
         try:
-            await self._written(*[each.copy for each in entering])
-        except ToolbusError as error:
-            if len(entering) == 1:
-                return [error]
-            # A message that cannot be written keeps none of its siblings out.
-            return [error for each in entering for error in await self._keep_all([each])]
+            if self._write is not None and entering:
+                await self._write(*[each.copy for each in entering])
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except Exception as error:  # noqa: BLE001 - its caller raises it
+            if len(entering) > 1:
+                # A message that cannot be written keeps none of its siblings out.
+                return [error for each in entering for error in await self._keep([each])]
+            return [store_error(self.session_id, error)]
         for each in entering:
             self._remember(each.message)
-        return [await self._announced(each) for each in entering]
+        return [await self._announced(each) or cancelled for each in entering]
 
     async def _announced(self, entering: EnteringMessage) -> BaseException | None:
-        """Tell the observers of a message; return their error, which takes nothing back."""
+        """Announce a message; return what came of it, which takes nothing back."""
         try:
             await self.announce(entering)
         except GeneratorExit:
             raise  # As above.
-        except asyncio.CancelledError:
-            return None
         except BaseException as error:  # noqa: BLE001 - as above
             return error
         return None
+
+    async def announce(self, entering: EnteringMessage) -> None:
+        """Tell the observers that a message was written."""
+        message, copy, scope = entering
+        try:
+            if isinstance(copy, ToolMessage) and self._bus.has_listeners(TOOL_CALL_PERSIST_AFTER):
+                await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
+        finally:
+            if self._bus.has_listeners(MESSAGE_APPEND_AFTER):
+                # Nobody waits for these observers: so they may append, and wait for their turn.
+                with holding(APPENDING, None):
+                    self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     @property
     def may_wait(self) -> bool:
@@ -247,89 +299,6 @@ class Transcript:
         """Return why *message* can never enter as things are, or None."""
         return flaw(message, self.has, self._asked, self._open)
 
-    async def enter(
-        self,
-        message: Message,
-        scope: Scope,
-        tool: ToolSpec | None = None,
-        *,
-        later: bool = False,
-        judge: Callable[[Message], str | None] | None = None,
-    ) -> Message:
-        """Append as `append` does, to a transcript with one user: it does not wait for its turn.
-
-        With *later* it does not wait for the write either; the next `enter` does.
-        """
-        message = await admit(
-            self._bus, message, scope, tool, self._asked, judge, sheltered=self._sheltered
-        )
-        if self._write is None and not any(map(self._bus.has_listeners, _ENTERING)):
-            self._remember(message)
-            return message
-        # Nothing is left to decide about a copy that is neither written nor shown.
-        is_kept = self._write is not None or any(map(self._bus.has_listeners, _ENTERING[:2]))
-        copy = await self._copy(message, scope) if is_kept else message
-        entering = EnteringMessage(message, copy, scope)
-        if later:
-            self._remember(message)
-            self._earlier = asyncio.ensure_future(self._keep_later(entering))
-            self._earlier.add_done_callback(forget)
-        else:
-            await self._keep(entering)
-        return message
-
-    async def prepare(
-        self, message: Message, scope: Scope, tool: ToolSpec | None = None
-    ) -> EnteringMessage:
-        """Let *message* in and do all but write it: whoever calls writes the copy, then announces.
-
-        For a transcript of which several messages are written at once, and as `enter`.
-        """
-        entering = await self._admitted(message, scope, tool)
-        self._remember(entering.message)
-        return entering
-
-    async def announce(self, entering: EnteringMessage) -> None:
-        """Tell the observers that a message was written."""
-        message, copy, scope = entering
-        try:
-            if self._bus.has_listeners(TOOL_CALL_PERSIST_AFTER):
-                await self._tell_persist(TOOL_CALL_PERSIST_AFTER, copy, scope)
-        finally:
-            if self._bus.has_listeners(MESSAGE_APPEND_AFTER):
-                # Nobody waits for these observers: so they may append, and wait for their turn.
-                with holding(APPENDING, None):
-                    self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
-
-    async def _keep(self, entering: EnteringMessage) -> None:
-        """Write and remember; a cancellation goes on when that has happened."""
-        cancelled = await self._written(entering.copy)
-        if self._earlier is not None:
-            await self._earlier
-        self._remember(entering.message)
-        await self.announce(entering)
-        if cancelled is not None:
-            raise cancelled
-
-    async def _keep_later(self, entering: EnteringMessage) -> None:
-        """Write a message that is remembered already, since the next ones refer to it."""
-        await self._written(entering.copy)
-        await self.announce(entering)
-
-    async def _written(self, *copies: Message) -> asyncio.CancelledError | None:
-        """Write *copies*; return what cancelled that, which does not take the write back."""
-        try:
-            if self._write is not None:
-                await self._write(*copies)
-        except asyncio.CancelledError as error:
-            return error
-        except ToolbusError:
-            raise
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}; nothing was appended"
-            raise StoreError(self.session_id, reason) from error
-        return None
-
     def _remember(self, message: Message) -> None:
         self._items.append(message)
         match message:
@@ -338,15 +307,6 @@ class Transcript:
                 self._open.update({call.id: call for call in calls})
             case ToolMessage(tool_call_id=call_id):
                 self._open.pop(call_id, None)
-
-    async def _copy(self, message: Message, scope: Scope) -> Message:
-        """Return *message* as it is to be written, after telling that it is about to be."""
-        copy = message
-        if self._bus.has_listeners(MESSAGE_PERSIST_BEFORE):
-            copy = await self._stored_copy(message, scope)
-        if self._bus.has_listeners(TOOL_CALL_PERSIST_BEFORE):
-            await self._tell_persist(TOOL_CALL_PERSIST_BEFORE, copy, scope)
-        return copy
 
     async def _stored_copy(self, message: Message, scope: Scope) -> Message:
         dispatch = partial(
@@ -365,8 +325,7 @@ class Transcript:
     async def _tell_persist(
         self, event: ObserveEvent[ToolCallPersist], copy: Message, scope: Scope
     ) -> None:
-        if not isinstance(copy, ToolMessage):
-            return
+        assert isinstance(copy, ToolMessage)  # noqa: S101 - a copy keeps the role
         result = copy.tool_response or ToolResponse.from_text(copy.content)
         asker, call = self._asked.get(copy.tool_call_id, _NOBODY)
         facts = ToolCallPersist(
@@ -396,3 +355,12 @@ class Transcript:
 
 
 _NOBODY = RequestedCall("", ToolCall(id="", name=""))
+
+
+def store_error(session_id: str, error: Exception) -> ToolbusError:
+    """Return *error*, which a write of messages has raised, as an error of ours."""
+    if isinstance(error, ToolbusError):
+        return error
+    made = StoreError(session_id, f"{type(error).__name__}: {error}; nothing was appended")
+    made.__cause__ = error
+    return made

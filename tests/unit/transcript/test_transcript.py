@@ -70,20 +70,25 @@ async def test_the_stub_of_an_error_is_an_error():
     assert stored.tool_response == ToolResponse.from_text("not to be kept", is_error=True)
 
 
-async def test_a_transcript_without_a_store_tells_whoever_hears():
+async def test_a_message_that_is_not_written_is_copied_only_for_observers_of_the_copy():
     bus, seen = EventBus(), []
     transcript = Transcript(bus, "s", None)
+
+    async def enter(message):
+        entering = await transcript.prepare(message, Scope(), is_written=False)
+        await transcript.announce(entering)
+
     call = ToolCall(id="c", name="read", arguments={"path": "a"})
 
     # Nobody hears of the first message, and of the second one its own handler subscribes others.
-    await transcript.enter(AssistantMessage(id="a", tool_calls=(call,)), Scope())
+    await enter(AssistantMessage(id="a", tool_calls=(call,)))
 
     @bus.on(MESSAGE_APPEND_BEFORE)
     def subscribe(ctx):
         for event in (MESSAGE_PERSIST_BEFORE, TOOL_CALL_PERSIST_AFTER, MESSAGE_APPEND_AFTER):
             bus.on(event, lambda ctx: seen.append((ctx.event.name, ctx.value)))
 
-    await transcript.enter(ToolMessage(id="t", tool_call_id="c", tool_name="read"), Scope())
+    await enter(ToolMessage(id="t", tool_call_id="c", tool_name="read"))
 
     assert [one.id for one in transcript.messages] == ["a", "t"]
     assert [name for name, _ in seen] == [

@@ -124,7 +124,7 @@ class ProxiedCall:
 
         A denial is a result as well. Returns None if it was stopped: nobody waits for an answer.
         """
-        transcript = self._log.transcript(sheltered=True)
+        record = self._log.call_record(sheltered=True)
         ids = _ids_of(self.request.call)
         asking = AssistantMessage(id=ids(), tool_calls=(self.request.call,))
         runner = ToolRunner(
@@ -132,12 +132,12 @@ class ProxiedCall:
             toolset,
             scope,
             approver=approvals,
-            append=transcript.enter,
+            append=record.answer,
             sheltered=True,
             ids=ids,
         )
         try:
-            asked = await transcript.enter(asking, scope, later=self._log.works)
+            asked = await record.ask(asking, scope)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             outcomes = await self._run_all(runner, calls, advertised)
             if self._stopped:

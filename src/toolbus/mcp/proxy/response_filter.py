@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
+    from toolbus.mcp.proxy.session_log import CallRecord
     from toolbus.messages.records import JsonObject
-    from toolbus.transcript.transcript import Transcript
 
     Append = Callable[[ToolMessage], Awaitable[Message]]
 
@@ -119,15 +119,15 @@ class ResponseFilter:
                 return UNCHANGED
             return seen.result(response, seen.rest if rest is UNCHANGED else rest)
 
-    async def recorded(self, transcript: Transcript, method: str, raw: Raw, params: Any) -> Any:
-        """Do as `body` does, and append it to *transcript* as the answer to a call of *method*."""
+    async def recorded(self, record: CallRecord, method: str, raw: Raw, params: Any) -> Any:
+        """Do as `body` does, and keep it in *record* as the answer to a call of *method*."""
         with refusing_failures(method):
             call = _call(method, params)
             asking = AssistantMessage(id=new_id(), tool_calls=(call,))
-            await transcript.enter(asking, self._scope, later=True)
+            await record.ask(asking, self._scope)
 
         async def append(message: ToolMessage) -> Message:
-            return await transcript.append(message, self._scope)
+            return await record.answer(message, self._scope)
 
         return await self.body(method, raw, call=call, append=append)
 

@@ -72,8 +72,8 @@ class ServerMessageFilter:
             return listed if body is UNCHANGED else body
         if request.method in _RECORDED:
             # The model will read it.
-            transcript = self._log.transcript()
-            return await self._filter.recorded(transcript, request.method, raw, params)
+            record = self._log.call_record()
+            return await self._filter.recorded(record, request.method, raw, params)
         return await self._filter.body(request.method, raw)
 
     async def pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import MODEL_CALL_DELTA
-from toolbus.messages.records import AssistantMessage
 from toolbus.store.protocol import Stored
 from toolbus.store.write_behind import MAX_WAITING, WriteBehind
-from toolbus.transcript.transcript import Transcript
+from toolbus.tasks.shielding import shield_until_done
+from toolbus.transcript.transcript import Transcript, store_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message
     from toolbus.store.protocol import Store
+    from toolbus.transcript.transcript import EnteringMessage
 
 logger = logging.getLogger("toolbus")
 
@@ -40,9 +43,10 @@ class SessionLog:
     ) -> None:
         self.session_id, self._discard = session_id, discard
         self._bus, self._store = bus, store
+        self.stores = store is not None
         # Whether a call may go to the server before it is written: if the last write was good.
         self.works = False
-        self.waiting: set[CallWriter] = set()
+        self.waiting: set[CallRecord] = set()
         self._unsaved = WriteBehind(MAX_WAITING)
         self._end_tap = (
             bus.tap(
@@ -52,20 +56,10 @@ class SessionLog:
             else None
         )
 
-    @property
-    def stores(self) -> bool:
-        """Whether anything is kept."""
-        return self._store is not None
-
-    def transcript(self, *, sheltered: bool = False) -> Transcript:
-        """Return the transcript of one call and its answer; *sheltered* as a transcript has it.
-
-        A client may have many calls under way, and a proxy runs for weeks: so each has one of
-        its own, in which the call and its answer are next to each other.
-        """
-        if self._store is None:
-            return Transcript(self._bus, self.session_id, None, sheltered=sheltered)
-        return Transcript(self._bus, self.session_id, CallWriter(self), sheltered=sheltered)
+    def call_record(self, *, sheltered: bool = False) -> CallRecord:
+        """Return the record of one call and its answer; *sheltered* as a transcript has it."""
+        transcript = Transcript(self._bus, self.session_id, None, sheltered=sheltered)
+        return CallRecord(self, transcript)
 
     async def close(self) -> None:
         """Write what waits, and the last records."""
@@ -73,7 +67,7 @@ class SessionLog:
         if self._end_tap is None:
             return
         self._end_tap()
-        await asyncio.gather(*[writer.flush() for writer in self.waiting], return_exceptions=True)
+        await asyncio.gather(*[record.flush() for record in self.waiting], return_exceptions=True)
         await self._unsaved.flush(self.write, "are lost")
 
     async def write(self, message: Message | None = None, *before: Message) -> None:
@@ -84,66 +78,76 @@ class SessionLog:
             with self._unsaved.taking() as records:
                 stored = Stored(message=message, before=before, records=records)
                 await self._store.append(self.session_id, stored)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - it is raised as ours
             self.works = False
-            raise
+            raise store_error(self.session_id, error)  # noqa: B904 - it has its cause
         self.works = True
 
 
-class CallWriter:
-    """Writes a call and its answer: at once if the answer comes soon, which is one commit less."""
+class CallRecord:
+    """The messages of one call and its answer, next to each other in a *transcript* of their own.
 
-    def __init__(self, log: SessionLog) -> None:
-        self._log = log
-        self._call: Message | None = None
-        self._written: asyncio.Future[None] | None = None
+    A client may have many calls under way, and a proxy runs for weeks. A call is written together
+    with its answer if that comes soon, which is one commit less.
+    """
+
+    def __init__(self, log: SessionLog, transcript: Transcript) -> None:
+        self._log, self._transcript = log, transcript
+        self._unwritten: tuple[EnteringMessage, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
 
-    async def __call__(self, message: Message) -> None:
-        """Write *message*; a call may wait for its answer before, but not long."""
-        if isinstance(message, AssistantMessage) and self._log.works:
-            await self._wait(message)
-        elif (call := self._take()) is not None:
-            await self._settle(self._log.write(message, call))
+    async def ask(self, message: Message, scope: Scope) -> Message:
+        """Let the message of the call in, and return it; it is written at once, or soon."""
+        entering = await self._transcript.prepare(message, scope, is_written=self._log.stores)
+        if self._log.works:
+            self._unwritten = (entering,)
+            self._log.waiting.add(self)
+            self._timer = asyncio.get_running_loop().call_later(_SOON, self._write_soon)
         else:
-            if self._written is not None:
-                await asyncio.shield(self._written)
-            await self._log.write(message)
+            await self._write(entering)
+        return entering.message
 
-    async def _wait(self, call: Message) -> None:
-        loop = asyncio.get_running_loop()
-        self._call, self._written = call, loop.create_future()
-        self._log.waiting.add(self)
-        self._timer = loop.call_later(_SOON, self._write_call)
-        await asyncio.shield(self._written)
+    async def answer(self, message: Message, scope: Scope, tool: ToolSpec | None = None) -> Message:
+        """Append the answer, behind the call, and return it as it was appended."""
+        is_written = self._log.stores
+        entering = await self._transcript.prepare(message, scope, tool, is_written=is_written)
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+        await self._write(*self._take(), entering)
+        return entering.message
 
     async def flush(self) -> None:
-        """Write the call now."""
-        if (call := self._take()) is not None:
-            await self._settle(self._log.write(call))
+        """Write the call now, if it still waits."""
+        if self._unwritten:
+            await asyncio.shield(self._write_soon())
 
-    def _take(self) -> Message | None:
-        call, self._call = self._call, None
+    async def _write(self, *entering: EnteringMessage) -> None:
+        """Write messages in one commit, and announce them; a cancellation comes after that."""
+        if self._log.stores:
+            await shield_until_done(partial(self._write_now, *entering))
+            return
+        for each in entering:
+            await self._transcript.announce(each)
+
+    async def _write_now(self, *entering: EnteringMessage) -> None:
+        *before, last = [each.copy for each in entering]
+        await self._log.write(last, *before)
+        for each in entering:
+            await self._transcript.announce(each)
+
+    def _take(self) -> tuple[EnteringMessage, ...]:
+        """Return the call if it is not written yet, as its only writer."""
+        taken, self._unwritten = self._unwritten, ()
         self._log.waiting.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        return call
+        return taken
 
-    def _write_call(self) -> None:
-        self._alone = asyncio.ensure_future(self.flush())
-        self._alone.add_done_callback(_log_failure)
-
-    async def _settle(self, writing: Awaitable[None]) -> None:
-        """Tell who waits for the call how *writing* it ended."""
-        assert self._written is not None  # noqa: S101 - there is a call, and so who waits for it
-        try:
-            await writing
-        except Exception as error:
-            if not self._written.done():
-                self._written.set_exception(error)
-            raise
-        if not self._written.done():
-            self._written.set_result(None)
+    def _write_soon(self) -> asyncio.Task[None]:
+        self._writing = asyncio.create_task(self._write_now(*self._take()))
+        self._writing.add_done_callback(_log_failure)
+        return self._writing
 
 
 def _log_failure(writing: asyncio.Future[None]) -> None:
