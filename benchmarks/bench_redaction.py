@@ -57,7 +57,7 @@ from toolbus.redaction.redact_secrets import RedactSecrets
 """
 _FIRST_TEXT = """
 response = ToolResponse.from_text("one line of a log that nobody reads\\n" * 280)
-RedactSecrets()._redactor.clean("s", response, rewrite_response)
+asyncio.run(RedactSecrets()._redactor.clean("s", response, rewrite_response))
 """
 
 

@@ -6,6 +6,7 @@ cut out, wherever it stands in the text.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from functools import cached_property
@@ -67,7 +68,9 @@ class Ours:
     def seconds(self, text: str) -> float:
         """Return the seconds in which a response of *text* is cleaned."""
         redactor, response = self._redactor(), ToolResponse.from_text(text)
-        return processor_seconds(lambda: redactor.clean("s", response, rewrite_response))
+        return processor_seconds(
+            lambda: asyncio.run(redactor.clean("s", response, rewrite_response))
+        )
 
     @cached_property
     def _engine(self) -> Engine:
@@ -82,7 +85,7 @@ class Ours:
     def _cleaned(self, text: str) -> str:
         response = ToolResponse.from_text(text)
         try:
-            return self._redactor().clean("s", response, rewrite_response).text
+            return asyncio.run(self._redactor().clean("s", response, rewrite_response)).text
         except UnexaminedError:
             return WITHHELD
 

@@ -58,7 +58,7 @@ def agent_with(*components, tools=(), **options):
 
 def short(placeholder):
     """Return *placeholder* as a reason names it."""
-    return f"{placeholder[:-7]}…]"
+    return f"{placeholder[:-17]}…]"
 
 
 async def shown_by(agent, what=TOKEN):
@@ -129,11 +129,11 @@ async def test_placeholders_of_strangers_pass():
         foreign, own = await shown_by(other), await shown_by(agent)
         values = [
             foreign,
-            own.replace("-1-", "-2-"),
-            own.replace("github-pat", "gitlab-pat"),
+            own.replace(own[-5:], "aaaa]"),
+            own.replace(own[-9:-5], "aaaa"),
             "[github-pat-1-aaaaaa]",
             "[github-pat-1]",
-            "[github-pat-1-(quoted)]",
+            "[github-pat-(quoted)]",
         ]
         for value in values:
             await agent.call_tool("write", {"value": value})
@@ -204,7 +204,7 @@ def answering(*calls, last):
     """Return a model that makes *calls*, which quote the last placeholder that it has read."""
 
     def quote_last(text, request):
-        names = re.findall(r"\[(?:github-pat|email)-\d[^]]*\]", json.dumps(texts(request)))
+        names = re.findall(r"\[(?:github-pat|email)-[a-z2-7]{16}\]", json.dumps(texts(request)))
         return text.replace("[…]", names[-1]) if names else text
 
     def texts(request):
@@ -297,10 +297,11 @@ async def test_personal_data_is_kept_as_well():
     writing = Writing()
     async with agent_with(RedactPersonalData(), tools=[writing.tool]) as agent:
         name = await shown_by(agent, JANE)
-        values = [f"to: {name}", r"s/\[email-1\]/x/", "[email-2] [section-1]"]
+        escaped = rf"s/\{name[:-1]}\]/x/"
+        values = [f"to: {name}", escaped, "[email-1] [section-1] [email-aaaaaaaaaaaaaaaa]"]
         outcomes = [await agent.call_tool("write", {"value": value}) for value in values]
 
-    assert name == "[email-1]"
+    assert re.fullmatch(r"\[email-[a-z][a-z2-7]{15}\]", name)
     assert [outcome.status for outcome in outcomes] == ["denied", "denied", "ok"]
     assert "in place of the personal data behind it" in outcomes[0].response.text
     assert writing.written == values[2:]
@@ -361,7 +362,7 @@ def test_the_proxy_denies_as_well(tmp_path, environment):
         appended = call(2, "append", path="notes", content=f"the key is {shown}")
         written = call(3, "write", path="copy", content=f"the key is {shown}")
 
-    assert shown.startswith("[github-pat-1-")
+    assert shown.startswith("[github-pat-")
     assert appended[1]
     assert f"argument 'content' of tool 'append' holds {short(shown)}" in appended[0]
     assert written == ("done", False)
@@ -387,7 +388,7 @@ def test_a_hook_denies_as_well(tmp_path, monkeypatch, host):
     given = {"command": "cat .env"}
     result = {"stdout": text, "stderr": ""} if host == "claude-code" else text
     told = tell("PostToolUse", "Bash", given, tool_response=result)
-    (name,) = set(re.findall(r"\[github-pat-1-[a-z2-7]{6}\]", told))
+    (name,) = set(re.findall(r"\[github-pat-[a-z2-7]{16}\]", told))
     whole = {"file_path": ".env", "content": f"DEBUG=true\nTOKEN={name}\n"}
     here = {"command": f"cat > .env <<'E'\nDEBUG=true\nTOKEN={name}\nE"}
     line = {"file_path": ".env", "old_string": "DEBUG=false", "new_string": "DEBUG=true"}

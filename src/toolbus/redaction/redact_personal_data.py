@@ -5,13 +5,14 @@
 
     agent = Agent(model, tools=[crm], components=[RedactPersonalData(allow=["our-company.com"])])
 
-Each value becomes a placeholder such as `[email-1]`, the same in a whole session. The component
-needs the extra `personal`. Its manual is `toolbus guide redaction`; `toolbus guide
+Each value becomes a placeholder such as `[email-x7k2m5abcdefqrst]`, the same in a whole session.
+The component needs the extra `personal`. Its manual is `toolbus guide redaction`; `toolbus guide
 redaction-limits` lists settings and limits.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable  # noqa: TC003 - a file's settings are of these types
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
@@ -22,7 +23,6 @@ from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
     MESSAGE_PERSIST_BEFORE,
-    RUN_BEFORE,
     TOOL_CALL_BEFORE,
     Deny,
 )
@@ -31,16 +31,20 @@ from toolbus.messages.records import (
     ToolMessage,
     ToolResponse,
     UserMessage,
-    encode,
 )
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
+from toolbus.redaction.former_placeholders import former_placeholders
 from toolbus.redaction.limits import ScanLimits, UnexaminedError
-from toolbus.redaction.live_placeholders import live_placeholders
-from toolbus.redaction.numbering import agree
+from toolbus.redaction.live_placeholders import (
+    gives_a_task,
+    held_placeholder,
+    may_hold,
+    may_hold_former,
+)
 from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
 from toolbus.redaction.personal.record_examination import redact_record
-from toolbus.redaction.personal.session_placeholders import Placeholders
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
+from toolbus.redaction.placeholders import SessionPlaceholders, kind_of
 from toolbus.redaction.record_walk import rewrite_record
 from toolbus.redaction.withholding import stand_in, withheld
 
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
     from toolbus.components.adapters import AdapterContext
     from toolbus.components.components import Host
     from toolbus.components.state import State
-    from toolbus.events.catalogue import RunStart, Scope
+    from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message, ToolCall
     from toolbus.messages.text_walker import TextVisitor
 
@@ -59,8 +63,10 @@ Kind = Literal["email", "phone", "card", "iban", "national-id"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 T = TypeVar("T")
 
-_NUMBERS = "redact-personal-data"
+_STATE = "redact-personal-data"
 """The name of what is kept for a session."""
+
+_MOST_SESSIONS = 1_000
 
 
 class RedactPersonalData(AgentComponent):
@@ -116,14 +122,14 @@ class RedactPersonalData(AgentComponent):
 
         self._known, self._detector = known, detector
         detector("")
-        self._placeholders = Placeholders()
+        self._sessions: OrderedDict[str, SessionPlaceholders] = OrderedDict()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
 
     async def redacted(self, response: ToolResponse, scope: Scope) -> ToolResponse:
         """Return *response* without personal data, as the model of a session reads it.
 
-        All processes of the session agree on the numbers. Raises `UnexaminedError`.
+        Raises `UnexaminedError` and `StoreError`.
         """
         # What the tool ran with is for programs, until it is stored.
         walk = partial(rewrite_response, parameters=False)
@@ -138,21 +144,28 @@ class RedactPersonalData(AgentComponent):
         except UnexaminedError:
             return None
 
-    def _numbers(self, scope: Scope) -> State | None:
-        """Return where numbers are kept; all components of its kind share them."""
-        return None if self.host is None else self.host.state(_NUMBERS, scope, shared=True)
+    def _kept(self, scope: Scope) -> State | None:
+        """Return what is kept of placeholders; all components of its kind share it."""
+        return None if self.host is None else self.host.state(_STATE, scope, shared=True)
 
-    @on(RUN_BEFORE)
-    def _on_run_before_number(self, ctx: EventContext[RunStart]) -> None:
-        """Let numbers go on after the placeholders that a resumed session has."""
-        messages, scope = ctx.value.messages, ctx.scope
-        texts = (encode(message).decode() for message in messages)
-        self._placeholders.resume(_session_of(scope), texts)
+    def _placeholders(self, scope: Scope) -> SessionPlaceholders:
+        """Return the placeholders of a session, which an agent's sub-agents share."""
+        session = scope.root_session_id or scope.session_id
+        placeholders = self._sessions.pop(session, None) or SessionPlaceholders(session)
+        placeholders.begin(self._kept(scope))
+        self._sessions[session] = placeholders
+        if len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        return placeholders
 
     async def keep_personal_data(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Deny a call that holds a placeholder of the session: its tool would lose the value."""
-        live = await live_placeholders(ctx, self.host, self._numbers, KINDS)
-        held = None if live is None else live.find(ctx.value.arguments)
+        arguments = ctx.value.arguments
+        if not may_hold(arguments) or gives_a_task(ctx, self.host):
+            return None
+        is_former = may_hold_former(arguments)
+        former = await former_placeholders(self._kept(ctx.scope)) if is_former else None
+        held = held_placeholder(arguments, self._placeholders(ctx.scope), former)
         return Deny(held.reason(ctx.value, "personal data")) if held else None
 
     def subscribe(self, host: Host) -> None:  # noqa: ARG002 - its handlers are the component's
@@ -190,7 +203,7 @@ class RedactPersonalData(AgentComponent):
         keep_binary: bool,
         shown: Callable[[str], str] = str,
     ) -> T:
-        session = self._placeholders.session(_session_of(scope))
+        placeholders = self._placeholders(scope)
         detector = self._detector(self._region(scope))
         visitor = partial(PersonalDataVisitor, covers=self._covers, keep_binary=keep_binary)
 
@@ -198,14 +211,14 @@ class RedactPersonalData(AgentComponent):
             appraisal = Appraisal(self._limits)
 
             def name(kind: str, value: str) -> str:
-                return shown(session.of(kind, value))
+                return shown(placeholders.of(kind, value))
 
             def replace(text: str, key: str) -> Generator[None, None, str]:
                 return detector.replace(text, name, appraisal, key)
 
             return await redact_record(record, walk, visitor, replace, appraisal)
 
-        return await agree(session, redact, self._numbers(scope))
+        return await placeholders.salted(redact)
 
     def _region(self, scope: Scope) -> str:
         """Return the country that the caller of the run named, or "" for none that is known."""
@@ -235,14 +248,9 @@ class _Redaction(ToolAdapter):
             return stand_in(response, withheld(error, "personal data"))
 
 
-def _session_of(scope: Scope) -> str:
-    """Return whose values are numbered: an agent's sub-agents share those of its session."""
-    return scope.root_session_id or scope.session_id
-
-
 def _marked(placeholder: str) -> str:
     """Return what a report has in place of a value: what came of it may hold placeholders."""
-    return f"(personal {placeholder[1:-1]})"
+    return f"(personal {kind_of(placeholder)})"
 
 
 def _check(name: str, values: Iterable[str], known: Iterable[str]) -> None:

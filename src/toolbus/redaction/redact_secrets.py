@@ -5,9 +5,9 @@
 
     agent = Agent(model, tools=[...], components=[RedactSecrets()])
 
-A credential becomes a placeholder such as `[github-pat-1-x7k2m5]`, before the model reads it. With
-a `vault` a named tool gets the value back. The component needs the extra `redact`. Its manual is
-`toolbus guide redaction`; `toolbus guide redaction-limits` lists settings and limits.
+A credential becomes a placeholder such as `[github-pat-x7k2m5abcdefqrst]`, before the model reads
+it. With a `vault` a named tool gets the value back. The component needs the extra `redact`. Its
+manual is `toolbus guide redaction`; `toolbus guide redaction-limits` lists settings and limits.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ from toolbus.events.subjects import ToolSelector
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.messages.text_walker import rewrite_message
 from toolbus.redaction.limits import UnexaminedError
-from toolbus.redaction.live_placeholders import live_placeholders
+from toolbus.redaction.live_placeholders import (
+    gives_a_task,
+    held_placeholder,
+    may_hold,
+    may_hold_former,
+)
 from toolbus.redaction.secrets.boundaries import boundaries_of
-from toolbus.redaction.secrets.concealing import concealed
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.growing import AnswerContext, GrowingAnswers, rewrite_calls
 from toolbus.redaction.secrets.redactor import Redactor
@@ -62,7 +66,7 @@ R = TypeVar("R")
 _LATEST = 2 * LATE
 """After all that others, late ones included, add to a copy for the store."""
 
-_NUMBERS = "redact-secrets"
+_STATE = "redact-secrets"
 """The name of what is kept for a session."""
 
 
@@ -114,10 +118,10 @@ class RedactSecrets(AgentComponent):
         engine = engine_for(chosen)
         self._answers, self._boundaries = GrowingAnswers(), boundaries_of(chosen)
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
-        self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.numbers)
+        self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.kept)
         self.register_tool_adapter(self._results)
         if self._vault is not None:
-            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.numbers))
+            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.kept))
 
     @on(
         MESSAGE_APPEND_BEFORE, roles=("system", "user", "tool"), priority=_LATEST, on_error="closed"
@@ -134,14 +138,17 @@ class RedactSecrets(AgentComponent):
 
     async def keep_secrets(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Deny a call that holds a placeholder of the session which no vault fills."""
-        live = await live_placeholders(ctx, self.host, self.numbers)
-        if live is None:
+        call, state = ctx.value, self.kept(ctx.scope)
+        if not may_hold(call.arguments) or gives_a_task(ctx, self.host):
             return None
-        registry = self._redactor.registry(session_of(ctx.scope))
-        if held := live.find(self._unfilled(ctx, lambda _: "").arguments):
-            return Deny(held.reason(ctx.value, "secret"))
-        held = live.find(self._unfilled(ctx, registry.without_known).arguments)
-        return Deny(held.reason_unknown(ctx.value)) if held else None
+        registry = self._redactor.registry(session_of(ctx.scope), state)
+        if may_hold_former(call.arguments):
+            await self._redactor.read_former(registry, state)
+        find = partial(held_placeholder, own=registry.placeholders, former=registry.former)
+        if held := find(self._unfilled(ctx, lambda _: "").arguments):
+            return Deny(held.reason(call, "secret"))
+        held = find(self._unfilled(ctx, registry.without_known).arguments)
+        return Deny(held.reason_unknown(call)) if held else None
 
     def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that its vault fills in *scope*."""
@@ -188,13 +195,13 @@ class RedactSecrets(AgentComponent):
     async def concealed(self, record: R, scope: Scope) -> R | None:
         """Return *record* with marks in place of secrets; None if it could not be examined."""
         try:
-            return await concealed(self._redactor, session_of(scope), record, self.numbers(scope))
+            return await self._redactor.concealed(session_of(scope), record, self.kept(scope))
         except UnexaminedError:
             return None
 
-    def numbers(self, scope: Scope) -> State | None:
-        """Return where the numbers of placeholders are kept, for all components of its kind."""
-        return None if self.host is None else self.host.state(_NUMBERS, scope, shared=True)
+    def kept(self, scope: Scope) -> State | None:
+        """Return what is kept of placeholders, for all components of its kind."""
+        return None if self.host is None else self.host.state(_STATE, scope, shared=True)
 
     def _note_answer(self, scope: Scope, message: Message | Deny) -> None:
         """Note which placeholders a sub-agent's model said: its caller may read them."""
@@ -246,9 +253,7 @@ class RedactSecrets(AgentComponent):
         session = session_of(scope)
         if self._redactor.passes(session, record, walk, stream=stream):
             return record
-        return await self._redactor.clean_agreed(
-            session, record, walk, self.numbers(scope), stream=stream
-        )
+        return await self._redactor.clean(session, record, walk, self.kept(scope), stream=stream)
 
     def _speaker(self, scope: Scope) -> AnswerContext:
         """Return who says the answers in the session of *scope*."""

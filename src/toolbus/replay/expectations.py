@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, to_builtins
 
 from toolbus.formats.parsing import parse
-from toolbus.redaction.secrets.placeholders import evened
+from toolbus.redaction.placeholders import evened
 from toolbus.terminal.files import reason_of, replacing
 from toolbus.terminal.screen import UsageError
 

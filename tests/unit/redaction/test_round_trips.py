@@ -26,7 +26,7 @@ from toolbus.workspace.shell_tool import ShellTool
 
 CONFIGURATION = '[[component]]\nuse = "redact-secrets"\n'
 SERVER = Path(__file__).parents[2] / "servers/files.py"
-HELD = re.compile(r"\[[a-z0-9-]+-\d+-[a-z][a-z2-7]{5}\]")
+HELD = re.compile(r"\[[a-z0-9-]+-[a-z][a-z2-7]{15}\]")
 BASE64 = re.compile(r"[A-Za-z0-9+/=]{24,}")
 
 

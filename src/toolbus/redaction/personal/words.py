@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.redaction.placeholders import PLACEHOLDER_END
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -52,9 +54,9 @@ class Vocabulary:
             by_initial.setdefault(word[0], []).append(word)
         # Most words begin with a letter that tells that they are none of these.
         self._initial = re.compile(rf"(?<![^\W\d_])[{''.join(by_initial)}]")
-        # A placeholder, such as [phone-1], says nothing of the numbers around it.
+        # The kind of a placeholder says nothing of the numbers around it.
         self._words = {
-            initial: re.compile(rf"(?:{'|'.join(words)})(?![^\W\d_]|-[0-9]{{1,9}}\])")
+            initial: re.compile(rf"(?:{'|'.join(words)})(?![^\W\d_]|{PLACEHOLDER_END})")
             for initial, words in by_initial.items()
         }
         self._topics_of = lru_cache(4096)(self._find_topics)

@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from toolbus.redaction.placeholders import placeholders_in
 from toolbus.redaction.secrets.builtin.assignments import ASSIGNMENTS, FLAGS, SPECIAL
 from toolbus.redaction.secrets.builtin.grammar import NamedShape
 from toolbus.redaction.secrets.builtin.pairs import PAIRS
@@ -17,7 +18,6 @@ from toolbus.redaction.secrets.builtin.prose import SENTENCES
 from toolbus.redaction.secrets.columns import copied_values, inserted_values, table_values
 from toolbus.redaction.secrets.expressions import ExpressionSet, compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.secrets.placeholders import placeholders_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

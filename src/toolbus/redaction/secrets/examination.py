@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from toolbus.redaction.limits import UnexaminedError, turn
+from toolbus.redaction.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.collecting import Collector, Edit, Rewriter, strings
-from toolbus.redaction.secrets.placeholders import placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.places import around, known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 

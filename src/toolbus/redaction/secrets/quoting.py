@@ -2,7 +2,7 @@
 
 Whoever reads a session can write its placeholders into an issue or a web page. If a model quoted
 them from there into a call, the vault would give out a value because a stranger wished it. So
-the suffix is taken out of what comes in, wherever it stands by itself.
+the letters are taken out of what comes in.
 """
 
 from __future__ import annotations
@@ -11,31 +11,51 @@ import re
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from toolbus.redaction.placeholders import LETTERS
 from toolbus.redaction.secrets.collecting import SecretVisitor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from toolbus.redaction.former_placeholders import FormerPlaceholders
+    from toolbus.redaction.placeholders import SessionPlaceholders
+
 QUOTED = "(quoted)"
-"""What stands in place of a suffix: `[github-pat-1-(quoted)]` is no placeholder."""
+"""The mark in place of the letters: `[github-pat-(quoted)]` is not a placeholder."""
 
 
 class Unquoter(SecretVisitor):
-    """Takes *suffix* out of texts, but for that of the placeholders *allowed*."""
+    """Takes the letters of *own* placeholders out of texts, and the suffix of the *former* ones.
 
-    def __init__(self, suffix: str, allowed: Collection[str] = ()) -> None:
-        self._suffix = suffix
+    Those of the placeholders *allowed* stay.
+    """
+
+    def __init__(
+        self,
+        own: SessionPlaceholders,
+        former: FormerPlaceholders | None = None,
+        allowed: Collection[str] = (),
+    ) -> None:
+        self._own = own
         # What is allowed comes first, and is no span.
-        names = "|".join(map(re.escape, allowed)) or "(?!)"
-        self._pattern = re.compile(rf"(?:{names})|((?<![A-Za-z0-9]){suffix}(?![A-Za-z0-9]))")
+        parts = [*map(re.escape, allowed), LETTERS.pattern]
+        if former is not None and former.suffix:
+            parts.append(rf"(?<![A-Za-z0-9])({former.suffix})(?![A-Za-z0-9])")
+        self._pattern = re.compile("|".join(parts))
 
     def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        """Return *texts* without suffixes, also where one goes on in the next text."""
+        """Return *texts* without quotations, also where one goes on in the next text."""
         whole = "".join(texts)
-        if self._suffix not in whole:
+        spans = [*self._quotations(whole)]
+        if not spans:
             return texts
-        spans = [match.span() for match in self._pattern.finditer(whole) if match[1]]
         return tuple(_pieces(whole, spans, [0, *accumulate(map(len, texts))]))
+
+    def _quotations(self, whole: str) -> Iterator[tuple[int, int]]:
+        for match in self._pattern.finditer(whole):
+            group = match.lastindex
+            if group == 2 or (group == 1 and self._own.is_own(match[1])):  # noqa: PLR2004 - the suffix
+                yield match.span(group)
 
 
 def _pieces(whole: str, spans: list[tuple[int, int]], bounds: list[int]) -> Iterator[str]:

@@ -6,10 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from toolbus.messages.codec import encode
 from toolbus.messages.text_walker import rewrite_response, updated
-from toolbus.redaction.limits import SLICE, ScanLimits, UnexaminedError
-from toolbus.redaction.numbering import agree, join
+from toolbus.redaction.former_placeholders import former_placeholders
+from toolbus.redaction.limits import SLICE, ScanLimits
+from toolbus.redaction.live_placeholders import may_hold_former
+from toolbus.redaction.placeholders import kind_of, placeholders_in, restored
+from toolbus.redaction.record_walk import rewrite_record
+from toolbus.redaction.secrets.collecting import SecretVisitor
 from toolbus.redaction.secrets.examination import Examination, Sight
 from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.messages.text_walker import TextVisitor
+    from toolbus.redaction.former_placeholders import FormerPlaceholders
     from toolbus.redaction.secrets.engine import Engine
     from toolbus.redaction.secrets.secret_registry import Caller, SecretRegistry
     from toolbus.redaction.secrets.vault import Vault
@@ -50,28 +54,6 @@ class Redactor:
         limits = ScanLimits(chars, seconds, clock)
         self._looking, self._knowing = Sight(engine, allow, limits), Sight(None, allow, limits)
 
-    def clean(
-        self,
-        session: str,
-        record: T,
-        walk: Callable[[T, TextVisitor], T],
-        *,
-        look: bool = True,
-        stream: str | None = None,
-    ) -> T:
-        """Return *record* of *session* without secrets; the same object if it has none.
-
-        *walk* takes a visitor over its texts. Without *look* only those that are known are taken
-        out. Records of one *stream* follow each other. Raises `UnexaminedError`.
-        """
-        with self.registries.lock:
-            registry = self.registries.of(session)
-            sight = self._looking if look else self._knowing
-            examination = Examination(record, walk, registry, sight, stream)
-            for _ in examination.slices():
-                pass
-            return examination.record
-
     def passes(
         self,
         session: str,
@@ -81,7 +63,7 @@ class Redactor:
         look: bool = True,
         stream: str | None = None,
     ) -> bool:
-        """Return whether a quick look shows that `clean_agreed` would return *record* itself."""
+        """Return whether a quick look shows that `clean` would return *record* itself."""
         sight = self._looking if look else self._knowing
         with self.registries.lock:
             registry = self.registries.of(session)
@@ -90,37 +72,51 @@ class Redactor:
                 return False
             return Examination(record, walk, registry, sight, stream).is_clean()
 
-    async def clean_agreed(
+    async def clean(
         self,
         session: str,
         record: T,
         walk: Callable[[T, TextVisitor], T],
-        state: State | None,
+        state: State | None = None,
         *,
         look: bool = True,
         stream: str | None = None,
     ) -> T:
-        """Do as `clean`, with numbers that all processes of the session agree on, in *state*.
+        """Return *record* of *session* without secrets; the same object if it has none.
 
-        The event loop turns meanwhile; records of one session wait for each other. Cancelled, it
-        has found nothing. Raises `UnexaminedError` and `StoreError`.
+        *walk* takes a visitor over its texts. Without *look* only those that are known are taken
+        out. Records of one *stream* follow each other. The event loop turns meanwhile; records of
+        one session, for which *state* is kept, wait for each other. Raises `UnexaminedError` and
+        `StoreError`.
         """
-        registry = self.registry(session)
+        registry = self.registry(session, state)
         sight = self._looking if look else self._knowing
 
-        async def work() -> T | UnexaminedError:
+        async def work() -> T:
             examination = Examination(record, walk, registry, sight, stream)
-            try:
-                await self._run(examination)
-            except UnexaminedError as error:
-                # What was found until then has its number, and is found again in other forms.
-                return error
+            await self._run(examination)
             return examination.record
 
-        cleaned = await agree(registry, work, state)
-        if isinstance(cleaned, UnexaminedError):
-            raise cleaned
-        return cleaned
+        async with registry.lock.here():
+            return await registry.placeholders.salted(work)
+
+    async def concealed(self, session: str, record: T, state: State | None) -> T:
+        """Return *record*, a message, a call or a text, with `(secret github-pat)` for secrets.
+
+        Placeholders in it stay. Raises `UnexaminedError` and `StoreError`.
+        """
+        before = set[str]()
+
+        def note(text: str) -> str:
+            before.update(placeholders_in(text))
+            return text
+
+        def mark(placeholder: str) -> str | None:
+            return None if placeholder in before else f"(secret {kind_of(placeholder)})"
+
+        rewrite_record(record, _Mapper(note))
+        cleaned = await self.clean(session, record, rewrite_record, state)
+        return rewrite_record(cleaned, _Mapper(lambda text: restored(text, mark)))
 
     async def _run(self, examination: Examination[T]) -> None:
         """Run all slices of *examination*, and let the loop turn between them."""
@@ -138,9 +134,13 @@ class Redactor:
             with locked:
                 slices.close()
 
-    async def filled(self, session: str, call: ToolCall, vault: Vault) -> ToolCall:
-        """Return *call* with values of *session* where *vault* allows it."""
-        registry = self.registry(session)
+    async def filled(
+        self, session: str, call: ToolCall, vault: Vault, state: State | None
+    ) -> ToolCall:
+        """Return *call* with values of *session* where *vault* allows it. Raises `StoreError`."""
+        registry = self.registry(session, state)
+        if may_hold_former(call.arguments):
+            await self.read_former(registry, state)
         # Not while a record is examined: what was given out is known from here on.
         async with registry.lock.here():
             with self.registries.lock:
@@ -161,20 +161,18 @@ class Redactor:
         What a component has cleaned in the message *message_id* stays, and so do placeholders
         that a sub-agent said below the call *caller*. Raises `StoreError`.
         """
-        registry = self.registry(session)
-        await join(registry, state)
+        registry = self.registry(session, state)
+        former = await self.read_former(registry, state)
         with self.registries.lock:
             if not registry.is_new(message_id):
                 return response
-            unquoter = Unquoter(registry.suffix, registry.answered(caller))
+            unquoter = Unquoter(registry.placeholders, former, registry.answered(caller))
             return rewrite_response(response, unquoter, parameters=False)
 
-    def unquoted_spec(self, session: str, spec: ToolSpec) -> ToolSpec:
+    async def unquoted_spec(self, session: str, spec: ToolSpec, state: State | None) -> ToolSpec:
         """Return *spec*, as somebody tells it, with no placeholder of *session*."""
-        suffix = self.registry(session).suffix
-        if suffix.encode() not in encode(spec):
-            return spec
-        unquoter = Unquoter(suffix)
+        registry = self.registry(session, state)
+        unquoter = Unquoter(registry.placeholders, await self.read_former(registry, state))
         (description,) = unquoter.texts((spec.description,))
         return updated(
             spec,
@@ -184,7 +182,27 @@ class Redactor:
             annotations=unquoter.json(spec.annotations),
         )
 
-    def registry(self, session: str) -> SecretRegistry:
-        """Return what is known of the secrets of *session*."""
+    async def read_former(
+        self, registry: SecretRegistry, state: State | None
+    ) -> FormerPlaceholders:
+        """Return the placeholders of 0.3 of a session, which are read once. Raises `StoreError`."""
+        if registry.former is None:
+            registry.former = await former_placeholders(state)
+        return registry.former
+
+    def registry(self, session: str, state: State | None) -> SecretRegistry:
+        """Return what is known of the secrets of *session*, for which *state* is kept."""
         with self.registries.lock:
-            return self.registries.of(session)
+            registry = self.registries.of(session)
+            registry.placeholders.begin(state)
+            return registry
+
+
+class _Mapper(SecretVisitor):
+    """Changes each text by itself, wherever it stands."""
+
+    def __init__(self, change: Callable[[str], str]) -> None:
+        self._change = change
+
+    def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
+        return tuple(map(self._change, texts))

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolbus.redaction.secrets.placeholders import (
-    Placeholder,
-    new_suffix,
-    placeholders_in,
-    restored,
-)
+from toolbus.redaction.placeholders import SessionPlaceholders, placeholders_in, restored
 from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.secret_search import SecretSearch
-from toolbus.redaction.value_numbers import ValueNumbers
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
+    from toolbus.redaction.former_placeholders import FormerPlaceholders
     from toolbus.redaction.secrets.engine import Hit, Spans
 
 K = TypeVar("K")
@@ -45,11 +41,13 @@ _STREAMS, _REMEMBERED, _TAIL = 16, 1_024, 512
 class Secret(Struct, frozen=True):
     """A secret, first in the *forms* in which it may be written: the value that is given back.
 
-    An *assumed* one goes by the name that it was assigned to, and may be none at all. *record* is
-    the number of the record in which it was found.
+    Its *digested* form is the one that the *placeholder* is made of; None if two secrets have this
+    placeholder, of which none is given back. An *assumed* one goes by the name that it was assigned
+    to, and may be none at all. *record* is the number of the record in which it was found.
     """
 
-    placeholder: Placeholder
+    placeholder: str
+    digested: str | None
     forms: tuple[str, ...]
     assumed: bool = False
     record: int = 0
@@ -58,15 +56,15 @@ class Secret(Struct, frozen=True):
 class SecretRegistry:
     """The secrets of one session, of which the latest are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str = "") -> None:
+        self.placeholders = SessionPlaceholders(session)
+        self.former: FormerPlaceholders | None = None
+        """The placeholders of 0.3, once they were read."""
         self._known = _LatestSecrets(MAX_SECRETS, MAX_CHARS)
         self._assumed = _LatestSecrets(MAX_ASSUMED, MAX_ASSUMED_CHARS)
         self._by_form: dict[str, Secret] = {}
         self._record = 0
-        self.numbers = ValueNumbers()
-        self.suffix, self.joined = new_suffix(), False
         self.lock = LoopLock()
-        self._shared: dict[str, Placeholder] = {}
         self._search = SecretSearch()
         self._tails: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, None] = OrderedDict()
@@ -101,26 +99,27 @@ class SecretRegistry:
 
         It stands for *also* as well, which may be the same value written in another way. What is
         *assumed* to be a secret is not searched for elsewhere, until something else shows that it
-        is one.
+        is one. Raises `SaltMissingError`.
         """
         if (secret := self._by_form.get(value)) is not None:
             return self._used(secret, known=not assumed)
-        placeholder = self._numbered(rule, f"value:{value}", also and f"value:{also}")
+        # Whichever form a process meets first, the placeholder is that of the plainest.
+        plain = value if also is None else also
+        placeholder, is_one = self.placeholders.of(rule, plain), True
         forms = (value,) if also is None or also in self._by_form else (value, also)
-        if (same := self._secret(str(placeholder))) is not None:
-            # To another process, which saw one with the other, both were one.
+        if (same := self._secret(placeholder)) is not None:
             forms, assumed = (*same.forms, *forms), assumed and same.assumed
+            is_one = same.digested == plain
             self._forget(same)
-        secret = Secret(placeholder, forms, assumed, self._record)
+        digested = plain if is_one else None
+        secret = Secret(placeholder, digested, forms, assumed, self._record)
         self._by_form.update(dict.fromkeys(forms, secret))
         self._keep(secret)
-        return str(secret.placeholder)
+        return placeholder
 
     def shared_placeholder(self, rule: str) -> str:
         """Return what stands for all values that *rule* found and that nobody tells apart."""
-        if rule not in self._shared:
-            self._shared[rule] = self._numbered(rule, f"shared:{rule}")
-        return str(self._shared[rule])
+        return self.placeholders.shared(rule)
 
     def shrink(self) -> None:
         """End a record: let secrets go until no more is kept than may be.
@@ -133,23 +132,13 @@ class SecretRegistry:
             while (oldest := secrets.surplus()) is not None:
                 self._forget(oldest)
 
-    def undo(self, highest: Mapping[str, int]) -> None:
-        """Forget the secrets whose placeholders have higher numbers than *highest* say."""
-        for secret in (*self._known, *self._assumed):
-            if secret.placeholder.number > highest.get(secret.placeholder.rule, 0):
-                self._forget(secret)
-        for rule, placeholder in tuple(self._shared.items()):
-            if placeholder.number > highest.get(rule, 0):
-                del self._shared[rule]
-        self.numbers.undo(highest)
-
     def restored(self, text: str) -> str:
         """Return *text* with the values in place of their placeholders, which are known now."""
         return restored(text, self._value)
 
     def without_known(self, text: str) -> str:
         """Return *text* without the placeholders whose values are known now."""
-        return restored(text, lambda name: " " if self._secret(name) else None)
+        return restored(text, lambda name: " " if self._meant(name) else None)
 
     def is_new(self, message_id: str) -> bool:
         """Tell whether what a tool returned comes for the first time in the message *message_id*.
@@ -179,22 +168,30 @@ class SecretRegistry:
         _remember(self._tails, stream, text[-_TAIL:], _STREAMS)
 
     def _value(self, placeholder: str) -> str | None:
-        secret = self._secret(placeholder)
+        secret = self._meant(placeholder)
         if secret is None:
             return None
         self._used(secret, known=True)
         return secret.forms[0]
 
+    def _meant(self, placeholder: str) -> Secret | None:
+        """Return the secret that *placeholder*, which may be one of 0.3, stands for, or None."""
+        secret = self._secret(placeholder)
+        if secret is None and self.former is not None:
+            value = self.former.value_of(placeholder, self._by_form)
+            secret = None if value is None else self._by_form[value]
+        return None if secret is None or secret.digested is None else secret
+
     def _used(self, secret: Secret, *, known: bool) -> str:
         """Note that *secret* was met again, and if it is *known* that it is one."""
         if secret.assumed and known:
             self._forget(secret)
-            secret = Secret(secret.placeholder, secret.forms, record=secret.record)
+            secret = replace(secret, assumed=False)
             self._by_form.update(dict.fromkeys(secret.forms, secret))
             self._keep(secret)
         latest = self._assumed if secret.assumed else self._known
         latest.refresh(secret)
-        return str(secret.placeholder)
+        return secret.placeholder
 
     def _keep(self, secret: Secret) -> None:
         if secret.assumed:
@@ -203,7 +200,7 @@ class SecretRegistry:
         self._known.add(secret)
         for form in secret.forms:
             if is_telling(form):
-                self._search.add(form, str(secret.placeholder))
+                self._search.add(form, secret.placeholder)
 
     def _forget(self, secret: Secret) -> None:
         latest = self._assumed if secret.assumed else self._known
@@ -214,9 +211,6 @@ class SecretRegistry:
 
     def _secret(self, placeholder: str) -> Secret | None:
         return self._known.get(placeholder) or self._assumed.get(placeholder)
-
-    def _numbered(self, rule: str, value: str, also: str | None = None) -> Placeholder:
-        return Placeholder(*self.numbers.of(rule, value, also), self.suffix)
 
 
 class _LatestSecrets:
@@ -229,25 +223,19 @@ class _LatestSecrets:
     def __len__(self) -> int:
         return len(self._secrets)
 
-    def __iter__(self) -> Iterator[Secret]:
-        return iter(tuple(self._secrets.values()))
-
-    def __contains__(self, placeholder: str) -> bool:
-        return placeholder in self._secrets
-
     def get(self, placeholder: str) -> Secret | None:
         return self._secrets.get(placeholder)
 
     def add(self, secret: Secret) -> None:
-        self._secrets[str(secret.placeholder)] = secret
+        self._secrets[secret.placeholder] = secret
         self._chars += _size(secret)
 
     def remove(self, secret: Secret) -> None:
-        del self._secrets[str(secret.placeholder)]
+        del self._secrets[secret.placeholder]
         self._chars -= _size(secret)
 
     def refresh(self, secret: Secret) -> None:
-        self._secrets.move_to_end(str(secret.placeholder))
+        self._secrets.move_to_end(secret.placeholder)
 
     def surplus(self) -> Secret | None:
         """Return a secret that is to go if there are more than may be kept, else None."""
@@ -293,7 +281,7 @@ class SessionRegistries:
         """Return the registry of *session*, a new one if it has none."""
         registry = self._registries.get(session)
         if registry is None:
-            registry = self._registries[session] = SecretRegistry()
+            registry = self._registries[session] = SecretRegistry(session)
         self._registries.move_to_end(session)
         while len(self._registries) > MAX_SESSIONS:
             self._registries.popitem(last=False)

@@ -8,7 +8,7 @@ from toolbus.components.adapters import ToolAdapter
 from toolbus.events.catalogue import Deny
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
-from toolbus.redaction.live_placeholders import LivePlaceholders, may_hold
+from toolbus.redaction.live_placeholders import held_placeholder
 from toolbus.redaction.withholding import stand_in, withheld
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolbus.events.subjects import ToolSelector
     from toolbus.messages.records import ToolCall, ToolResponse
     from toolbus.redaction.secrets.redactor import Redactor
+    from toolbus.redaction.secrets.secret_registry import SecretRegistry
     from toolbus.redaction.secrets.vault import Vault
 
 
@@ -29,16 +30,17 @@ class SecretsAdapter(ToolAdapter):
     name = "RedactSecrets"
 
     def __init__(
-        self, redactor: Redactor, examined: ToolSelector, numbers: Callable[[Scope], State | None]
+        self, redactor: Redactor, examined: ToolSelector, kept: Callable[[Scope], State | None]
     ) -> None:
-        self._redactor, self._examined, self._numbers = redactor, examined, numbers
+        self._redactor, self._examined, self._kept = redactor, examined, kept
         self.latest: ToolResponse | None = None
 
-    def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec | None:
+    async def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec | None:
         """Return *spec* without placeholders: a server that got one might quote it there."""
         if not self._redactor.registries.vaults:
             return None
-        return self._redactor.unquoted_spec(session_of(ctx.scope), spec)
+        session, state = session_of(ctx.scope), self._kept(ctx.scope)
+        return await self._redactor.unquoted_spec(session, spec, state)
 
     async def adapt_response(
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
@@ -46,16 +48,16 @@ class SecretsAdapter(ToolAdapter):
         """Return *response* without secrets, or what says why it is withheld."""
         session, look = session_of(ctx.scope), self._examined.matches(call.name)
         if self._redactor.registries.vaults:
-            caller, state = (ctx.scope.session_id, call.id), self._numbers(ctx.scope)
+            caller, state = (ctx.scope.session_id, call.id), self._kept(ctx.scope)
             response = await self._redactor.unquoted(
                 session, response, state, ctx.message_id, caller
             )
         if self._redactor.passes(session, response, rewrite_response, look=look, stream=call.name):
             self.latest = response if look else None
             return response
-        state = self._numbers(ctx.scope)
+        state = self._kept(ctx.scope)
         try:
-            new = await self._redactor.clean_agreed(
+            new = await self._redactor.clean(
                 session, response, rewrite_response, state, look=look, stream=call.name
             )
         except UnexaminedError as error:
@@ -70,19 +72,20 @@ class VaultAdapter(ToolAdapter):
     name = "RedactSecrets.vault"
 
     def __init__(
-        self, redactor: Redactor, vault: Vault, numbers: Callable[[Scope], State | None]
+        self, redactor: Redactor, vault: Vault, kept: Callable[[Scope], State | None]
     ) -> None:
-        self._redactor, self._vault, self._numbers = redactor, vault, numbers
+        self._redactor, self._vault, self._kept = redactor, vault, kept
         self.tools = vault.tools
 
     async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
         """Return *call* with the values, or why its tool gets none."""
-        filled = await self._redactor.filled(session_of(ctx.scope), call, self._vault)
+        session, state = session_of(ctx.scope), self._kept(ctx.scope)
+        filled = await self._redactor.filled(session, call, self._vault, state)
         objection = None if filled is call else self._vault.objection(call, ctx.tool)
-        objection = objection or await self._unfilled(filled, ctx.scope)
+        objection = objection or self._unfilled(filled, self._redactor.registry(session, state))
         return filled if objection is None else Deny(objection)
 
-    async def _unfilled(self, call: ToolCall, scope: Scope) -> str | None:
+    def _unfilled(self, call: ToolCall, registry: SecretRegistry) -> str | None:
         """Return why the filled *call* does not run: a value was forgotten since it was judged."""
         named: list[str] = []
 
@@ -91,10 +94,7 @@ class VaultAdapter(ToolAdapter):
             return text
 
         self._vault.filled(call, note)
-        state = self._numbers(scope)
-        if state is None or not may_hold(named):
-            return None
-        held = LivePlaceholders(await state.read()).find(named)
+        held = held_placeholder(named, registry.placeholders, registry.former)
         return held.reason_unknown(call) if held else None
 
 

@@ -73,7 +73,7 @@ def test_a_key_with_its_vendors_prefix_is_found_without_a_name(shape):
 
     (cleaned,) = Ours().cleaned([f"It is {value} now"])
 
-    assert cleaned.startswith("It is [prefixed-token-1")
+    assert cleaned.startswith("It is [prefixed-token-")
     assert cleaned.endswith("] now")
 
 

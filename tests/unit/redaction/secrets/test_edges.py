@@ -1,5 +1,6 @@
 """Formats that are published, with random values, beside all that stands beside them in texts."""
 
+import asyncio
 import string
 from base64 import urlsafe_b64encode
 from random import Random
@@ -83,7 +84,7 @@ BESIDE = [
 
 def cleaned(text):
     redactor = Redactor(engine_for(choose((), (), {})), chars=1_000_000, seconds=600.0)
-    return redactor.clean("s", ToolResponse.from_text(text), rewrite_response).text
+    return asyncio.run(redactor.clean("s", ToolResponse.from_text(text), rewrite_response)).text
 
 
 @pytest.mark.parametrize("name", FORMATS)

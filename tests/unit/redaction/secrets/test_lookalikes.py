@@ -1,5 +1,6 @@
 """Lines of a developer's day that only look as if they had a secret pass unchanged."""
 
+import asyncio
 import hashlib
 import re
 from base64 import b64encode
@@ -36,7 +37,9 @@ def test_lines_with_words_for_secrets_pass():
     redactor = Redactor(engine_for(choose((), (), {})), chars=10_000_000, seconds=600)
     lines = [filled(line, number) for number in range(4) for line in TEMPLATES]
 
-    cleaned = redactor.clean("s", ToolResponse.from_text("\n\n".join(lines)), rewrite_response)
+    cleaned = asyncio.run(
+        redactor.clean("s", ToolResponse.from_text("\n\n".join(lines)), rewrite_response)
+    )
 
     assert len(TEMPLATES) > 200
     changed = zip(lines, cleaned.text.split("\n\n"), strict=True)

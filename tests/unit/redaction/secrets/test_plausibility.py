@@ -1,5 +1,6 @@
 """What stands around a value, judged with all rules; random values are made while the tests run."""
 
+import asyncio
 import hashlib
 from base64 import b64encode
 
@@ -7,8 +8,8 @@ import pytest
 
 from toolbus.messages.records import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
+from toolbus.redaction.placeholders import evened
 from toolbus.redaction.secrets.engine import engine_for
-from toolbus.redaction.secrets.placeholders import evened
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 
@@ -19,7 +20,9 @@ TOKEN = "".join([letter for letter in BASE64 if letter.isalnum()])[:30]
 
 def cleaned(text):
     redactor = Redactor(engine_for(choose((), (), {})), chars=1_000_000, seconds=600)
-    return evened(redactor.clean("s", ToolResponse.from_text(text), rewrite_response).text)
+    return evened(
+        asyncio.run(redactor.clean("s", ToolResponse.from_text(text), rewrite_response)).text
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,45 +1,56 @@
 import pytest
 
 from toolbus import ToolSpec
+from toolbus.redaction.former_placeholders import FormerPlaceholders
+from toolbus.redaction.placeholders import SessionPlaceholders
 from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule
 
-SUFFIX = "x7k2m5"
+OWN = SessionPlaceholders("s")
+A, B = OWN.of("a", "a long value"), OWN.of("b", "a long value")
+L = A[3:-1]
+FORMER = FormerPlaceholders({"numbers": {"a": 3}, "suffix": "x7k2m5"}, lambda: None)
 
 
 @pytest.mark.parametrize(
     ("texts", "clean"),
     [
-        (("see [a-1-x7k2m5]!",), ("see [a-1-(quoted)]!",)),
-        (("%5Ba-1-x7k2m5%5D _x7k2m5_",), ("%5Ba-1-(quoted)%5D _(quoted)_",)),
-        (("ax7k2m5 x7k2m55 X7K2M5",), ("ax7k2m5 x7k2m55 X7K2M5",)),
-        (("[a-1-x7", "k2", "", "m5] b"), ("[a-1-(quoted)", "", "", "] b")),
-        (("x7k2m5", " x7k2m5"), ("(quoted)", " (quoted)")),
-        (("[b-2-x7k2m5] [a-1-x7k2m5]",), ("[b-2-x7k2m5] [a-1-(quoted)]",)),
+        ((f"see {A}!",), ("see [a-(quoted)]!",)),
+        ((f"%5Ba-{L}%5D -{L}_",), ("%5Ba-(quoted)%5D -(quoted)_",)),
+        ((f"-{L}a {L.upper()} -{L[:-1]}",), (f"-{L}a {L.upper()} -{L[:-1]}",)),
+        ((f"[a-{L[:4]}", L[4:6], "", f"{L[6:]}] b"), ("[a-(quoted)", "", "", "] b")),
+        ((f"-{L}", f" -{L}"), ("-(quoted)", " -(quoted)")),
+        ((f"{B} {A}",), (f"{B} [a-(quoted)]",)),
+        (("[a-1-x7k2m5] x7k2m5 ax7k2m5",), ("[a-1-(quoted)] (quoted) ax7k2m5",)),
     ],
 )
-def test_a_suffix_goes_wherever_it_stands_by_itself(texts, clean):
-    assert Unquoter(SUFFIX, ["[b-2-x7k2m5]"]).texts(texts) == clean
-    assert Unquoter(SUFFIX, ["[b-2-x7k2m5]"]).texts(clean) == clean
+def test_letters_go_wherever_they_stand_by_themselves(texts, clean):
+    assert Unquoter(OWN, FORMER, [B]).texts(texts) == clean
+    assert Unquoter(OWN, FORMER, [B]).texts(clean) == clean
+
+
+def test_placeholders_of_other_sessions_stay():
+    foreign = SessionPlaceholders("t").of("a", "a long value")
+
+    assert Unquoter(OWN).texts((foreign, "[a-1-x7k2m5]")) == (foreign, "[a-1-x7k2m5]")
 
 
 def test_many_quotations_in_many_texts_take_no_square():
-    texts = tuple([f"[a-1-{SUFFIX}]"] * 20_000)
+    texts = tuple([A] * 20_000)
 
-    assert set(Unquoter(SUFFIX).texts(texts)) == {"[a-1-(quoted)]"}
+    assert set(Unquoter(OWN).texts(texts)) == {"[a-(quoted)]"}
 
 
-def test_a_spec_quotes_nothing():
+async def test_a_spec_quotes_nothing():
     redactor = Redactor(Engine((Rule("mark", "MARK-(a+)"),)), chars=1_000, seconds=600.0)
-    suffix = redactor.registries.of("s").suffix
-    schema = {"type": "object", "properties": {"key": {"default": f"[a-1-{suffix}]"}}}
-    spec = ToolSpec(name="read", description=f"say [a-1-{suffix}]", input_schema=schema)
-    plain = ToolSpec(name="read", description="say [a-1-abcdef]", input_schema={"type": "object"})
+    schema = {"type": "object", "properties": {"key": {"default": A}}}
+    spec = ToolSpec(name="read", description=f"say {A}", input_schema=schema)
+    plain = ToolSpec(name="read", description="say [a-aaaaaaaaaaaaaaaa]", input_schema={"a": "b"})
 
-    clean = redactor.unquoted_spec("s", spec)
+    clean = await redactor.unquoted_spec("s", spec, None)
 
-    assert clean.description == "say [a-1-(quoted)]"
-    assert clean.input_schema["properties"]["key"]["default"] == "[a-1-(quoted)]"
-    assert redactor.unquoted_spec("s", plain) is plain
+    assert clean.description == "say [a-(quoted)]"
+    assert clean.input_schema["properties"]["key"]["default"] == "[a-(quoted)]"
+    assert await redactor.unquoted_spec("s", plain, None) is plain

@@ -1,5 +1,6 @@
 """Secrets in any text and in any disguise that is looked through: gone, and nothing else is."""
 
+import asyncio
 from base64 import b64decode, b64encode, urlsafe_b64encode
 
 import pytest
@@ -31,7 +32,9 @@ def redactor():
 
 
 def clean(text, one=None):
-    return (one or redactor()).clean("s", ToolResponse.from_text(text), rewrite_response).text
+    return asyncio.run(
+        (one or redactor()).clean("s", ToolResponse.from_text(text), rewrite_response)
+    ).text
 
 
 def cut(text, unseen, size):
@@ -45,7 +48,7 @@ def test_what_is_not_seen_between_letters_hides_none(before, after, unseen, size
     cleaned = clean(f"{before} {cut(MARKED, unseen, size)} {after}", one)
 
     assert SECRET not in cleaned
-    assert "[mark-1" in cleaned
+    assert "[mark-" in cleaned
     assert cleaned.startswith(before)
     assert cleaned.endswith(f" {after}")
     assert clean(cleaned, one) == clean(cleaned) == cleaned
@@ -63,7 +66,7 @@ def test_what_is_known_is_found_in_lines_of_any_width(before, after, line_break,
 
     cleaned = clean(f"{before}. {cut(SECRET, line_break, size)} .{after}", one)
 
-    assert cleaned.startswith(f"{before}. [mark-1")
+    assert cleaned.startswith(f"{before}. [mark-")
     assert cleaned.endswith(f"] .{after}")
     assert clean(cleaned, one) == cleaned
 
@@ -92,7 +95,7 @@ def test_a_leaf_of_json_in_base64_is_cleaned():
     inner = b64encode(f"{LONG}{MARKED}".encode()).decode()
     response = ToolResponse(structured=freeze({"file": {"content": inner}, "other": ["a", inner]}))
 
-    cleaned = redactor().clean("s", response, rewrite_response).structured
+    cleaned = asyncio.run(redactor().clean("s", response, rewrite_response)).structured
 
     assert cleaned["file"]["content"] == cleaned["other"][1] != inner
     assert cleaned["other"][0] == "a"
@@ -105,11 +108,11 @@ def test_what_is_known_is_found_in_lines_of_a_leaf_and_in_json_as_a_text():
     leaf = freeze({"file": cut(binary, "\n", 40)})
     response = ToolResponse(structured=leaf)
 
-    structured = one.clean("s", response, rewrite_response).structured
+    structured = asyncio.run(one.clean("s", response, rewrite_response)).structured
     text = clean('{"file": "' + cut(binary, "\\n", 40) + '"}', one)
 
-    assert "[mark-1" in structured["file"]
-    assert "[mark-1" in text
+    assert "[mark-" in structured["file"]
+    assert "[mark-" in text
     assert binary[44:56] not in structured["file"] + text
 
 

@@ -1,5 +1,6 @@
 """Values for shapes that secrets stand in, and what is left of a text with one."""
 
+import asyncio
 import random
 import string
 import uuid
@@ -57,7 +58,7 @@ def surviving(shape, kinds):
 
 def cleaned(text):
     """Return *text* as a model reads it in a session of its own."""
-    return redactor().clean(text, ToolResponse.from_text(text), rewrite_response).text
+    return asyncio.run(redactor().clean(text, ToolResponse.from_text(text), rewrite_response)).text
 
 
 @cache

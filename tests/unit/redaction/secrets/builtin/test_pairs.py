@@ -1,5 +1,7 @@
 """Names and values that are said by keys, elements and attributes of their own."""
 
+import asyncio
+
 import pytest
 from tests.unit.redaction.secrets.builtin.shapes import redactor, surviving, values
 
@@ -76,7 +78,9 @@ def test_a_pair_in_a_structure_is_known_as_in_a_text(names):
     for secret in values("cpsxu"):
         given = {"env": [{name: "HOST", value: "db"}, {name: "DB_PASSWORD", value: secret}]}
 
-        clean = redactor().clean(secret + name, ToolResponse(structured=given), rewrite_response)
+        clean = asyncio.run(
+            redactor().clean(secret + name, ToolResponse(structured=given), rewrite_response)
+        )
 
         assert secret not in str(clean.structured)
         assert clean.structured["env"][0] == {name: "HOST", value: "db"}
