@@ -49,14 +49,17 @@ class _StreamVisitor(SecretVisitor):
 
     def __init__(self, tail: str) -> None:
         self._tail, self.latest = tail, ""
+        self.continued: Group = ()
+        """The first texts, behind the tail."""
 
     def texts(self, texts: Group, _key: str = "", /) -> Group:
         """Return what becomes of *texts*."""
         self.latest = self.latest or texts[-1]
         if not self._tail:
             return self.group(texts)
-        tail, self._tail = self._tail, ""
-        return self.group((tail, *texts))[1:]
+        self.continued = (self._tail, *texts)
+        self._tail = ""
+        return self.group(self.continued)[1:]
 
     def group(self, group: Group) -> Group:
         """Return what becomes of the texts of *group*, which follow each other."""
@@ -100,6 +103,15 @@ class Collector(_StreamVisitor):
                     for text in group:
                         self._gather_encoded(text)
         return value
+
+    def parts(self, group: Group) -> Sequence[Group]:
+        """Return the texts of *group*, each by itself, and all together for where they meet.
+
+        The tail by itself was examined with the record that it ended.
+        """
+        if len(group) == 1:
+            return (group,)
+        return [*[(text,) for text in group[group == self.continued :]], group]
 
     def _without_long(self, value: Any) -> Any:
         """Return *value* without its long texts, which are gathered by themselves.

@@ -106,7 +106,10 @@ class Engine:
     def __init__(self, rules: tuple[Rule, ...], reach: int = REACH) -> None:
         check_installed()
         self.rules, self._reach = rules, reach
-        self._wordless = [number for number, rule in enumerate(rules) if not rule.keywords]
+        wordless = [number for number, rule in enumerate(rules) if not rule.keywords]
+        # Names of secrets are sought everywhere: nearly each text has some.
+        self._always = {number for number in wordless if rules[number].reader == "assigned"}
+        self._wordless = [number for number in wordless if number not in self._always]
         self._atoms = AtomFilter([rules[number] for number in self._wordless])
         self._searches: dict[int, _Search] = {}
 
@@ -126,16 +129,18 @@ class Engine:
 
     def _candidates(self, data: bytes) -> set[int]:
         """Return the numbers of the rules that may match in *data*."""
-        found = {self._wordless[index] for index in self._atoms.match(data)}
+        candidates = {*self._always}
+        if self._wordless:
+            candidates.update([self._wordless[index] for index in self._atoms.match(data)])
         words, numbers_of = self._words
         if numbers_of:
-            found.update(*[numbers_of[index] for index in words.match(data)])
+            candidates.update(*[numbers_of[index] for index in words.match(data)])
         for numbers in self._usual:
-            usual = found.intersection(numbers)
+            usual = candidates.intersection(numbers)
             if len(usual) > _FEW:
                 matching = self._together(numbers).match(data)
-                found -= usual.difference([numbers[index] for index in matching])
-        return found
+                candidates -= usual.difference([numbers[index] for index in matching])
+        return candidates
 
     @cached_property
     def _words(self) -> tuple[ExpressionSet, list[list[int]]]:
@@ -158,7 +163,8 @@ class Engine:
                 usual_words.isdisjoint(rule.keywords) or rule.foreign or rule.reader == "assigned"
             )
         ]
-        return [tuple(usual[at : at + _GROUP]) for at in range(0, len(usual), _GROUP)]
+        starts = range(0, len(usual), _GROUP)
+        return [tuple(usual[start : start + _GROUP]) for start in starts]
 
     def _together(self, numbers: tuple[int, ...]) -> ExpressionSet:
         return _set_of(tuple([self.rules[number].pattern for number in numbers]))
@@ -167,9 +173,9 @@ class Engine:
         rule = self.rules[number]
         # What a user or a session looks for is not kept for everybody.
         expression = (
-            compiled(rule.pattern)
-            if rule.keywords
-            else self._atoms.expression(self._wordless.index(number))
+            self._atoms.expression(self._wordless.index(number))
+            if number in self._wordless
+            else compiled(rule.pattern)
         )
         search = self._searches[number] = _Search(number, rule, expression)
         return search

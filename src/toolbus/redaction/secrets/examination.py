@@ -94,9 +94,9 @@ class Examination(Generic[T]):
             # A walk that changes a record by itself has done so before anything is found.
             if self._walk(self.record, collected) is not self.record:
                 return False
-            if _at_once(scanner.search(collected, again=False, tail=False)):
+            if _at_once(scanner.search(collected, again=False)):
                 return False
-            _at_once(scanner.look_for_known(collected, again=False, tail=False))
+            _at_once(scanner.look_for_known(collected, again=False))
             limits.check(limits.clock() - since, collected.chars)
         except Exception:  # noqa: BLE001 - the examination meets it again, and says so
             return False
@@ -160,7 +160,7 @@ class Examination(Generic[T]):
             self._registry.follow(self._stream, latest)
 
 
-class _Secret(NamedTuple):
+class _Finding(NamedTuple):
     """A *value* from byte *start* to *end* of a text, that *rule* found."""
 
     start: int
@@ -169,11 +169,11 @@ class _Secret(NamedTuple):
     rule: Rule
 
 
-class _Found(NamedTuple):
-    """The *secrets* in the texts of *group*, or in a JSON value, which its form in JSON tells."""
+class _SearchedText(NamedTuple):
+    """What was found in the texts of *group*, or in a JSON value, whose form in JSON that is."""
 
     group: Group
-    secrets: list[_Secret]
+    findings: list[_Finding]
     is_json: bool
 
 
@@ -188,7 +188,8 @@ class Scanner:
     def __init__(
         self, engine: Engine | None, registry: SecretRegistry, allow: tuple[str, ...], tail: str
     ) -> None:
-        self._engine, self._registry, self._allow, self._tail = engine, registry, allow, tail
+        self._find = _find_nothing if engine is None else engine.find
+        self._registry, self._allow, self._tail = registry, allow, tail
         self._certain: set[str] = set()
         self._assumed: set[str] = set()
         self._names: dict[tuple[str, str, bool, bool], str] = {}
@@ -197,55 +198,42 @@ class Scanner:
         self._recurring = SecretSearch()
         self._searched: set[Group] = set()
         self._looked_at: set[Group] = set()
-        self._tail_spans: set[tuple[int, int]] = set()
-        self._is_tail_repeated = False
         self.edits: dict[Group, list[Edit]] = {}
         self.exact: dict[str, str] = {}
         self.has_news = False
         """Whether there are edits that no record was rewritten with."""
 
-    async def search(self, collected: Collector, *, again: bool, tail: bool = True) -> list[_Found]:
+    async def search(self, collected: Collector, *, again: bool) -> list[_SearchedText]:
         """Return what rules find in *collected*, in texts that were not searched yet.
 
-        What was written anew is searched *again* near placeholders only. Without *tail* the end of
-        the earlier record is only read as far as this record goes on with it.
+        What was written anew is searched *again* near placeholders only.
         """
-        self._is_tail_repeated = any(
-            self._tail in group[group[0] == self._tail and len(group) > 1 :]
-            for group in collected.groups
-        )
-        found: list[_Found] = []
-        if self._engine is None:
-            return found
-        if not tail and not self._is_tail_repeated:
-            self._searched.add((self._tail,))
+        results: list[_SearchedText] = []
         # All of it before anything known: what is found in the last text may stand in the first.
         for group in collected.groups:
-            for part in _parts(group):
-                await self._search_part(part, found, again=again)
+            for part in collected.parts(group):
+                await self._search_part(part, results, again=again)
         for encoded, value in collected.values.items():
             if (encoded,) not in self._searched:
                 self._searched.add((encoded,))
-                secrets = await self._secrets(encoded, _spans((encoded,), again=again))
-                if secrets:
-                    found.append(_Found((encoded,), secrets, is_json=True))
-                for part in _leaves(value, _values(encoded, secrets)):
-                    await self._search_part(part, found, again=again)
-        return found
+                findings = await self._findings(encoded, _spans((encoded,), again=again))
+                if findings:
+                    results.append(_SearchedText((encoded,), findings, is_json=True))
+                for part in _leaves(value, _values(encoded, findings)):
+                    await self._search_part(part, results, again=again)
+        return results
 
-    async def _search_part(self, part: Group, found: list[_Found], *, again: bool) -> None:
-        """Add to *found* what rules find in a text, or where several texts meet."""
+    async def _search_part(self, part: Group, results: list[_SearchedText], *, again: bool) -> None:
+        """Add to *results* what rules find in a text, or where several texts meet."""
         if part in self._searched:
             return
         self._searched.add(part)
         tail = len(part[0].encode()) if len(part) > 1 and part[0] == self._tail else 0
-        secrets = await self._secrets("".join(part), _spans(part, again=again), tail)
-        if part == (self._tail,):
-            self._tail_spans.update([(secret.start, secret.end) for secret in secrets])
-        if secrets:
-            found.append(_Found(part, secrets, is_json=False))
+        findings = await self._findings("".join(part), _spans(part, again=again), tail)
+        if findings:
+            results.append(_SearchedText(part, findings, is_json=False))
 
-    async def _secrets(self, text: str, spans: Spans | None, tail: int = 0) -> list[_Secret]:
+    async def _findings(self, text: str, spans: Spans | None, tail: int = 0) -> list[_Finding]:
         """Return the secrets in *text*, in order, each by the best rule; a *tail* begins it.
 
         Another view of the same place may show another value.
@@ -265,25 +253,20 @@ class Scanner:
                 if len(best) > _MOST_PLACES:
                     raise UnexaminedError(_too_many_places())
         ordered = sorted(best, key=lambda key: (key[0], -key[1]))
-        return [_Secret(*key, best[key].rule) for key in ordered]
+        return [_Finding(*key, best[key].rule) for key in ordered]
 
-    def _find(self, data: bytes, spans: Spans | None) -> Iterator[Hit | None]:
-        return iter(()) if self._engine is None else self._engine.find(data, spans)
-
-    def name(self, found: list[_Found]) -> None:
-        """Enter what was *found* in the registry, and note the edits that put names there."""
-        for group, secrets, is_json in found:
+    def name(self, results: list[_SearchedText]) -> None:
+        """Enter the *results* of a search in the registry, and note the edits for them."""
+        for group, findings, is_json in results:
             edits = [
                 Edit(start, end, self._name(value, rule, is_json=is_json))
-                for start, end, value, rule in secrets
+                for start, end, value, rule in findings
             ]
-            text = "".join(group)
-            if text != self._tail or self._is_tail_repeated:
-                for value, edit in zip([secret.value for secret in secrets], edits, strict=True):
-                    if value in self._assumed and self._judge.recurs(value):
-                        self._recurring.add(value, edit.placeholder)
+            for finding, edit in zip(findings, edits, strict=True):
+                if finding.value in self._assumed and self._judge.recurs(finding.value):
+                    self._recurring.add(finding.value, edit.placeholder)
             if is_json:
-                values = _values(text, edits)
+                values = _values(group[0], edits)
                 self.has_news = True
                 self.exact |= {
                     value: edit.placeholder for value, edit in zip(values, edits, strict=True)
@@ -291,7 +274,7 @@ class Scanner:
             else:
                 self._enter(group, edits)
 
-    async def look_for_known(self, collected: Collector, *, again: bool, tail: bool = True) -> None:
+    async def look_for_known(self, collected: Collector, *, again: bool) -> None:
         """Note the edits for known secrets in *collected*, in any form in which they stand."""
         if not (self._registry.knows() or self._recurring.knows()):
             return
@@ -299,10 +282,8 @@ class Scanner:
             # What was found now may stand in a text that was looked at before.
             self._looked_at.clear()
             self._has_grown = again = False
-        if not tail and not self._is_tail_repeated:
-            self._looked_at.add((self._tail,))
         for group in collected.groups:
-            for part in _parts(group):
+            for part in collected.parts(group):
                 await self._look_at_part(part, again=again)
         for encoded, value in collected.values.items():
             if (encoded,) not in self._looked_at:
@@ -317,16 +298,14 @@ class Scanner:
             return
         self._looked_at.add(part)
         edits = await self._known_in("".join(part), _spans(part, again=again))
-        if part == (self._tail,):
-            self._tail_spans.update([(edit.start, edit.end) for edit in edits])
         self._enter(part, edits)
 
     async def _known_in(self, text: str, spans: Spans | None) -> list[Edit]:
         """Return the edits of *text* for known secrets, in any form."""
         edits: dict[Edit, None] = {}  # What is found in two views is one.
         blank = self._registry.has_blank() or self._recurring.has_blank()
-        found = known_places(self._find_known, text.encode(), spans, blank=blank)
-        for number, place in enumerate(found):
+        sought = known_places(self._find_known, text.encode(), spans, blank=blank)
+        for number, place in enumerate(sought):
             if place is None or number % _PATIENCE == _PATIENCE - 1:
                 await turn()
             if place is None:
@@ -389,6 +368,12 @@ class Scanner:
             return False
         return place.hit.rule.loose or (place.start, tail) in self._tail_spans
 
+    @cached_property
+    def _tail_spans(self) -> set[tuple[int, int]]:
+        """Where secrets stand in the tail as a whole."""
+        findings = _at_once(self._findings(self._tail, None))
+        return {(finding.start, finding.end) for finding in findings}
+
     def _is_secret(self, place: Place) -> bool:
         """Return whether what stands at *place* is a secret, and not one that is allowed."""
         value = place.value
@@ -402,14 +387,13 @@ class Scanner:
         return self._judge.is_likely(value, place.data, place.hit)
 
 
+def _find_nothing(_data: bytes, _spans: Spans | None = None) -> Iterator[Hit | None]:
+    return iter(())
+
+
 def _rank(hit: Hit) -> tuple[bool, int]:
     """Return the rank of the rule of *hit*: of several that find the same the least one counts."""
     return hit.rule.loose, hit.number
-
-
-def _parts(group: Group) -> Iterable[Group]:
-    """Return the texts of *group*, each by itself, and all together for where they meet."""
-    return [*[(text,) for text in group], group] if len(group) > 1 else (group,)
 
 
 def _leaves(value: Any, sought: list[str]) -> Iterator[Group]:
@@ -426,7 +410,7 @@ def _leaves(value: Any, sought: list[str]) -> Iterator[Group]:
             yield group
 
 
-def _values(encoded: str, edits: Iterable[Edit | _Secret]) -> list[str]:
+def _values(encoded: str, edits: Iterable[Edit | _Finding]) -> list[str]:
     """Return what stands where *edits* are in the JSON *encoded*, as it was before that."""
     data = encoded.encode() if edits else b""
     return [_unescaped(data[edit.start : edit.end].decode(errors="ignore")) for edit in edits]

@@ -7,6 +7,7 @@ from base64 import b64encode
 
 _ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _SHORTEST = 8
+_SIGN = re.compile(r"[^A-Za-z0-9_]")
 
 LONGEST = 16
 """How many times as long as a value its longest form may be, more or less."""
@@ -22,7 +23,7 @@ def expression(value: str) -> str:
     escaped = "".join([f"%{byte:02x}" for byte in data])
     return "|".join(
         [
-            "".join(map(_mixed, value)),
+            _SIGN.sub(_mixed, value),
             f"(?i:{escaped})",
             f"(?i:{data.hex()})",
             *[_armoured(core) for core in _cores(data)],
@@ -30,10 +31,11 @@ def expression(value: str) -> str:
     )
 
 
-def _mixed(letter: str) -> str:
-    """Return *letter* as it stands, or escaped in one of the ways in which that is usual."""
-    if letter.isascii() and (letter.isalnum() or letter in "_-"):
-        return re.escape(letter)
+def _mixed(sign: re.Match[str]) -> str:
+    """Return *sign* as it stands, or escaped in one of the ways in which that is usual."""
+    letter = sign[0]
+    if letter == "-":
+        return r"\-"
     codes = "".join([f"%{byte:02x}" for byte in letter.encode()])
     units = "".join([rf"\\+u{unit:04x}" for unit in _units(letter)])
     plain = [re.escape(letter), f"(?i:{codes})", f"(?i:{units})"]

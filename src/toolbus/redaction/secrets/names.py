@@ -61,7 +61,9 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
-    begin = name_start(data, start)
+    first, begin = max(0, start - _LONGEST), start
+    while begin > first and data[begin - 1] in _NAME_BYTES:
+        begin -= 1
     if data[begin - 1 : begin] in (b":", b"?") and _HARMLESS.search(
         data, max(0, begin - _LONGEST), begin
     ):

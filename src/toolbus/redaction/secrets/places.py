@@ -6,12 +6,16 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.secrets.engine import REACH
-from toolbus.redaction.views import TextView, joined_views, looks_the_same, other_views, squeezed
+from toolbus.redaction.views import joined_views, looks_the_same, other_views, squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
 
     from toolbus.redaction.secrets.engine import Hit, Spans
+    from toolbus.redaction.views import TextView
+
+    Find: TypeAlias = Callable[[bytes, Spans | None], Iterator[Hit | None]]
 
 # What has one is not found in a text without them.
 BLANK = re.compile(r"[\s\\]")
@@ -27,27 +31,19 @@ class Place(NamedTuple):
     hit: Hit
 
 
-def places(
-    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
-    data: bytes,
-    spans: Spans | None,
-) -> Iterator[Place | None]:
+def places(find: Find, data: bytes, spans: Spans | None) -> Iterator[Place | None]:
     """Give where *find* finds something in *data*, or in another view of it.
 
     With *spans* only there. None is given between, as in `Engine.find`.
     """
     for hit in find(data, spans):
-        yield hit and _place(TextView.of(data), hit)
+        yield hit and _place(data, hit)
     if spans is not None or not looks_the_same(data):
         yield from _places_in_views(find, data, spans, other_views)
 
 
 def known_places(
-    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
-    data: bytes,
-    spans: Spans | None,
-    *,
-    blank: bool = False,
+    find: Find, data: bytes, spans: Spans | None, *, blank: bool = False
 ) -> Iterator[Place | None]:
     """Do as `places`, and also give what *find* finds where lines break inside of it.
 
@@ -55,9 +51,8 @@ def known_places(
     """
     # That is not found in what is squeezed.
     count = -1 if blank and (b"\n" in data or b"\\n" in data) else 0
-    view = TextView.of(data)
     for hit in find(data, spans):
-        place = hit and _place(view, hit)
+        place = hit and _place(data, hit)
         count += place is not None and BLANK.search(place.value) is None
         yield place
     if spans is not None or not looks_the_same(data):
@@ -73,20 +68,6 @@ def known_places(
         yield from _places_in_views(find, data, spans, joined_views)
 
 
-def _places_in_views(
-    find: Callable[[bytes, Spans | None], Iterator[Hit | None]],
-    data: bytes,
-    spans: Spans | None,
-    see: Callable[[bytes], Iterator[TextView]],
-) -> Iterator[Place | None]:
-    """Give what *find* finds in the views of *data* that *see* gives."""
-    for start, end in spans or ((0, len(data)),):
-        begin = _letter(data, start)
-        for view in see(data if spans is None else data[begin:end]):
-            for hit in find(view.data, None):
-                yield None if hit is None else _place(view, hit, begin)
-
-
 def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
     """Return the spans in which something may begin that holds one of the *places*, in order."""
     spans: list[tuple[int, int]] = []
@@ -99,14 +80,33 @@ def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
     return spans
 
 
-def _place(view: TextView, hit: Hit, offset: int = 0) -> Place:
-    """Return where *hit* is, with the rest of a letter that it begins or ends in."""
-    start, end = _letter(view.data, hit.start), hit.end
-    while end < len(view.data) and _goes_on(view.data[end]):
-        end += 1
-    value = view.data[start:end].decode()
-    begin, stop = view.span(start, end)
-    return Place(begin + offset, stop + offset, value, view.data, hit)
+def _places_in_views(
+    find: Find,
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]],
+) -> Iterator[Place | None]:
+    """Give what *find* finds in the views of *data* that *see* gives."""
+    for start, end in spans or ((0, len(data)),):
+        begin = _letter(data, start)
+        for view in see(data if spans is None else data[begin:end]):
+            for hit in find(view.data, None):
+                if hit is None:
+                    yield None
+                    continue
+                place = _place(view.data, hit)
+                first, stop = view.span(place.start, place.end)
+                yield place._replace(start=first + begin, end=stop + begin)
+
+
+def _place(data: bytes, hit: Hit) -> Place:
+    """Return where *hit* is in *data*, with the rest of a letter that it begins or ends in."""
+    start, end = hit.start, hit.end
+    if not data[start:end].isascii():
+        start = _letter(data, start)
+        while end < len(data) and _goes_on(data[end]):
+            end += 1
+    return Place(start, end, data[start:end].decode(), data, hit)
 
 
 def _letter(data: bytes, index: int) -> int:
