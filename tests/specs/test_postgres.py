@@ -35,7 +35,6 @@ from toolbus.terminal.screen import UsageError
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PROGRAM = Path(__file__).parents[1] / "programs" / "kill_many_agents.py"
 PASSWORD = "hunter" + str(2) + "%20of9"
-DAY_NS = 86_400 * 10**9
 
 
 def user(name, text="hello"):
@@ -107,31 +106,6 @@ def test_several_processes_make_it_at_once(postgres, database):
     assert postgres.execute("SELECT version FROM toolbus.meta", name_of(database)) == [(VERSION,)]
 
 
-@pytest.mark.full
-async def test_an_older_schema_is_upgraded(postgres, database):
-    name = name_of(database)
-    async with PostgresStore(database) as store:
-        await store.append("s", user("a"))
-    for statement in (
-        "DROP VIEW toolbus.toolbus_calls, toolbus.toolbus_handlers",
-        "DROP INDEX toolbus.states_by_name",
-        "DROP FUNCTION toolbus.check_answer CASCADE",
-        "DROP FUNCTION toolbus.is_granted, toolbus.as_jsonb",
-        "ALTER TABLE toolbus.commits ADD COLUMN barrier bigint NOT NULL DEFAULT 0",
-        "UPDATE toolbus.meta SET version = 1",
-    ):
-        postgres.execute(statement, name)
-
-    with pytest.raises(StoreError, match=f"older than {VERSION}; open it to write once"):
-        PostgresStore(database, read_only=True)
-    assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(1,)]
-
-    async with PostgresStore(database) as store:
-        assert ids(await store.read("s")) == ["a"]
-    assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(VERSION,)]
-    assert postgres.execute("SELECT * FROM toolbus.toolbus_calls", name) == []
-
-
 async def test_a_schema_of_0_3_0_opens(postgres, database):
     name = name_of(database)
     async with PostgresStore(database) as store:
@@ -144,14 +118,68 @@ async def test_a_schema_of_0_3_0_opens(postgres, database):
     ):
         postgres.execute(statement, name)
 
+    with pytest.raises(StoreError, match=f"older than {VERSION}; open it to write once"):
+        PostgresStore(database, read_only=True)
+    assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(5,)]
     async with PostgresStore(database) as store:
         await store.append("s", user("b"))
         assert ids(await store.read("s")) == ["a", "b"]
 
     functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'toolbus'::regnamespace"
     columns = "SELECT column_name FROM information_schema.columns WHERE table_name = 'commits'"
+    assert postgres.execute("SELECT version FROM toolbus.meta", name) == [(VERSION,)]
     assert ("append_message",) not in postgres.execute(functions, name)
     assert ("barrier",) not in postgres.execute(columns, name)
+
+
+def partition_as_0_3_0(postgres, name, until_ns):
+    """Let the tables have the partitions of 0.3.0, which end with *until_ns*, and its version."""
+    end = (until_ns // 10**9 - 1_577_836_800) * 2**30
+    for view in ("toolbus_calls", "toolbus_handlers"):
+        postgres.execute(f"DROP VIEW toolbus.{view}", name)
+    for table in ("messages", "calls", "ledger", "mentions"):
+        for statement in (
+            f"ALTER TABLE toolbus.{table} RENAME TO {table}_whole",
+            f"""CREATE TABLE toolbus.{table} (LIKE toolbus.{table}_whole INCLUDING ALL)
+            PARTITION BY RANGE (session)""",
+            f"""CREATE TABLE toolbus.{table}_20251127 PARTITION OF toolbus.{table}
+            FOR VALUES FROM (0) TO ({end})""",
+            f"INSERT INTO toolbus.{table} SELECT * FROM toolbus.{table}_whole",
+            f"DROP TABLE toolbus.{table}_whole",
+        ):
+            postgres.execute(statement, name)
+    postgres.execute("UPDATE toolbus.meta SET version = 5, period = 'day'", name)
+
+
+@pytest.mark.full
+async def test_partitions_of_0_3_0_go_on(postgres, database):
+    name = name_of(database)
+    async with PostgresStore(database) as store:
+        await store.append("old", user("a"))
+    # A second later: the key of a session has the second in which it was made.
+    end_ns = (time.time_ns() // 10**9 + 1) * 10**9
+    partition_as_0_3_0(postgres, name, end_ns)
+    await asyncio.sleep(max(0, end_ns - time.time_ns()) / 1e9)
+
+    async with PostgresStore(database) as store:
+        await store.append("old", user("b"))
+        await store.append("new", user("c"))
+        read = {session: ids(await store.read(session)) for session in ("old", "new")}
+        assert read == {"old": ["a", "b"], "new": ["c"]}
+        with store.reader() as reader:
+            assert [row.id for row in reader.messages_of("c", None)] == ["c"]
+        rows = postgres.execute("SELECT tableoid::regclass::text FROM toolbus.messages", name)
+        assert sorted({row for (row,) in rows}) == [
+            "toolbus.messages_20251127",
+            "toolbus.messages_rest",
+        ]
+
+        old = (await store.sessions())[0].updated_ns
+        assert await store.forget_sessions(old + 1) == ("old",)
+
+        assert await store.read("old") == ()
+        assert ids(await store.read("new")) == ["c"]
+    assert postgres.execute("SELECT id FROM toolbus.messages", name) == [("c",)]
 
 
 @pytest.mark.full
@@ -163,6 +191,8 @@ async def test_what_is_no_store_is_refused(postgres, database):
     refused(database, "it is empty; give the address of a store", read_only=True)
     async with PostgresStore(database):
         pass
+    postgres.execute("UPDATE toolbus.meta SET version = 4", name_of(database))
+    refused(database, "it has version 4, which no release wrote; restore it")
     postgres.execute("UPDATE toolbus.meta SET version = 99", name_of(database))
     refused(database, f"it has version 99, newer than {VERSION}; update toolbus")
     assert postgres.execute("SELECT version FROM toolbus.meta", name_of(database)) == [(99,)]
@@ -178,27 +208,6 @@ async def test_what_is_no_store_is_refused(postgres, database):
     refused(postgres.address(latin), "encoding is LATIN1; make one with `createdb")
     refused(postgres.address("nowhere"), 'database "nowhere" does not exist')
     refused("nowhere at all", "it is no address of a database")
-
-
-@pytest.mark.full
-async def test_partitions_are_made_when_asked(postgres, database):
-    name = name_of(database)
-    async with PostgresStore(database, partitions="day") as store:
-        await store.append("s", user("a"))
-        assert ids(await store.read("s")) == ["a"]
-    async with PostgresStore(database) as store:
-        await store.append("t", user("b"))
-
-    rows = postgres.execute("SELECT tableoid::regclass::text FROM toolbus.messages", name)
-    today = time.strftime("%Y%m%d", time.gmtime())
-    assert {row for (row,) in rows} == {f"toolbus.messages_{today}"}
-    tables = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'toolbus.ledger'::regclass"
-    assert postgres.execute(tables, name) == [(3,)]
-
-    plain = postgres.address(postgres.create_database())
-    await PostgresStore(plain).close()
-    with pytest.raises(StoreError, match="it was made without partitions"):
-        PostgresStore(plain, partitions="day")
 
 
 @pytest.mark.full
@@ -480,41 +489,6 @@ async def test_readers_need_no_right_to_write(postgres, database):
     async with PostgresStore(role) as store:
         with pytest.raises(StoreError, match="the role may not do this"):
             await store.append("s", user("b"))
-
-
-# --- what is old ---------------------------------------------------------------------------------
-
-
-@pytest.mark.full
-async def test_old_partitions_are_dropped(postgres, database):
-    name, today = name_of(database), time.strftime("%Y%m%d", time.gmtime())
-    async with PostgresStore(database, partitions="day") as store:
-        for session in ("old", "new"):
-            await store.append(session, user(session))
-        # As if a year had passed since.
-        year = 366 * 86_400 * 2**30
-        start = (int(time.time()) // 86_400 * 86_400 - 1_577_836_800) * 2**30 - year
-        for table in ("messages", "calls", "ledger", "mentions"):
-            bounds = f"FOR VALUES FROM ({start}) TO ({start + 86_400 * 2**30})"
-            old = time.strftime("%Y%m%d", time.gmtime(time.time() - 366 * 86_400))
-            create = f"CREATE TABLE toolbus.{table}_{old} PARTITION OF toolbus.{table} {bounds}"
-            postgres.execute(create, name)
-        key = "(SELECT key FROM toolbus.sessions WHERE id = 'old')"
-        move = f"UPDATE toolbus.messages SET session = session - {year} WHERE session = {key}"
-        postgres.execute(move, name)
-        changes = f"key = key - {year}, created_ns = 1, updated_ns = 1"
-        postgres.execute(f"UPDATE toolbus.sessions SET {changes} WHERE id = 'old'", name)
-        assert ids(await store.read("old")) == ["old"]
-
-        forgotten = await store.forget_sessions(time.time_ns() - 30 * DAY_NS)
-
-        assert forgotten == ("old",)
-        assert [info.id for info in await store.sessions()] == ["new"]
-        assert await store.read("old") == ()
-        assert ids(await store.read("new")) == ["new"]
-    rows = postgres.execute("SELECT tableoid::regclass::text FROM toolbus.messages", name)
-    assert rows == [(f"toolbus.messages_{today}",)]
-    assert postgres.execute(f"SELECT to_regclass('toolbus.messages_{old}')", name) == [(None,)]
 
 
 # --- when it fails -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message
-    from toolbus.store.database_store import DatabaseReader
+    from toolbus.store.reading import StoreReader
     from toolbus.store.sqlite.writes import Writes
     from toolbus.transcript.transcript import EnteringMessage
 
@@ -47,13 +47,12 @@ class HookStore(SqliteStore):
         `append`.
         """
         stored = Stored(records=tuple(records))  # It drops the values of records.
-        now_ns = self._clock()
 
         def work(writes: Writes) -> bool:
             new = [each for each in messages if not writes.has_message(session_id, each.id)]
             if not new and (messages or not records):
                 return False
-            writes.insert(session_id, now_ns, new, stored.records)
+            writes.insert(session_id, writes.clock(), new, stored.records)
             return True
 
         return bool(await self._write(Transaction(work)))
@@ -61,7 +60,7 @@ class HookStore(SqliteStore):
     async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
         """Return the messages of the session that ask for the call or answer it, in order."""
 
-        def of_call(reader: DatabaseReader) -> tuple[Message, ...]:
+        def of_call(reader: StoreReader) -> tuple[Message, ...]:
             session = reader.session(session_id)
             rows = [] if session is None else reader.messages_of_call(call_id, session.key)
             return whole_messages(rows, session_id)
@@ -71,7 +70,7 @@ class HookStore(SqliteStore):
     async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
         """Return the last *count* messages of the session, in order."""
 
-        def latest(reader: DatabaseReader) -> tuple[Message, ...]:
+        def latest(reader: StoreReader) -> tuple[Message, ...]:
             session = reader.session(session_id)
             if session is None:
                 return ()

@@ -87,8 +87,9 @@ def _match(reader: StoreReader, name: str, call_id: str, row: MessageRow) -> Mat
     match = Match(reader.session_of(row.session), name, call_id, row)
     if not call_id:
         return match
-    before = reader.before_in_call(call_id, row)
-    asking = next((other for other in before if isinstance(other.message, AssistantMessage)), None)
+    before = reader.messages_of_call(call_id, row.session, row)
+    asked = [other for other in before if isinstance(other.message, AssistantMessage)]
+    asking = asked[-1] if asked else None
     return match._replace(asking=asking, reused=reader.after_in_call(call_id, row))
 
 

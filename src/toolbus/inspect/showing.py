@@ -26,7 +26,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
     from toolbus.store.reading import SessionRow, StoreReader
@@ -53,15 +53,14 @@ class SessionReader:
     def read_on(self) -> Iterator[Item]:
         """Give what has come since the last time: messages, and records before what they led to."""
         for row in self._reader.messages(self._session, self._after):
-            yield from self._new(self._reader.leftovers(self._session, self._after, row.seq))
-            if page := self._reader.page(row):
-                yield from self._new(iter([page]))
+            yield from self._new(self._reader.pages(self._session, self._after, row.seq))
             self._after = row.seq
             yield row
-        after = self._after
-        yield from self._new(self._reader.leftovers(self._session, after, after + 1))
+        behind = self._reader.pages(self._session, self._after, self._after + 1)
+        # The page of a message that has come since is given with it.
+        yield from self._new(page for page in behind if not page.with_message)
 
-    def _new(self, pages: Iterator[Page]) -> Iterator[Page]:
+    def _new(self, pages: Iterable[Page]) -> Iterator[Page]:
         for page in pages:
             # What came behind the last message comes before the next one, and was given then.
             if page.seq > self._last_record:

@@ -68,13 +68,12 @@ def read_entries(reader: StoreReader, session: SessionRow) -> Iterator[StoredEnt
         while page is not None and page.place <= row.seq:
             waiting.append(page)
             page = next(pages, None)
-        # Of pages in one place, the reader knows which one came with the message.
-        beside = reader.page(row) if waiting and waiting[-1].place == row.seq else None
-        number = beside.seq if beside else 0
-        yield from [_entry(session, None, other) for other in waiting if other.seq != number]
+        beside = waiting.pop() if waiting and waiting[-1].with_message else None
+        yield from [_entry(session, None, other) for other in waiting]
         yield _entry(session, row, beside)
-    for leftover in reader.leftovers(session.key, end, end + 1):
-        yield _entry(session, None, leftover)
+    for leftover in reader.pages(session.key, end, end + 1):
+        if not leftover.with_message:
+            yield _entry(session, None, leftover)
 
 
 def _entry(session: SessionRow, row: MessageRow | None, page: Page | None) -> StoredEntry:

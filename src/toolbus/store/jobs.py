@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 class Append(NamedTuple):
-    """The values and the time of an `append`."""
+    """The values of an `append`."""
 
     session_id: str
-    now_ns: int
     stored: Stored
 
 
@@ -31,42 +30,40 @@ class Forget(NamedTuple):
     """A *table* whose rows of the session are to be deleted."""
 
     session_id: str
-    table: Literal["originals", "states"] = "originals"
+    table: Literal["originals", "states"]
 
 
 class ForgetSessions(NamedTuple):
-    """The values and the time of a `forget_sessions`."""
+    """The values of a `forget_sessions`."""
 
     before_ns: int
-    now_ns: int
     limit: int
 
 
 class Swap(NamedTuple):
-    """The values and the time of a `swap_state`."""
+    """The values of a `swap_state`."""
 
     session_id: str
     name: str
-    now_ns: int
     old: bytes | None
     new: bytes | None
+    written_ns: int | None
 
 
 class Open(NamedTuple):
-    """The values and the time of an `open_session`."""
+    """The values of an `open_session`."""
 
     session_id: str
     holder: str
-    now_ns: int
-    until_ns: int
+    seconds: float
 
 
 class Extend(NamedTuple):
     """The values of an `extend_lease`."""
 
-    until_ns: int
     session_id: str
     holder: str
+    seconds: float
 
 
 Job: TypeAlias = Append | Transaction | Forget | ForgetSessions | Open | Extend | Swap

@@ -39,6 +39,11 @@ class Lease(NamedTuple):
         return self.holder != holder and self.until_ns > now_ns
 
 
+def after_seconds(now_ns: int, seconds: float) -> int:
+    """Return the time of *seconds* after *now_ns*, in nanoseconds as that."""
+    return now_ns + round(seconds * 1e9)
+
+
 def running(session_id: str) -> SessionBusyError:
     """Return the error of who may not open a session."""
     return SessionBusyError(session_id, _RUNNING)

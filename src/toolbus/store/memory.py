@@ -1,27 +1,84 @@
-"""A store that lasts as long as the process."""
+"""A store that lasts as long as the process, and its reader."""
 
 from __future__ import annotations
 
 from itertools import count
+from math import inf
 from threading import Lock
 from time import time_ns
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from toolbus.errors import ClosedError, FreezeError, StoreError
 from toolbus.messages.immutable import check_text
-from toolbus.store.leases import Lease, check_position, running
-from toolbus.store.memory_reader import MemoryReader, MemorySession
-from toolbus.store.protocol import Position, SessionInfo
+from toolbus.store.job_store import JobStore
+from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, Job, Open, Swap
+from toolbus.store.leases import Lease, after_seconds, check_position, running
+from toolbus.store.protocol import Original, Position
+from toolbus.store.reading import (
+    MessageRow,
+    Page,
+    SessionRow,
+    StateRow,
+    StoreFacts,
+    StoreReader,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.messages.records import Message
-    from toolbus.store.protocol import Original, Stored
+    from toolbus.store.job_store import Query
+    from toolbus.store.protocol import Stored
+
+T = TypeVar("T")
+
+_WHERE = "the memory store"
 
 
-class MemoryStore:
+class MemorySession(Struct):
+    """The contents of one session; lists that only grow, so that a reader needs no lock."""
+
+    key: int
+    id: str
+    created_ns: int
+    updated_ns: int
+    messages: list[MessageRow] = []
+    pages: list[Page] = []
+    originals: dict[str, Original] = {}
+    states: dict[str, bytes] = {}
+
+    @property
+    def records(self) -> int:
+        """How many records it has."""
+        if not self.pages:
+            return 0
+        latest = self.pages[-1]
+        return latest.seq - 1 + len(latest.records)
+
+    def add(self, stored: Stored, keys: Iterator[int]) -> None:
+        """Add what one append writes; *keys* numbers messages."""
+        seqs = count(len(self.messages) + 1)
+        rows = [
+            MessageRow(next(keys), self.key, next(seqs), message.id, message)
+            for message in stored.messages
+        ]
+        if stored.records:
+            place = len(self.messages) + max(1, len(rows))
+            seq = self.records + 1
+            self.pages.append(Page(self.key, place, seq, bool(rows), stored.records))
+        for original in stored.originals:
+            self.originals.setdefault(original.digest, original)
+        self.messages += rows
+
+    def row(self) -> SessionRow:
+        """Return the summary of it that a reader gives."""
+        counts = (len(self.messages), self.records)
+        times = (self.created_ns, self.updated_ns)
+        return SessionRow(self.key, self.id, *counts, *times, bool(self.originals))
+
+
+class MemoryStore(JobStore):
     """Sessions in lists; *clock* returns nanoseconds since the epoch.
 
     >>> store = MemoryStore()
@@ -40,132 +97,6 @@ class MemoryStore:
         self._leases: dict[str, Lease] = {}
         self._lock = Lock()
 
-    async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
-        """Make *holder* the session's writer, under a new epoch; return where it stands."""
-        now, _ = self._clock(), self._opened()
-        with self._lock:
-            lease = self._lease(session_id)
-            if lease.keeps_out(holder, now):
-                raise running(session_id)
-            until = now + round(seconds * 1e9)
-            self._leases[session_id] = Lease(lease.epoch + 1, holder, until_ns=until)
-            return self._position(session_id)
-
-    async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
-        """Let the lease of *holder* end in *seconds*, with 0 at once."""
-        until, _ = self._clock() + round(seconds * 1e9), self._opened()
-        with self._lock:
-            lease = self._lease(session_id)
-            if lease.holder == holder:
-                self._leases[session_id] = lease._replace(until_ns=until)
-
-    async def append(self, session_id: str, stored: Stored) -> None:
-        """Add *stored* to the end of the session."""
-        with self._lock:
-            self._append(session_id, stored)
-
-    def _append(self, session_id: str, stored: Stored) -> None:
-        now, _ = self._clock(), self._opened()
-        check_position(session_id, stored.at, self._position(session_id))
-        now = now if stored.written_ns is None else stored.written_ns
-        session = self._session(session_id, now)
-        session.updated_ns = max(session.updated_ns, now)
-        session.add(stored, self._keys)
-        self._changes += 1
-
-    async def read(self, session_id: str) -> tuple[Message, ...]:
-        """Return the messages of the session, in order."""
-        session = self._opened().get(session_id)
-        return () if session is None else tuple([row.message for row in tuple(session.messages)])
-
-    async def sessions(self) -> tuple[SessionInfo, ...]:
-        """Return all sessions, the oldest first."""
-        # A thread may add a session while this one counts: `list` takes a copy in one step.
-        sessions = list(self._opened().values())
-        return tuple(
-            [
-                SessionInfo(
-                    id=session.id,
-                    messages=len(session.messages),
-                    created_ns=session.created_ns,
-                    updated_ns=session.updated_ns,
-                )
-                for session in sessions
-            ]
-        )
-
-    async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
-        """Return the ledger records of the session, in order."""
-        session = self._opened().get(session_id)
-        return () if session is None else session.records()
-
-    async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, by their digests."""
-        session = self._opened().get(session_id)
-        originals = {} if session is None else session.originals
-        return tuple([originals[digest] for digest in sorted(originals)])
-
-    async def forget_originals(self, session_id: str) -> int:
-        """Delete the values that the session kept; return how many there were."""
-        session = self._opened().get(session_id)
-        if session is None:
-            return 0
-        deleted, session.originals = session.originals, {}
-        return len(deleted)
-
-    async def forget_states(self, session_id: str) -> int:
-        """Delete what components keep for the session; return how many there were."""
-        session = self._opened().get(session_id)
-        if session is None:
-            return 0
-        with self._lock:
-            deleted, session.states = session.states, {}
-        return len(deleted)
-
-    async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
-        """Delete sessions that were last written before *before_ns*; return their ids."""
-        now, sessions = self._clock(), self._opened()
-        with self._lock:
-            old = [
-                session_id
-                for session_id, session in sessions.items()
-                if session.updated_ns < before_ns and self._lease(session_id).until_ns <= now
-            ][:limit]
-            for session_id in old:
-                del sessions[session_id]
-                self._leases.pop(session_id, None)
-        return tuple(old)
-
-    async def read_state(self, session_id: str, name: str) -> bytes | None:
-        """Return the JSON that is kept for the session under *name*, or None."""
-        session = self._opened().get(session_id)
-        return None if session is None else session.states.get(name)
-
-    async def swap_state(
-        self,
-        session_id: str,
-        name: str,
-        old: bytes | None,
-        new: bytes | None,
-        *,
-        written_ns: int | None = None,
-    ) -> bool:
-        """Put *new* where *old* stands; return False if something else stands there."""
-        now, sessions = self._clock(), self._opened()
-        now = now if written_ns is None else written_ns
-        with self._lock:
-            session = sessions.get(session_id)
-            if old != (None if session is None else session.states.get(name)):
-                return False
-            if new is not None:
-                session = self._session(session_id, now)
-                session.states[name] = new
-            elif session is not None:
-                session.states.pop(name, None)
-            if session is not None:
-                session.updated_ns = max(session.updated_ns, now)
-        return True
-
     def discard_session(self, session_id: str) -> None:
         """Forget all of the session, which nobody will use again."""
         with self._lock:
@@ -173,38 +104,161 @@ class MemoryStore:
 
     def reader(self) -> MemoryReader:
         """Return a reader of what is kept here."""
-        return MemoryReader(self._opened(), lambda: self._changes)
+        if self._closed:
+            raise ClosedError(_WHERE)
+        return MemoryReader(self._sessions, lambda: self._changes)
 
     async def close(self) -> None:
         """Forget everything."""
         self._closed = True
         self._sessions.clear()
 
-    async def __aenter__(self) -> Self:
-        return self
+    async def read_state(self, session_id: str, name: str) -> bytes | None:
+        """Return the JSON that is kept for the session under *name*, or None."""
+        if self._closed:
+            raise ClosedError(_WHERE)
+        session = self._sessions.get(session_id)
+        return None if session is None else session.states.get(name)
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def _query(self, query: Query[T]) -> T:
+        return query(self.reader())
+
+    async def _write(self, job: Job) -> Any:
+        if self._closed:
+            raise ClosedError(_WHERE)
+        with self._lock:
+            self._changes += 1
+            match job:
+                case Append(session_id, stored):
+                    check_position(session_id, stored.at, self._position(session_id))
+                    self._touched(session_id, stored.written_ns).add(stored, self._keys)
+                case Swap():
+                    return self._swap(job)
+                case Open():
+                    return self._open(job)
+                case Extend(session_id, holder, seconds):
+                    lease = self._lease(session_id)
+                    if lease.holder == holder:
+                        until_ns = after_seconds(self._clock(), seconds)
+                        self._leases[session_id] = lease._replace(until_ns=until_ns)
+                case Forget():
+                    return self._forget(job)
+                case ForgetSessions():
+                    return self._forget_sessions(job)
+        return None
+
+    def _open(self, job: Open) -> Position:
+        session_id, holder, seconds = job
+        lease, now_ns = self._lease(session_id), self._clock()
+        if lease.keeps_out(holder, now_ns):
+            raise running(session_id)
+        until_ns = after_seconds(now_ns, seconds)
+        self._leases[session_id] = Lease(lease.epoch + 1, holder, until_ns=until_ns)
+        return self._position(session_id)
+
+    def _swap(self, swap: Swap) -> bool:
+        session = self._sessions.get(swap.session_id)
+        if swap.old != (session.states.get(swap.name) if session else None):
+            return False
+        if swap.new is not None:
+            states = self._touched(swap.session_id, swap.written_ns).states
+            states[swap.name] = swap.new
+        elif session is not None:
+            session.states.pop(swap.name, None)
+        return True
+
+    def _forget(self, job: Forget) -> int:
+        session = self._sessions.get(job.session_id)
+        if session is None:
+            return 0
+        values = session.states if job.table == "states" else session.originals
+        number = len(values)
+        values.clear()
+        return number
+
+    def _forget_sessions(self, job: ForgetSessions) -> tuple[str, ...]:
+        (before_ns, limit), now_ns = job, self._clock()
+        old = [
+            session.id
+            for session in self._sessions.values()
+            if session.updated_ns < before_ns and self._lease(session.id).until_ns <= now_ns
+        ][:limit]
+        for session_id in old:
+            del self._sessions[session_id]
+            self._leases.pop(session_id, None)
+        return tuple(old)
 
     def _lease(self, session_id: str) -> Lease:
         return self._leases.get(session_id, Lease())
 
     def _position(self, session_id: str) -> Position:
-        session = self._sessions.get(session_id)
+        session, lease = self._sessions.get(session_id), self._leases.get(session_id)
         length = 0 if session is None else len(session.messages)
-        return Position(self._lease(session_id).epoch, length)
+        return Position(0 if lease is None else lease.epoch, length)
 
-    def _session(self, session_id: str, now_ns: int) -> MemorySession:
-        """Return a session, which is made if it is not there."""
-        if session_id not in self._sessions:
+    def _touched(self, session_id: str, written_ns: int | None) -> MemorySession:
+        """Return the session, made if it is not there, as one that is written now."""
+        now_ns = self._clock() if written_ns is None else written_ns
+        session = self._sessions.get(session_id)
+        if session is None:
             try:
                 check_text(session_id, "session_id")
             except FreezeError as error:
                 raise StoreError("memory", f"{error}; give another id") from error
-            self._sessions[session_id] = MemorySession(next(self._keys), session_id, now_ns)
-        return self._sessions[session_id]
+            session = MemorySession(next(self._keys), session_id, now_ns, now_ns)
+            self._sessions[session_id] = session
+        session.updated_ns = max(session.updated_ns, now_ns)
+        return session
 
-    def _opened(self) -> dict[str, MemorySession]:
-        if self._closed:
-            raise ClosedError("the memory store")
-        return self._sessions
+
+class MemoryReader(StoreReader):
+    """Reads *sessions*, those of a memory store."""
+
+    def __init__(self, sessions: Mapping[str, MemorySession], changes: Callable[[], int]) -> None:
+        self._sessions, self._changes = sessions, changes
+
+    @property
+    def changes(self) -> int:
+        """A number that differs once something was written."""
+        return self._changes()
+
+    def sessions(self) -> Iterator[SessionRow]:
+        """Give all sessions, the oldest first."""
+        # A thread may add one meanwhile: `list` takes a copy in one step.
+        return iter([session.row() for session in list(self._sessions.values())])
+
+    def session(self, session_id: str) -> SessionRow | None:
+        """Return the session of that very id."""
+        session = self._sessions.get(session_id)
+        return None if session is None else session.row()
+
+    def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
+        """Give the messages of a session behind the number *after*, in order."""
+        return iter([row for each in self._of(session) for row in each.messages[after:]])
+
+    def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
+        """Give records of a session in the order in which they were written."""
+        pages = [page for each in self._of(session) for page in tuple(each.pages)]
+        end = inf if to is None else to
+        return iter([page for page in pages if after < page.place <= end])
+
+    def originals(self, session: int) -> Iterator[Original]:
+        """Give the values that the session kept, by their digests."""
+        values = [value for each in self._of(session) for value in dict(each.originals).items()]
+        return iter([original for _, original in sorted(values)])
+
+    def states(self, session: int) -> Iterator[StateRow]:
+        """Give what components keep for the session, by its name."""
+        states = [item for each in self._of(session) for item in dict(each.states).items()]
+        return iter([StateRow(name, body) for name, body in sorted(states)])
+
+    def facts(self) -> StoreFacts:
+        """Return that there is nothing that could be wrong."""
+        return StoreFacts(0)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _of(self, key: int) -> list[MemorySession]:
+        """Return the session of *key*, none if there is none."""
+        return [session for session in list(self._sessions.values()) if session.key == key]

@@ -1,10 +1,13 @@
-"""The StoreReader protocol: what is kept, a few rows at a time, for whoever looks into a store."""
+"""The readers of stores: all that is kept, a few rows at a time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
-from toolbus.errors import DecodeError
+from toolbus.errors import DecodeError, StoreError
+from toolbus.store.rows import call_ids, mentioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,6 +21,9 @@ IdKind: TypeAlias = Literal["session", "message", "call"]
 
 FEW = 20
 """How many candidates are looked at when an id is not known or not unique."""
+
+MANY = 200
+"""How many rows are read at once at most."""
 
 
 class SessionRow(NamedTuple):
@@ -63,13 +69,14 @@ class Page(NamedTuple):
     """Records that were written together, before the message number *place* of a session.
 
     *seq* is the number of the first record; *damage* says why there are none: "is damaged: …".
-    Records that came with a message have its number as their place; those that came without one
-    (leftovers) have that of the next message, also if it is still to come.
+    Records that came with a message have its number as their place; records that came without one
+    have the number of the next message, also if it is still to come.
     """
 
     session: int
     place: int
     seq: int
+    with_message: bool
     records: tuple[DispatchRecord, ...]
     damage: str = ""
 
@@ -122,16 +129,18 @@ class StoreFacts(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-class StoreReader(Protocol):
+class StoreReader(ABC):
     """Reads a store for a person, and changes nothing; it needs no more than the right to read.
 
     Used by one thread at a time, and not in an event loop: each verb waits for its rows. What
     comes as an iterator is read a few rows at a time (bounded in number and in bytes), whatever
     the session holds; what comes as a list has at most `FEW` entries but where a verb says
-    otherwise. Every verb finds its rows by an index, so that none costs more in a store of
-    10,000,000 rows than in one of 10,000; only `sessions`, `messages` and `pages` take as long as
-    what they give. Sees what was committed before the verb was called. Raises `StoreError` for
-    what cannot be read; a single damaged row is no error, but has its `damage`.
+    otherwise. Sees what was committed before the verb was called. Raises `StoreError` for what
+    cannot be read; a single damaged row is no error, but has its `damage`.
+
+    The verbs that look something up go through all that there is, here. Those of a database find
+    their rows by an index, so that none costs more in a store of 10,000,000 rows than in one of
+    10,000.
 
     >>> store = MemoryStore()
     >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
@@ -141,69 +150,107 @@ class StoreReader(Protocol):
     """
 
     @property
+    @abstractmethod
     def changes(self) -> int:
         """A number that is another one once somebody else has written; cheap to ask for."""
-        ...
 
+    @abstractmethod
     def sessions(self) -> Iterator[SessionRow]:
         """Give all sessions, the oldest first."""
-        ...
+
+    @abstractmethod
+    def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
+        """Give the messages of a session behind the number *after*, in order."""
+
+    @abstractmethod
+    def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
+        """Give records of a session in the order in which they were written.
+
+        Those whose place is behind *after* and not behind *to*; None is the end of the session.
+        """
+
+    @abstractmethod
+    def originals(self, session: int) -> Iterator[Original]:
+        """Give the values that the session kept, by their digests."""
+
+    @abstractmethod
+    def states(self, session: int) -> Iterator[StateRow]:
+        """Give what components keep for the session, by its name."""
+
+    @abstractmethod
+    def facts(self) -> StoreFacts:
+        """Return what the store says of itself, having looked through its structure.
+
+        Takes as long as that. Rows are not decoded here: `toolbus check` does that by the verbs.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def session(self, session_id: str) -> SessionRow | None:
         """Return the session of that very id."""
-        ...
+        return next((row for row in self.sessions() if row.id == session_id), None)
 
     def session_of(self, key: int) -> SessionRow:
         """Return the session of a message or page; raises `StoreError` if it is lost."""
-        ...
+        for row in self.sessions():
+            if row.key == key:
+                return row
+        raise StoreError(f"session {key}", "it is lost")
 
     def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
         """Return a few ids that begin with *prefix*, each once, in the order of code points.
 
         For messages and calls also those that only ledger records speak of.
         """
-        ...
+        ids = self._ids(kind)
+        if kind != "session":
+            ids.update(*[names for _, _, names in self._mentions()])
+        return sorted([name for name in ids if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
         """Return ids next to *name* in the order of code points; of sessions also the newest.
 
         Of the newest, a few hundred. They are what a hint for a misspelt id is chosen from.
         """
-        ...
-
-    def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
-        """Give the messages of a session behind the number *after*, in order."""
-        ...
+        ids = sorted(self._ids(kind))
+        place = bisect_left(ids, name)
+        return ids[-MANY:] if kind == "session" else ids[max(0, place - FEW) : place + FEW]
 
     def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
         """Return a few messages of the id *name*, in the order in which they were written."""
-        ...
+        return [row for row in self._messages(session) if row.id == name][:FEW]
 
-    def messages_of_call(self, name: str, session: int | None) -> list[MessageRow]:
+    def messages_of_call(
+        self, name: str, session: int | None, before: MessageRow | None = None
+    ) -> list[MessageRow]:
         """Return the last few messages that ask for the call *name* or answer it, in order.
 
-        Without a *session* the very first one, too, so that it is known if several have the id.
+        With *before* the last few before that message. Without a *session* the very first one,
+        too, so that it is known if several have the id.
         """
-        ...
-
-    def before_in_call(self, name: str, row: MessageRow) -> list[MessageRow]:
-        """Return the last few messages of *row*'s session before it that speak of the call *name*.
-
-        The last comes first.
-        """
-        ...
+        rows = self._of_call(name, session)
+        if before is not None:
+            rows = [row for row in rows if row.key < before.key]
+        first = rows[:1] if session is None and len(rows) > FEW else []
+        return [*first, *rows[-FEW:]]
 
     def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
         """Return the first message of its session behind *row* that speaks of the call *name*."""
-        ...
+        rows = self._of_call(name, row.session)
+        return next((other for other in rows if other.seq > row.seq), None)
 
     def page(self, row: MessageRow) -> Page | None:
         """Return the records that were written with the message *row*."""
-        ...
-
-    def pages(self, session: int) -> Iterator[Page]:
-        """Give all records of a session, in the order in which they were written."""
-        ...
+        pages = self.pages(row.session, row.seq - 1, row.seq)
+        return next((page for page in pages if page.with_message), None)
 
     def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
         """Return pages that speak of the id *name*, but for those of its own message.
@@ -211,44 +258,60 @@ class StoreReader(Protocol):
         At most a few hundred, of any session: those written with messages that were added to the
         store behind the message *behind*, and the newest that came without a message.
         """
-        ...
-
-    def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
-        """Give the records without a message whose place is one of *after* + 1 to *to*."""
-        ...
+        pages = [(page, row) for page, row, names in self._mentions() if name in names]
+        after = behind.key if behind else 0
+        alone = [page for page, row in pages if row is None]
+        return [*alone[-MANY:], *[page for page, row in pages if row and row.key > after][:MANY]]
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
-        ...
+        originals = self.originals(session)
+        return next((each.body for each in originals if each.digest == digest), None)
 
-    def originals(self, session: int) -> Iterator[Original]:
-        """Give the values that the session kept, by their digests."""
-        ...
-
-    def states(self, session: int) -> Iterator[StateRow]:
-        """Give what components keep for the session, by its name."""
-        ...
+    def state(self, session_id: str, name: str) -> StateRow | None:
+        """Return the state *name* of the session; None if there is none."""
+        session = self.session(session_id)
+        states = () if session is None else self.states(session.key)
+        return next((state for state in states if state.name == name), None)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
         """Give what is kept under names that begin with *prefix*, each with its session's id.
 
         Of all sessions, by name in the order of code points, then the older session first.
         """
-        ...
+        states = [
+            (state.name, session.key, session.id, state)
+            for session in self.sessions()
+            for state in self.states(session.key)
+            if state.name.startswith(prefix)
+        ]
+        return iter([(session_id, state) for _, _, session_id, state in sorted(states)])
 
-    def facts(self) -> StoreFacts:
-        """Return what the store says of itself, having looked through its structure.
+    def _messages(self, session: int | None) -> list[MessageRow]:
+        """Return the messages of one session or of all, in the order in which they were written."""
+        keys = [row.key for row in self.sessions()] if session is None else [session]
+        return sorted([row for key in keys for row in self.messages(key)])
 
-        Takes as long as that. Rows are not decoded here: `toolbus check` does that by the verbs.
-        """
-        ...
+    def _of_call(self, name: str, session: int | None) -> list[MessageRow]:
+        rows = self._messages(session)
+        return [row for row in rows if row.message and name in call_ids(row.message)]
 
-    def close(self) -> None:
-        """Let go of the store."""
+    def _ids(self, kind: IdKind) -> set[str]:
+        match kind:
+            case "session":
+                return {row.id for row in self.sessions()}
+            case "message":
+                return {row.id for row in self._messages(None)}
+        messages = [row.message for row in self._messages(None)]
+        return {name for message in messages if message for name in call_ids(message)}
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
+    def _mentions(self) -> Iterator[tuple[Page, MessageRow | None, set[str]]]:
+        """Give each page, the message that came with it, and the ids that only it mentions."""
+        for session in self.sessions():
+            rows = {row.seq: row for row in self.messages(session.key)}
+            for page in self.pages(session.key):
+                row = rows.get(page.place) if page.with_message else None
+                yield page, row, mentioned(page.records, row.message if row else None)
 
 
 def first_folder(reader: StoreReader, session: int) -> str:

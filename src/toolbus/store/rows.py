@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, ToolMessage, decode, decoder, encode
-from toolbus.store.reading import Page, StateRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,23 +76,6 @@ def decode_page(version: object, body: bytes, checksum: object) -> tuple[Dispatc
 
 _decode_json: Callable[[bytes], object] = decoder(object)
 _decode_page: Callable[[bytes], tuple[DispatchRecord, ...]] = decoder(tuple[DispatchRecord, ...])
-
-
-def found_page(row: tuple[int, int, int, object, bytes, object]) -> Page:
-    """Return what a row of the ledger holds, for a reader: what is wrong with it is its problem."""
-    session, place, seq, version, body, checksum = row
-    try:
-        return Page(session, place, seq, decode_page(version, body, checksum))
-    except DecodeError as error:
-        return Page(session, place, seq, (), str(error))
-
-
-def found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
-    """Return the state *name* that a row holds, as `found_page`."""
-    try:
-        return StateRow(name, checked_json(version, body, checksum))
-    except DecodeError as error:
-        return StateRow(name, None, str(error))
 
 
 def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum: object) -> T:

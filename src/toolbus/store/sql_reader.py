@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store.protocol import Original
-from toolbus.store.reading import FEW, MessageRow, Page, SessionRow, StateRow
-from toolbus.store.rows import decode_message, found_page, found_state
+from toolbus.store.reading import (
+    FEW,
+    MANY,
+    MessageRow,
+    Page,
+    SessionRow,
+    StateRow,
+    StoreReader,
+)
+from toolbus.store.rows import checked_json, decode_message, decode_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from toolbus.store.reading import IdKind, StoreFacts
-
-_BATCH = 200
-"""How many rows are read at once at most."""
+    from toolbus.store.reading import IdKind
 
 _BATCH_BYTES = 2**20
 """How many bytes of bodies are read at once, as far as the rows before tell."""
@@ -46,11 +51,9 @@ class Statements(NamedTuple):
     messages_of_id: str
     of_call_before: str
     of_call_after: str
-    page: str
     pages_after: str
     pages_of_id: str
     leftovers_of_id: str
-    leftovers_between: str
     original: str
     originals_after: str
     state: str
@@ -59,7 +62,7 @@ class Statements(NamedTuple):
     states_from: str
 
 
-class SqlReader(ABC):
+class SqlReader(StoreReader):
     """Reads the store *where* by its *statements*.
 
     *indexed* returns what stands for an id in the columns of ids, and *unescape* the id that it
@@ -84,20 +87,6 @@ class SqlReader(ABC):
     def snapshot(self) -> AbstractContextManager[None]:
         """Show one state of the store inside, where the database can do that."""
 
-    @abstractmethod
-    def facts(self) -> StoreFacts:
-        """Return version and size of the store, and what the database finds wrong with it."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the store."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def changes(self) -> int:
         """A number that differs once another connection has written; cheap to ask for."""
@@ -106,7 +95,7 @@ class SqlReader(ABC):
     def sessions(self) -> Iterator[SessionRow]:
         """Give all sessions, the oldest first."""
         after = -1
-        while rows := self._rows(self._statements.sessions_after, after, _BATCH):
+        while rows := self._rows(self._statements.sessions_after, after, MANY):
             yield from map(self._session_row, rows)
             after = rows[-1][0]
 
@@ -136,7 +125,7 @@ class SqlReader(ABC):
         rows = self._rows(self._statements.ids_before[kind], middle, FEW)
         rows += self._rows(self._statements.ids_from[kind], middle, FEW)
         if kind == "session":
-            rows += self._rows(self._statements.newest_sessions, _BATCH)
+            rows += self._rows(self._statements.newest_sessions, MANY)
         return list(dict.fromkeys([self._unescape(near) for (near,) in rows]))
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
@@ -150,21 +139,16 @@ class SqlReader(ABC):
         rows = self._rows(self._statements.messages_of_id, *values)
         return [self._message_row(row) for row in rows]
 
-    def messages_of_call(self, name: str, session: int | None) -> list[MessageRow]:
+    def messages_of_call(
+        self, name: str, session: int | None, before: MessageRow | None = None
+    ) -> list[MessageRow]:
         """Return the last few messages that ask for the call *name* or answer it, in order."""
-        call_id = self._indexed(name)
-        values = (call_id, session, _LAST_KEY, FEW)
-        rows = self._rows(self._statements.of_call_before, *values)
+        call_id, end = self._indexed(name), before.key if before else _LAST_KEY
+        rows = self._rows(self._statements.of_call_before, call_id, session, end, FEW)
         if session is None:
             # The oldest, too: so it is known if several sessions have the id.
             rows += self._rows(self._statements.of_call_after, call_id, None, _FIRST_KEY, 1)
         return [self._message_row(row) for row in reversed(rows)]
-
-    def before_in_call(self, name: str, row: MessageRow) -> list[MessageRow]:
-        """Return the last few messages before *row* that speak of the call *name*, last first."""
-        values = (self._indexed(name), row.session, row.key, FEW)
-        rows = self._rows(self._statements.of_call_before, *values)
-        return [self._message_row(row) for row in rows]
 
     def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
         """Return the first message behind *row* that speaks of the call *name*."""
@@ -172,26 +156,18 @@ class SqlReader(ABC):
         rows = self._rows(self._statements.of_call_after, *values)
         return self._message_row(rows[0]) if rows else None
 
-    def page(self, row: MessageRow) -> Page | None:
-        """Return the records that were written with the message *row*."""
-        rows = self._rows(self._statements.page, row.session, row.seq, row.key)
-        return found_page(rows[0]) if rows else None
-
-    def pages(self, session: int) -> Iterator[Page]:
-        """Give all records of a session, in order."""
-        statement, place_and_seq = self._statements.pages_after, slice(1, 3)
-        return map(found_page, self._batches(statement, (session,), (0, 0), place_and_seq))
+    def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
+        """Give records of a session in the order in which they were written."""
+        within, start = (session, _LAST_KEY if to is None else to), (after, _LAST_KEY)
+        rows = self._batches(self._statements.pages_after, within, start, slice(1, 3))
+        return map(_found_page, rows)
 
     def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
         """Return pages that speak of the id *name*, but for those of its own message."""
         indexed, after = self._indexed(name), behind.key if behind else 0
-        rows = self._rows(self._statements.leftovers_of_id, indexed, _BATCH)
-        rows += self._rows(self._statements.pages_of_id, indexed, after, _BATCH)
-        return [found_page(row) for row in rows]
-
-    def leftovers(self, session: int, after: int, to: int) -> Iterator[Page]:
-        """Give the records without a message that came before the numbers *after* + 1 to *to*."""
-        return map(found_page, self._rows(self._statements.leftovers_between, session, after, to))
+        rows = self._rows(self._statements.leftovers_of_id, indexed, MANY)
+        rows += self._rows(self._statements.pages_of_id, indexed, after, MANY)
+        return [_found_page(row) for row in rows]
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
@@ -208,13 +184,13 @@ class SqlReader(ABC):
         """Return the state *name* of the session; None if there is none."""
         values = (self._indexed(session_id), self._indexed(name))
         rows = self._rows(self._statements.state, *values)
-        return found_state(name, *rows[0]) if rows else None
+        return _found_state(name, *rows[0]) if rows else None
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give what components keep for the session, by its name."""
         for (name,) in self._rows(self._statements.state_names, session):
             for row in self._rows(self._statements.state_of_key, session, name):
-                yield found_state(self._unescape(name), *row)
+                yield _found_state(self._unescape(name), *row)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
         """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
@@ -225,7 +201,7 @@ class SqlReader(ABC):
             if not name.startswith(prefix):
                 return
             if session_id is not None:
-                yield self._unescape(session_id), found_state(name, *state)
+                yield self._unescape(session_id), _found_state(name, *state)
 
     def _batches(
         self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
@@ -237,7 +213,7 @@ class SqlReader(ABC):
             yield from rows
             after = rows[-1][place]
             mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)
-            limit = max(1, min(2 * limit, _BATCH, _BATCH_BYTES // max(1, mean_size)))
+            limit = max(1, min(2 * limit, MANY, _BATCH_BYTES // max(1, mean_size)))
 
     def _session_row(self, row: tuple[Any, ...]) -> SessionRow:
         session = SessionRow._make(row)
@@ -254,3 +230,19 @@ class SqlReader(ABC):
         is_whole = self._indexed(message.id) != indexed
         name = self._unescape(indexed) if is_whole else message.id
         return MessageRow(key, session, seq, name, message)
+
+
+def _found_page(row: tuple[Any, ...]) -> Page:
+    session, place, seq, with_message, version, body, checksum = row
+    page = Page(session, place, seq, bool(with_message), ())
+    try:
+        return page._replace(records=decode_page(version, body, checksum))
+    except DecodeError as error:
+        return page._replace(damage=str(error))
+
+
+def _found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
+    try:
+        return StateRow(name, checked_json(version, body, checksum))
+    except DecodeError as error:
+        return StateRow(name, None, str(error))

@@ -138,9 +138,11 @@ class ReaderLaws:
             expect(facts, expected, "the pages of records: place, first number, records")
             beside = [_numbers(reader.page(row)) for row in reader.messages(key)]
             expect(beside, [[2, 3], [], [], [7]], "the records that came with each message")
-            between = [_numbers(page) for page in reader.leftovers(key, 1, 4)]
-            expect(between, [[4, 5], [6]], "records without a message, of places 2 to 4")
-            expect(list(reader.leftovers(key, 5, 9)), [], "records of places that have none")
+            between = [_numbers(page) for page in reader.pages(key, 1, 4)]
+            expect(between, [[4, 5], [6], [7]], "records of places 2 to 4")
+            expect(list(reader.pages(key, 5, 9)), [], "records of places that have none")
+            expected_kinds = [False, True, False, False, True, False]
+            expect([page.with_message for page in pages], expected_kinds, "which had a message")
             expect({page.session for page in pages}, {key}, "the session of the pages")
         await store.close()
 
@@ -181,8 +183,8 @@ class ReaderLaws:
             rows = reader.messages_of_call("c", key)
             expect(ids_of(rows), ["a1", "t1", "a2", "t2"], "the messages of a call in a session")
             expect(ids_of(reader.messages_of_call("c", None))[-1], "x", "the last one anywhere")
-            before = ids_of(reader.before_in_call("c", rows[3]))
-            expect(before, ["a2", "t1", "a1"], "what spoke of it before, the last first")
+            before = ids_of(reader.messages_of_call("c", key, rows[3]))
+            expect(before, ["a1", "t1", "a2"], "the messages of a call before one of them")
             after = [reader.after_in_call("c", row) for row in rows]
             expect([row and row.id for row in after], ["t1", "a2", "t2", None], "what came next")
             expect(ids_of(reader.messages_of("a1", None)), ["a1"], "a message by its id")

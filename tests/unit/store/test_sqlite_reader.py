@@ -82,7 +82,7 @@ async def test_nothing_is_found_by_a_scan(path, name):
     await append(path, user("m"))
 
     with closing(sqlite3.connect(path)) as other:
-        values = [""] * (4 if "?1" in STATEMENTS[name] else STATEMENTS[name].count("?"))
+        values = [""] * (5 if "?1" in STATEMENTS[name] else STATEMENTS[name].count("?"))
         plan = [row[3] for row in other.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", values)]
     assert any(line.startswith("SEARCH") for line in plan)
     assert not [line for line in plan if line.startswith(("SCAN", "USE TEMP"))]

@@ -1,12 +1,20 @@
-"""Jobs of many sessions as one transaction: what stands there is locked, then all is written."""
+"""A transaction of the jobs of many sessions: their rows are locked, then all is written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
-from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
-from toolbus.store.leases import Lease, check_position, is_gone, running, this_process
+from toolbus.store.jobs import Append, Extend, JobResult, Open, Swap
+from toolbus.store.leases import (
+    Lease,
+    after_seconds,
+    check_position,
+    is_gone,
+    running,
+    this_process,
+)
 from toolbus.store.postgres import statements
 from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
 from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
@@ -14,24 +22,73 @@ from toolbus.store.protocol import Position
 from toolbus.store.worker import NotYetError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from toolbus.store.postgres.encoded_appends import EncodedAppend
-
-Plain: TypeAlias = Append | Open | Extend | Swap
-"""What can share a transaction."""
-
-PgJob: TypeAlias = Plain | Forget | ForgetSessions
-"""What the writer of a PostgreSQL store is asked to do."""
+    from toolbus.store.protocol import Stored
 
 Work: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 """Statements and their values."""
 
-FROM_NOW = 10**17
-"""Times below this, three years, are not since the epoch but from now on."""
-
 KEY_BITS = 11
 """Each batch has so many bits of keys; a batch of 512 jobs has at most 1,536 rows with a key."""
+
+
+class EncodedAppend(NamedTuple):
+    """An append as rows, but for the numbers, which are known once its session is locked.
+
+    *calls* are (index of the message, id, tool, status, duration); *size* is in letters.
+    """
+
+    session_id: str
+    stored: Stored
+    messages: tuple[tuple[str, int, str, int], ...]
+    calls: tuple[tuple[int, str, str, str | None, int | None], ...]
+    page: tuple[int, int, str, int] | None
+    mentions: tuple[str, ...]
+    size: int
+
+
+BatchJob: TypeAlias = EncodedAppend | Open | Extend | Swap
+"""A job that shares a transaction with others."""
+
+
+def encode_append(job: Append) -> EncodedAppend:
+    """Return the rows of *job*; raises `UnicodeEncodeError` for half a character in an id."""
+    stored = job.stored
+    messages = [rows.message_row(message) for message in stored.messages]
+    calls = [
+        (index, indexed(call_id), escape(tool), status, duration)
+        for index, message in enumerate(stored.messages)
+        for call_id, tool, status, duration in _calls_of(message)
+    ]
+    mentions = rows.mentioned(stored.records, stored.message) if stored.records else ()
+    page = rows.page_row(stored.records) if stored.records else None
+    bodies = [row[2] for row in messages] + ([page[2]] if page else [])
+    originals = [len(original.body) for original in stored.originals]
+    names = [indexed(name) for name, *_ in messages]
+    for text in (*names, *[call[1] + call[2] for call in calls]):
+        text.encode()
+    return EncodedAppend(
+        job.session_id,
+        stored,
+        tuple([(name, *row[1:]) for name, row in zip(names, messages, strict=True)]),
+        tuple(calls),
+        page,
+        tuple([indexed(name) for name in sorted(mentions)]),
+        sum(map(len, bodies)) + sum(originals),
+    )
+
+
+def _calls_of(message: Message) -> Iterator[tuple[str, str, str | None, int | None]]:
+    match message:
+        case ToolMessage(tool_call_id=call_id, tool_name=tool, tool_response=response):
+            if response is None:
+                yield call_id, tool, "ok", None
+            else:
+                status = (response.error_type or "error") if response.is_error else "ok"
+                yield call_id, tool, escape(status), response.duration_ns
+        case AssistantMessage(tool_calls=calls):
+            yield from [(call.id, call.name, None, None) for call in calls]
 
 
 class _Session:
@@ -45,12 +102,6 @@ class _Session:
     def position(self) -> Position:
         return Position(self.lease.epoch, self.messages)
 
-    def touch(self, now_ns: int, key: int) -> None:
-        """Be a session that was written at *now_ns*; if it was not before, under *key*."""
-        if self.key is None:
-            self.key, self.created_ns = key, now_ns
-        self.updated_ns = max(self.updated_ns, now_ns)
-
     def columns(self) -> tuple[Any, ...]:
         """Return the row as `UPDATE_SESSIONS` takes it."""
         counts = (self.messages, self.records, self.created_ns, self.updated_ns)
@@ -60,32 +111,32 @@ class _Session:
 class Batch:
     """The transaction that does *jobs*; `results` has the answer to each, or why it failed.
 
-    Times of jobs are nanoseconds since the epoch; those of `FROM_NOW` are added to the server's
-    clock, which is one for all machines, so that no lease lasts longer on one than on another.
+    *clock* returns nanoseconds since the epoch; None is the server's, which is one for all
+    machines, so that no lease lasts longer on one than on another.
     """
 
-    def __init__(self, jobs: Sequence[Plain], encoded: Mapping[int, EncodedAppend]) -> None:
-        self._jobs, self._encoded = jobs, encoded
+    def __init__(self, jobs: Sequence[BatchJob], clock: Callable[[], int] | None) -> None:
+        self._jobs, self._clock = jobs, clock
         self.results: list[Exception | JobResult] = []
-        self.size = sum([append.size for append in encoded.values()])
-        self.lasting = any(isinstance(job, Append | Swap) for job in jobs)
+        self.size = sum([job.size for job in jobs if isinstance(job, EncodedAppend)])
+        self.lasting = any(isinstance(job, EncodedAppend | Swap) for job in jobs)
         self.names = [indexed(job.session_id) for job in jobs]
         made = {name: job for name, job in zip(self.names, jobs, strict=True) if _makes(job)}
         self.made = {name: made[name].session_id for name in sorted(made)}
 
-    def lock(self, unknown: Iterable[str]) -> Work:
-        """Return what locks the sessions, of which the *unknown* are made first."""
-        ids = sorted(set(self.names))
+    def lock(self) -> Work:
+        """Return what makes the sessions that are not there, locks all, and reads states."""
         work: Work = []
-        if new := [name for name in unknown if name in self.made]:
+        if self.made:
             # The whole id where the index has not all of it.
-            whole = [escape(self.made[name]) if is_shortened(name) else None for name in new]
-            work.append((statements.MAKE_SESSIONS, (new, whole)))
-        work.append((statements.LOCK_SESSIONS, (ids,)))
+            whole = [escape(of) if is_shortened(name) else None for name, of in self.made.items()]
+            work.append((statements.MAKE_SESSIONS, ([*self.made], whole)))
+        work.append((statements.LOCK_SESSIONS, (sorted(set(self.names)),)))
         work.append((statements.NUMBER, ()))
-        if swaps := [index for index, job in enumerate(self._jobs) if isinstance(job, Swap)]:
-            names = [indexed(self._jobs[index].name) for index in swaps]  # type: ignore[union-attr]  # they are swaps
-            work.append((statements.READ_STATES, ([self.names[index] for index in swaps], names)))
+        jobs = zip(self.names, self._jobs, strict=True)
+        if swaps := [(name, indexed(job.name)) for name, job in jobs if isinstance(job, Swap)]:
+            sessions, names = zip(*swaps, strict=True)
+            work.append((statements.READ_STATES, ([*sessions], [*names])))
         return work
 
     def decide(
@@ -99,142 +150,129 @@ class Batch:
 
         Jobs of the sessions *busy*, which another transaction has locked, are not done yet.
         """
-        rows_now = BatchRows(number)
-        jobs = [_in_time(job, rows_now.now_ns) for job in self._jobs]
+        written = BatchRows(number, states, self._clock)
         entries = {row[0]: _Session(row) for row in sessions}
-        values = {(session, name): body for session, name, body in states}
         self.results = []
-        for index, (name, job) in enumerate(zip(self.names, jobs, strict=True)):
-            entry = entries.get(name)
+        for name, job in zip(self.names, self._jobs, strict=True):
             if name in busy:
                 self.results.append(NotYetError())
                 continue
             try:
-                self.results.append(self._do(index, job, entry, values, rows_now))
+                self.results.append(written.do(job, entries.get(name)))
             except Exception as error:  # noqa: BLE001 - it fails alone, and who waits must know
                 self.results.append(error)
-        return rows_now.work(entries.values())
-
-    def _do(
-        self,
-        index: int,
-        job: Plain,
-        entry: _Session | None,
-        values: dict[tuple[str, str], bytes],
-        rows_now: BatchRows,
-    ) -> JobResult:
-        match job:
-            case Extend(until_ns, _, holder):
-                if entry is not None and entry.lease.holder == holder:
-                    entry.lease = entry.lease._replace(until_ns=until_ns)
-                return None
-            case Swap():
-                return rows_now.swap(job, entry, values)
-        assert entry is not None  # noqa: S101 - such a job makes its session
-        if isinstance(job, Open):
-            return _open(job, entry)
-        check = job.stored.at
-        if check is not None:
-            check_position(job.session_id, check, entry.position)
-        rows_now.append(job, entry, self._encoded[index])
-        return None
+        return written.work(entries.values())
 
 
-def _in_time(job: Plain, now_ns: int) -> Plain:
-    """Return *job* with times since the epoch, where it counts them from *now_ns*."""
-    match job:
-        case Open(until_ns=until_ns) if until_ns < FROM_NOW:
-            return job._replace(now_ns=now_ns, until_ns=now_ns + until_ns)
-        case Extend(until_ns=until_ns) if until_ns < FROM_NOW:
-            return job._replace(until_ns=now_ns + until_ns)
-        case Append(now_ns=0) | Swap(now_ns=0):
-            return job._replace(now_ns=now_ns)
-    return job
-
-
-def _makes(job: Plain) -> bool:
-    """Tell whether *job* needs a row of its session, and makes it if it is not there."""
-    return isinstance(job, Append | Open) or (isinstance(job, Swap) and job.new is not None)
-
-
-def _open(job: Open, entry: _Session) -> Position:
-    lease = entry.lease
-    if lease.keeps_out(job.holder, job.now_ns) and not is_gone(lease.process):
-        raise running(job.session_id)
-    entry.lease = Lease(lease.epoch + 1, job.holder, this_process(), job.until_ns)
-    return entry.position
+def _makes(job: BatchJob) -> bool:
+    """Return whether *job* needs a row of its session, and makes it if it is not there."""
+    return isinstance(job, EncodedAppend | Open) or (isinstance(job, Swap) and job.new is not None)
 
 
 class BatchRows:
-    """The rows that a batch writes, by table; *number* is that of the batch, and its time."""
+    """The rows that a batch writes, by table.
 
-    def __init__(self, number: tuple[int, int]) -> None:
-        batch, self.now_ns = number
-        self._seconds = self.now_ns // 10**9 - SECONDS_OFFSET
+    *number* is the number of the batch, and the server's time; *states* are the values that its
+    swaps compare.
+    """
+
+    def __init__(
+        self,
+        number: tuple[int, int],
+        states: Iterable[tuple[str, str, bytes]],
+        clock: Callable[[], int] | None,
+    ) -> None:
+        batch, server_ns = number
+        self._now_ns = server_ns if clock is None else clock()
+        self._seconds = server_ns // 10**9 - SECONDS_OFFSET
         self._next = batch << KEY_BITS
+        self._values = {(session, name): body for session, name, body in states}
         self._messages: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._pages: list[tuple[Any, ...]] = []
         self._mentions: list[tuple[Any, ...]] = []
         self._originals: list[tuple[Any, ...]] = []
-        self._states: dict[tuple[int, str], bytes | None] = {}
+        self._states: dict[tuple[int, str], tuple[int, bytes, int] | None] = {}
         self._woken: set[str] = set()
 
-    def _key(self) -> int:
-        self._next += 1
-        return self._next
+    def do(self, job: BatchJob, entry: _Session | None) -> JobResult:
+        """Do *job* on its session; None is one that is not there, as of jobs that make none."""
+        match job:
+            case Extend(_, holder, seconds):
+                if entry is not None and entry.lease.holder == holder:
+                    until_ns = after_seconds(self._now_ns, seconds)
+                    entry.lease = entry.lease._replace(until_ns=until_ns)
+                return None
+            case Swap():
+                return self._swap(job, entry)
+        assert entry is not None  # noqa: S101 - such a job makes its session
+        if isinstance(job, Open):
+            return self._open(job, entry)
+        self._append(job, entry)
+        return None
 
-    def _touch(self, entry: _Session, now_ns: int) -> None:
-        key = 0
-        if entry.key is None:
-            key = self._seconds * KEYS_PER_SECOND + self._key() % KEYS_PER_SECOND
-        entry.touch(now_ns, key)
+    def _open(self, job: Open, entry: _Session) -> Position:
+        lease = entry.lease
+        if lease.keeps_out(job.holder, self._now_ns) and not is_gone(lease.process):
+            raise running(job.session_id)
+        until_ns = after_seconds(self._now_ns, job.seconds)
+        entry.lease = Lease(lease.epoch + 1, job.holder, this_process(), until_ns)
+        return entry.position
 
-    def append(self, job: Append, entry: _Session, encoded: EncodedAppend) -> None:
-        """Add the rows of *job* to what is written."""
-        now_ns = job.now_ns
-        self._touch(entry, now_ns)
-        keys = [self._key() for _ in encoded.messages]
+    def _append(self, job: EncodedAppend, entry: _Session) -> None:
+        check_position(job.session_id, job.stored.at, entry.position)
+        now_ns = self._touch(entry, job.stored.written_ns)
+        keys = [self._key() for _ in job.messages]
         first = entry.messages + 1
-        for seq, (key, row) in enumerate(zip(keys, encoded.messages, strict=True), first):
+        for seq, (key, row) in enumerate(zip(keys, job.messages, strict=True), first):
             self._messages.append((entry.key, seq, key, *row, now_ns))
-        for index, call_id, *facts in encoded.calls:
+        for index, call_id, *facts in job.calls:
             self._calls.append((call_id, keys[index], entry.key, first + index, *facts))
         entry.messages += len(keys)
-        if encoded.page is not None:
+        if job.page is not None:
             place = entry.messages + (0 if keys else 1)
             key = keys[-1] if keys else -self._key()
             page = (entry.key, place, entry.records + 1)
-            self._pages.append((*page, key, *encoded.page, now_ns))
-            self._mentions += [(name, key, *page) for name in encoded.mentions]
-            entry.records += encoded.page[0]
+            self._pages.append((*page, key, *job.page, now_ns))
+            self._mentions += [(name, key, *page) for name in job.mentions]
+            entry.records += job.page[0]
         for original in job.stored.originals:
             self._originals.append((entry.key, indexed(original.digest), original.body))
         if entry.is_followed:
             self._woken.add(entry.id)
 
-    def swap(self, job: Swap, entry: _Session | None, values: dict[tuple[str, str], bytes]) -> bool:
-        """Put the new value where the old one stands; return False if another one does."""
+    def _swap(self, job: Swap, entry: _Session | None) -> bool:
         name = indexed(job.name)
         place = (indexed(job.session_id), name)
-        if job.old != values.get(place):
+        if job.old != self._values.get(place):
             return False
         if job.new is not None and entry is not None:
-            rows.state_row(job.new)
-            self._touch(entry, job.now_ns)
-            values[place] = job.new
-            self._states[entry.key, name] = job.new
-        elif values.pop(place, None) is not None and entry is not None:
+            version, body, checksum = rows.state_row(job.new)
+            self._touch(entry, job.written_ns)
+            self._values[place] = job.new
+            self._states[entry.key, name] = version, body.encode(), checksum
+        elif self._values.pop(place, None) is not None and entry is not None:
             self._states[entry.key, name] = None
         return True
+
+    def _touch(self, entry: _Session, written_ns: int | None) -> int:
+        """Let *entry* be a session that was written, now if nothing else is said; return when."""
+        now_ns = self._now_ns if written_ns is None else written_ns
+        if entry.key is None:
+            entry.key = self._seconds * KEYS_PER_SECOND + self._key() % KEYS_PER_SECOND
+            entry.created_ns = now_ns
+        entry.updated_ns = max(entry.updated_ns, now_ns)
+        return now_ns
+
+    def _key(self) -> int:
+        self._next += 1
+        return self._next
 
     def work(self, entries: Iterable[_Session]) -> Work:
         """Return the statements that write it all."""
         columns = [entry.columns() for entry in entries]
-        changed = [
-            (*place, *_state(body)) for place, body in self._states.items() if body is not None
-        ]
-        dropped = [place for place, body in self._states.items() if body is None]
+        changed = [(*place, *row) for place, row in self._states.items() if row is not None]
+        dropped = [place for place, row in self._states.items() if row is None]
         tables: list[tuple[str, Sequence[tuple[Any, ...]]]] = [
             (statements.UPDATE_SESSIONS, columns),
             (statements.ADD_MESSAGES, self._messages),
@@ -247,8 +285,3 @@ class BatchRows:
             (statements.NOTIFY, [(name,) for name in sorted(self._woken)]),
         ]
         return [(sql, tuple(map(list, zip(*lines, strict=True)))) for sql, lines in tables if lines]
-
-
-def _state(body: bytes) -> tuple[int, bytes, int]:
-    version, text, checksum = rows.state_row(body)
-    return version, text.encode(), checksum

@@ -11,7 +11,7 @@ _SESSION = """SELECT key, coalesce(long_id, id), messages, records, created_ns, 
     FROM toolbus.sessions"""
 _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
     one.version, convert_to(one.body, 'UTF8'), one.checksum FROM toolbus.messages AS one"""
-_PAGE = """SELECT page.session, page.place, page.seq,
+_PAGE = """SELECT page.session, page.place, page.seq, page.key > 0,
     page.version, convert_to(page.body, 'UTF8'), page.checksum FROM toolbus.ledger AS page"""
 
 
@@ -59,14 +59,11 @@ STATEMENTS = Statements(
         ORDER BY one.key LIMIT %s""",
     of_call_before=_of_call("key < %s", "DESC"),
     of_call_after=_of_call("key > %s", ""),
-    page=f"{_PAGE} WHERE page.session = %s AND page.place = %s AND page.key = %s",
-    pages_after=f"""{_PAGE} WHERE page.session = %s AND (page.place, page.seq) > (%s, %s)
-        ORDER BY page.place, page.seq LIMIT %s""",
+    pages_after=f"""{_PAGE} WHERE page.session = %s AND page.place <= %s
+        AND (page.place, page.seq) > (%s, %s) ORDER BY page.place, page.seq LIMIT %s""",
     pages_of_id=_pages_of("key > %s"),
     # The newest have the lowest numbers.
     leftovers_of_id=_pages_of("key < 0"),
-    leftovers_between=f"""{_PAGE} WHERE page.session = %s AND page.place > %s
-        AND page.place <= %s AND page.key < 0 ORDER BY page.place, page.seq""",
     original="SELECT body FROM toolbus.originals WHERE session = %s AND digest = %s",
     originals_after="""SELECT body, digest FROM toolbus.originals
         WHERE session = %s AND digest > %s ORDER BY digest LIMIT %s""",

@@ -37,7 +37,6 @@ _REASONS = {
     "08": _LOST,
     "25006": READ_ONLY,
     "22021": "a text has a letter that the server cannot keep; take it out",
-    "23514": "no partition takes its session: none was made ahead; open the store as its owner",
     "28": "the server refused the role or its password; see PGPASSFILE, PGPASSWORD and pg_hba.conf",
     "3D000": "there is no such database; make it with `createdb`",
     "40": f"another program held what this needs{_UNWRITTEN}; try again",

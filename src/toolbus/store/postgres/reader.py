@@ -9,7 +9,7 @@ from toolbus.errors import ClosedError, StoreError
 from toolbus.store.postgres import pg_queries
 from toolbus.store.postgres.addresses import DatabaseAddress, parse_address
 from toolbus.store.postgres.connection import PostgresLink, Watchdog
-from toolbus.store.postgres.migrations import read_facts
+from toolbus.store.postgres.migrations import read_version
 from toolbus.store.postgres.postgres_errors import wrap_errors
 from toolbus.store.postgres.tables import VERSION
 from toolbus.store.postgres.text_ids import indexed, unescape
@@ -57,7 +57,7 @@ class PostgresReader(SqlReader):
     def _check(self) -> None:
         where = self._where
         with wrap_errors(where), self._link.exchange(patient=False) as connection:
-            version = read_facts(where, connection, read_only=True).version
+            version = read_version(where, connection, read_only=True)
         if version < VERSION:
             reason = f"it has version {version}, older than {VERSION}; open it to write once"
             raise StoreError(where, reason)

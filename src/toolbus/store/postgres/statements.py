@@ -82,7 +82,7 @@ FORGET = {
     "states": """DELETE FROM toolbus.states
         WHERE session = (SELECT key FROM toolbus.sessions WHERE id = %s)""",
 }
-OLD_SESSIONS = """SELECT key, coalesce(long_id, id), id FROM toolbus.sessions
+OLD_SESSIONS = """SELECT key, coalesce(long_id, id) FROM toolbus.sessions
     WHERE key IS NOT NULL AND created_ns < %(before)s AND updated_ns < %(before)s
         AND until_ns <= %(now)s
     ORDER BY key LIMIT %(limit)s FOR UPDATE SKIP LOCKED"""

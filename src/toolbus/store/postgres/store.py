@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolbus.store.database_store import MAX_BATCH, DatabaseStore, answer_queries, read_state
+from toolbus.store.database_store import MAX_BATCH, DatabaseStore, answer_queries
+from toolbus.store.job_store import read_state
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import Watchdog
 from toolbus.store.postgres.following import follow_messages
@@ -18,18 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from toolbus.messages.records import Message
-    from toolbus.store.database_store import Query
-    from toolbus.store.postgres.tables import Period
+    from toolbus.store.job_store import Query
 
 
 class PostgresStore(DatabaseStore):
     """Sessions in the database at *address*: `postgresql://USER@HOST/DATABASE` or `service=NAME`.
 
-    The schema `toolbus` is made if it is not there, with *partitions* in such that hold the
-    sessions of a day or a month. With *read_only* nothing is written, appending raises, and the
-    role need not be able to. *timeout* is how many seconds are waited for a lock, a statement and
-    a server that is gone. *clock* returns nanoseconds since the epoch; None is the server's, which
-    is one for all machines. Raises `StoreError` for what cannot be a store, and leaves it as it is.
+    The schema `toolbus` is made if it is not there. With *read_only* nothing is written, appending
+    raises, and the role need not be able to. *timeout* is how many seconds are waited for a lock,
+    a statement and a server that is gone. *clock* returns nanoseconds since the epoch; None is the
+    server's, which is one for all machines. Raises `StoreError` for a database that cannot be a
+    store, and leaves it as it is.
 
     A connection that is lost amid a commit is made again, and the server asked what became of it:
     all is written once. If that cannot be found out, `StoreError` says so. What is forgotten no
@@ -45,7 +45,6 @@ class PostgresStore(DatabaseStore):
         *,
         read_only: bool = False,
         timeout: float = TIMEOUT,
-        partitions: Period | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self._address, self._timeout = parse_address(address), timeout
@@ -56,9 +55,9 @@ class PostgresStore(DatabaseStore):
             if read_only:
                 PostgresReader(self._address, timeout=timeout).close()
             else:
-                self._writes = PostgresWrites(self._address, timeout, self._watchdog)
+                self._writes = PostgresWrites(self._address, timeout, self._watchdog, clock)
                 opened.callback(self._writes.close)
-                self._writes.prepare(partitions)
+                self._writes.prepare()
             opened.pop_all()
         name = f"store {self._address.label!r}"
         # Two, for what is small shall not wait for a session of a gigabyte.
@@ -67,8 +66,7 @@ class PostgresStore(DatabaseStore):
         if self._writes:
             write, end = self._writes.serve, self._writes.close
             writer = Worker(name, write, end, limit=MAX_BATCH)
-        # The time 0 is now, as the server will say when a job is done.
-        super().__init__(self._address.label, clock or (lambda: 0), reader, writer)
+        super().__init__(self._address.label, reader, writer)
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._address.label!r})"

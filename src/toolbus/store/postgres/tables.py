@@ -1,19 +1,17 @@
-"""The schema of a PostgreSQL store, by versions: each step is one transaction."""
+"""The schema of a PostgreSQL store."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 from toolbus.store.postgres.answer_guard import ANSWER_GUARD
 
-Period: TypeAlias = Literal["day", "month"]
-"""How long the sessions of one partition are made."""
+VERSION = 7
+"""The version of the schema, in its table `meta`."""
+
+OLDEST = 5
+"""The version that toolbus 0.3.0 wrote, the first release with stores on PostgreSQL."""
 
 SCHEMA = "toolbus"
 """The schema in which all of it is; there is one store in a database."""
-
-PARTITIONED = ("messages", "calls", "ledger", "mentions")
-"""The tables that grow with every message, and may be partitioned by the key of the session."""
 
 SECONDS_OFFSET = 1_577_836_800
 """2020-01-01 in Unix time: since then the key of a session counts seconds, and 2**30 in each."""
@@ -48,7 +46,7 @@ _TABLES = (
         written timestamptz NOT NULL,
         body text NOT NULL,
         PRIMARY KEY (session, seq)
-    ){partitioned}""",
+    )""",
     "CREATE INDEX messages_by_id ON toolbus.messages (id, key)",
     # Who asked for a call, without a status, and who answered it.
     """CREATE TABLE toolbus.calls (
@@ -60,7 +58,7 @@ _TABLES = (
         tool text NOT NULL,
         status text,
         PRIMARY KEY (id, key, session)
-    ){partitioned}""",
+    )""",
     "CREATE INDEX calls_by_session ON toolbus.calls (session, seq)",
     # A page holds the records of one append as an array; its key is that of its message, or below
     # zero if it came without one, and then before the message number `place`.
@@ -75,7 +73,7 @@ _TABLES = (
         written timestamptz NOT NULL,
         body text NOT NULL,
         PRIMARY KEY (session, place, seq)
-    ){partitioned}""",
+    )""",
     """CREATE TABLE toolbus.mentions (
         id text COLLATE "C" NOT NULL,
         key bigint NOT NULL,
@@ -83,7 +81,7 @@ _TABLES = (
         place bigint NOT NULL,
         seq bigint NOT NULL,
         PRIMARY KEY (id, key, session)
-    ){partitioned}""",
+    )""",
     "CREATE INDEX mentions_by_session ON toolbus.mentions (session)",
     """CREATE TABLE toolbus.originals (
         session bigint NOT NULL,
@@ -107,6 +105,7 @@ _TABLES = (
         opened timestamptz NOT NULL DEFAULT now()
     ) WITH (fillfactor = 50)""",
     "CREATE SEQUENCE toolbus.batches",
+    # 0.3.0 reads `period`, how long a partition was, before it says that the version is newer.
     "CREATE TABLE toolbus.meta (version int NOT NULL, period text)",
 )
 
@@ -147,23 +146,18 @@ _VIEWS = (
         WHERE call.status IS NOT NULL""",
 )
 
-_STATES_BY_NAME = ("CREATE INDEX states_by_name ON toolbus.states (name, session)",)
+TABLES = (
+    f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
+    *_TABLES,
+    "CREATE INDEX states_by_name ON toolbus.states (name, session)",
+    *_VIEWS,
+    *ANSWER_GUARD,
+)
+"""The statements that make the schema."""
 
-# Version 3 had a function that appended a message, and a number for calls of it that came late.
-_ONE_WAY_TO_WRITE = (
+UPGRADES = (
+    # Version 5 had a function that appended a message, and a number for calls of it that came late.
     "DROP FUNCTION IF EXISTS toolbus.append_message",
     "ALTER TABLE toolbus.commits DROP COLUMN IF EXISTS barrier",
 )
-
-MIGRATIONS = (_TABLES, _VIEWS, (), _STATES_BY_NAME, ANSWER_GUARD, _ONE_WAY_TO_WRITE)
-"""What makes a schema of each version of the one before; the first one of nothing."""
-
-VERSION = len(MIGRATIONS)
-
-
-def steps(version: int, period: Period | None) -> list[tuple[str, ...]]:
-    """Return the statements of each step from *version* on, partitioned if a *period* is given."""
-    how = " PARTITION BY RANGE (session)" if period else ""
-    return [
-        tuple([sql.replace("{partitioned}", how) for sql in step]) for step in MIGRATIONS[version:]
-    ]
+"""The statements that bring an older schema up to date."""

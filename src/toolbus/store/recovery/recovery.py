@@ -98,11 +98,11 @@ def _jobs(source: Connection) -> Iterator[Append | Swap]:
     query = "SELECT key, id, created_ns, updated_ns FROM sessions ORDER BY key"
     for key, name, created, updated in source.execute(query).fetchall():
         # The first one makes the session, and says when it was made.
-        yield Append(name, created, Stored(originals=_originals(source, key)))
+        yield Append(name, Stored(originals=_originals(source, key), written_ns=created))
         for stored in _stored(source, key):
-            yield Append(name, updated, stored)
+            yield Append(name, replace(stored, written_ns=updated))
         for state, body in source.execute(_STATES_OF, (key,)).fetchall():
-            yield Swap(name, state, updated, None, body)
+            yield Swap(name, state, None, body, updated)
 
 
 def _stored(source: Connection, session: int) -> Iterator[Stored]:

@@ -12,10 +12,10 @@ _MESSAGE = """SELECT one.key, one.session, one.seq, one.id,
 # Some models give the ids of calls again and again.
 _OF_CALL = f"""{_MESSAGE} JOIN calls ON calls.message = one.key
     WHERE calls.id = ? AND one.session = coalesce(?, one.session)"""
-_PAGE = """SELECT page.session, page.place, page.seq,
+_PAGE = """SELECT page.session, page.place, page.seq, page.key > 0,
     page.version, CAST(page.body AS BLOB), page.checksum FROM ledger AS page"""
 # A page without a message has an index; that of a message is found by the message.
-_PAGE_OF_MESSAGE = """SELECT page.session, messages.seq AS place, page.seq,
+_PAGE_OF_MESSAGE = """SELECT page.session, messages.seq AS place, page.seq, true,
     page.version, CAST(page.body AS BLOB), page.checksum
     FROM messages CROSS JOIN ledger AS page ON page.key = messages.key"""
 _PAGE_OF_ID = f"{_PAGE} JOIN mentions ON mentions.page = page.key WHERE mentions.id = ?"
@@ -43,17 +43,14 @@ STATEMENTS = Statements(
         ORDER BY one.key LIMIT ?""",
     of_call_before=f"{_OF_CALL} AND calls.message < ? ORDER BY calls.message DESC LIMIT ?",
     of_call_after=f"{_OF_CALL} AND calls.message > ? ORDER BY calls.message LIMIT ?",
-    page=f"{_PAGE} WHERE page.session = ? AND page.place = ? AND page.key = ?",
-    pages_after=f"""{_PAGE_OF_MESSAGE} WHERE messages.session = ?1
-            AND messages.seq >= ?2 AND (messages.seq, page.seq) > (?2, ?3)
-        UNION ALL {_PAGE} WHERE page.key < 0 AND page.session = ?1
-            AND page.place >= ?2 AND (page.place, page.seq) > (?2, ?3)
-        ORDER BY 2, 3 LIMIT ?4""",
+    pages_after=f"""{_PAGE_OF_MESSAGE} WHERE messages.session = ?1 AND messages.seq <= ?2
+            AND messages.seq >= ?3 AND (messages.seq, page.seq) > (?3, ?4)
+        UNION ALL {_PAGE} WHERE page.key < 0 AND page.session = ?1 AND page.place <= ?2
+            AND page.place >= ?3 AND (page.place, page.seq) > (?3, ?4)
+        ORDER BY 2, 3 LIMIT ?5""",
     pages_of_id=f"{_PAGE_OF_ID} AND mentions.page > ? ORDER BY mentions.page LIMIT ?",
     # The newest have the lowest numbers.
     leftovers_of_id=f"{_PAGE_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT ?",
-    leftovers_between=f"""{_PAGE} WHERE page.key < 0 AND page.session = ?
-        AND page.place > ? AND page.place <= ? ORDER BY page.place, page.seq""",
     original="SELECT CAST(body AS BLOB) FROM originals WHERE session = ? AND digest = ?",
     originals_after="""SELECT CAST(body AS BLOB), digest FROM originals
         WHERE session = ? AND digest > ? ORDER BY digest LIMIT ?""",

@@ -57,7 +57,7 @@ class SqliteStore(DatabaseStore):
             check_contents(where, file, timeout, read_only=read_only)
             if not read_only:
                 create_private(file)
-                self._writes = Writes(where, connect(file, timeout, "rwc"))
+                self._writes = Writes(where, connect(file, timeout, "rwc"), clock)
                 opened.callback(self._writes.close)
                 self._writes.prepare(timeout)
             self._mode: Mode = reading_mode(file) if read_only else "rw"
@@ -69,7 +69,7 @@ class SqliteStore(DatabaseStore):
         if self._writes:
             write, end = self._writes.serve, self._writes.close
             writer = Worker(name, write, end, limit=MAX_BATCH)
-        super().__init__(where, clock, reader, writer)
+        super().__init__(where, reader, writer)
 
     @property
     def path(self) -> str:

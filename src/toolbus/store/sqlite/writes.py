@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
-from time import monotonic, sleep
+from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError, StoreError
@@ -20,7 +20,14 @@ from toolbus.store.jobs import (
     Swap,
     Transaction,
 )
-from toolbus.store.leases import Lease, check_position, is_gone, running, this_process
+from toolbus.store.leases import (
+    Lease,
+    after_seconds,
+    check_position,
+    is_gone,
+    running,
+    this_process,
+)
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import FileIdentity, read_header
@@ -28,7 +35,7 @@ from toolbus.store.sqlite.queries import STATEMENTS
 from toolbus.store.sqlite.sqlite_errors import STILL_LOGGED, failure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
@@ -63,10 +70,15 @@ _LASTING = Append, Transaction, *_FORGETS, Swap
 
 
 class Writes:
-    """Does the jobs of the store *where* through *connection*."""
+    """Does the jobs of the store *where* through *connection*.
 
-    def __init__(self, where: str, connection: sqlite3.Connection) -> None:
-        self._where, self._connection, self.commits = where, connection, 0
+    *clock* returns nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self, where: str, connection: sqlite3.Connection, clock: Callable[[], int] = time_ns
+    ) -> None:
+        self._where, self._connection, self.clock, self.commits = where, connection, clock, 0
         self._execute, self.close = connection.execute, connection.close
         self._synchronous = ""
         self._identity = FileIdentity(where)
@@ -140,9 +152,10 @@ class Writes:
 
     def _do(self, job: Job) -> JobResult:
         match job:
-            case Append(session_id, now_ns, stored):
+            case Append(session_id, stored):
                 if stored.at is not None:
                     check_position(session_id, stored.at, self._position(session_id))
+                now_ns = self._time(stored.written_ns)
                 session = self.insert(session_id, now_ns, stored.messages, stored.records)
                 originals = [
                     (session, each.digest, each.body.decode()) for each in stored.originals
@@ -152,27 +165,32 @@ class Writes:
                 return work(self)
             case Forget(session_id, table):
                 return self._execute(schema.FORGET[table], (session_id,)).rowcount
-            case ForgetSessions():
-                return forget_sessions(self._connection, *job)
+            case ForgetSessions(before_ns, limit):
+                return forget_sessions(self._connection, before_ns, self.clock(), limit)
             case Swap():
                 return self._swap(job)
             case Open():
                 return self._open(*job)
-            case Extend():
-                self._execute(schema.EXTEND, job)
+            case Extend(session_id, holder, seconds):
+                until_ns = after_seconds(self.clock(), seconds)
+                self._execute(schema.EXTEND, (until_ns, session_id, holder))
         return None
 
     def _swap(self, swap: Swap) -> bool:
-        session_id, name, now_ns, old, new = swap
+        session_id, name, old, new, written_ns = swap
         row = self._execute(STATEMENTS.state, (session_id, name)).fetchone()
         if old != (None if row is None else row[1]):
             return False
         if new is not None:
+            now_ns = self._time(written_ns)
             self._execute(schema.COUNT_UP, (session_id, 0, 0, now_ns, now_ns))
             self._execute(schema.SET_STATE, (session_id, name, *rows.state_row(new)))
         elif old is not None:
             self._execute(schema.DROP_STATE, (session_id, name))
         return True
+
+    def _time(self, written_ns: int | None) -> int:
+        return self.clock() if written_ns is None else written_ns
 
     def _empty_log(self) -> bool:
         """Carry all of the log into the file; return False if another reader needs it still."""
@@ -181,11 +199,11 @@ class Writes:
             return not busy
         return False
 
-    def _open(self, session_id: str, holder: str, now_ns: int, until_ns: int) -> Position:
-        lease = self._lease(session_id)
+    def _open(self, session_id: str, holder: str, seconds: float) -> Position:
+        lease, now_ns = self._lease(session_id), self.clock()
         if lease.keeps_out(holder, now_ns) and not is_gone(lease.process):
             raise running(session_id)
-        taken = Lease(lease.epoch + 1, holder, this_process(), until_ns)
+        taken = Lease(lease.epoch + 1, holder, this_process(), after_seconds(now_ns, seconds))
         self._execute(schema.TAKE, (session_id, *taken))
         return self._position(session_id)
 
