@@ -21,7 +21,7 @@ Query: TypeAlias = Callable[[StoreReader], T]
 
 
 class JobStore(ABC):
-    """The verbs of a store. How they are done says `Store`, where they are done a subclass."""
+    """The verbs of a store; a subclass does the jobs that they are, and answers their queries."""
 
     durable: bool
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.errors import SessionBusyError
 
 if TYPE_CHECKING:
+    from toolbus.store.jobs import Extend, Open
     from toolbus.store.protocol import Position
 
 LEASE_SECONDS = 30.0
@@ -34,19 +35,26 @@ class Lease(NamedTuple):
     process: str = ""
     until_ns: int = 0
 
-    def keeps_out(self, holder: str, now_ns: int) -> bool:
-        """Tell whether somebody else than *holder* has it."""
-        return self.holder != holder and self.until_ns > now_ns
+    def taken(self, job: Open, process: str, now_ns: int) -> Lease:
+        """Return the lease of the next epoch, for the holder of *job*, who is in *process*.
+
+        Raises `SessionBusyError` while this lease of another holder lasts, and its process does.
+        """
+        is_held = self.holder != job.holder and self.until_ns > now_ns
+        if is_held and not is_gone(self.process):
+            raise SessionBusyError(job.session_id, _RUNNING)
+        return Lease(self.epoch + 1, job.holder, process, after_seconds(now_ns, job.seconds))
+
+    def extended(self, job: Extend, now_ns: int) -> Lease:
+        """Return the lease with the end that *job* asks for, as it is if another holder has it."""
+        if self.holder != job.holder:
+            return self
+        return self._replace(until_ns=after_seconds(now_ns, job.seconds))
 
 
 def after_seconds(now_ns: int, seconds: float) -> int:
     """Return the time of *seconds* after *now_ns*, in nanoseconds as that."""
     return now_ns + round(seconds * 1e9)
-
-
-def running(session_id: str) -> SessionBusyError:
-    """Return the error of who may not open a session."""
-    return SessionBusyError(session_id, _RUNNING)
 
 
 def check_position(session_id: str, expected: Position | None, actual: Position) -> None:

@@ -14,7 +14,7 @@ from toolbus.errors import ClosedError, FreezeError, StoreError
 from toolbus.messages.immutable import check_text
 from toolbus.store.job_store import JobStore
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, Job, Open, Swap
-from toolbus.store.leases import Lease, after_seconds, check_position, running
+from toolbus.store.leases import Lease, check_position
 from toolbus.store.protocol import Original, Position
 from toolbus.store.reading import (
     MessageRow,
@@ -134,27 +134,18 @@ class MemoryStore(JobStore):
                     self._touched(session_id, stored.written_ns).add(stored, self._keys)
                 case Swap():
                     return self._swap(job)
-                case Open():
-                    return self._open(job)
-                case Extend(session_id, holder, seconds):
-                    lease = self._lease(session_id)
-                    if lease.holder == holder:
-                        until_ns = after_seconds(self._clock(), seconds)
-                        self._leases[session_id] = lease._replace(until_ns=until_ns)
+                case Open(session_id):
+                    lease = self._lease(session_id).taken(job, "", self._clock())
+                    self._leases[session_id] = lease
+                    return self._position(session_id)
+                case Extend(session_id) if session_id in self._leases:
+                    lease = self._lease(session_id).extended(job, self._clock())
+                    self._leases[session_id] = lease
                 case Forget():
                     return self._forget(job)
                 case ForgetSessions():
                     return self._forget_sessions(job)
         return None
-
-    def _open(self, job: Open) -> Position:
-        session_id, holder, seconds = job
-        lease, now_ns = self._lease(session_id), self._clock()
-        if lease.keeps_out(holder, now_ns):
-            raise running(session_id)
-        until_ns = after_seconds(now_ns, seconds)
-        self._leases[session_id] = Lease(lease.epoch + 1, holder, until_ns=until_ns)
-        return self._position(session_id)
 
     def _swap(self, swap: Swap) -> bool:
         session = self._sessions.get(swap.session_id)

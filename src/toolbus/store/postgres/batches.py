@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
 from toolbus.store.jobs import Append, Extend, JobResult, Open, Swap
-from toolbus.store.leases import (
-    Lease,
-    after_seconds,
-    check_position,
-    is_gone,
-    running,
-    this_process,
-)
+from toolbus.store.leases import Lease, check_position, this_process
 from toolbus.store.postgres import statements
 from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
 from toolbus.store.postgres.text_ids import escape, indexed, is_shortened
@@ -198,26 +191,18 @@ class BatchRows:
     def do(self, job: BatchJob, entry: _Session | None) -> JobResult:
         """Do *job* on its session; None is one that is not there, as of jobs that make none."""
         match job:
-            case Extend(_, holder, seconds):
-                if entry is not None and entry.lease.holder == holder:
-                    until_ns = after_seconds(self._now_ns, seconds)
-                    entry.lease = entry.lease._replace(until_ns=until_ns)
+            case Extend():
+                if entry is not None:
+                    entry.lease = entry.lease.extended(job, self._now_ns)
                 return None
             case Swap():
                 return self._swap(job, entry)
         assert entry is not None  # noqa: S101 - such a job makes its session
         if isinstance(job, Open):
-            return self._open(job, entry)
+            entry.lease = entry.lease.taken(job, this_process(), self._now_ns)
+            return entry.position
         self._append(job, entry)
         return None
-
-    def _open(self, job: Open, entry: _Session) -> Position:
-        lease = entry.lease
-        if lease.keeps_out(job.holder, self._now_ns) and not is_gone(lease.process):
-            raise running(job.session_id)
-        until_ns = after_seconds(self._now_ns, job.seconds)
-        entry.lease = Lease(lease.epoch + 1, job.holder, this_process(), until_ns)
-        return entry.position
 
     def _append(self, job: EncodedAppend, entry: _Session) -> None:
         check_position(job.session_id, job.stored.at, entry.position)

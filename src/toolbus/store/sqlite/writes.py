@@ -20,14 +20,7 @@ from toolbus.store.jobs import (
     Swap,
     Transaction,
 )
-from toolbus.store.leases import (
-    Lease,
-    after_seconds,
-    check_position,
-    is_gone,
-    running,
-    this_process,
-)
+from toolbus.store.leases import Lease, after_seconds, check_position, this_process
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import FileIdentity, read_header
@@ -170,7 +163,7 @@ class Writes:
             case Swap():
                 return self._swap(job)
             case Open():
-                return self._open(*job)
+                return self._open(job)
             case Extend(session_id, holder, seconds):
                 until_ns = after_seconds(self.clock(), seconds)
                 self._execute(schema.EXTEND, (until_ns, session_id, holder))
@@ -199,13 +192,10 @@ class Writes:
             return not busy
         return False
 
-    def _open(self, session_id: str, holder: str, seconds: float) -> Position:
-        lease, now_ns = self._lease(session_id), self.clock()
-        if lease.keeps_out(holder, now_ns) and not is_gone(lease.process):
-            raise running(session_id)
-        taken = Lease(lease.epoch + 1, holder, this_process(), after_seconds(now_ns, seconds))
-        self._execute(schema.TAKE, (session_id, *taken))
-        return self._position(session_id)
+    def _open(self, job: Open) -> Position:
+        lease = self._lease(job.session_id).taken(job, this_process(), self.clock())
+        self._execute(schema.TAKE, (job.session_id, *lease))
+        return self._position(job.session_id)
 
     def _lease(self, session_id: str) -> Lease:
         row = self._execute(schema.LEASE, (session_id,)).fetchone()
