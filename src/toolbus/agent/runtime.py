@@ -109,7 +109,7 @@ class AgentRuntime(Participant):
         if not self._started:
             await self._start()
         if self._session.append_may_wait:
-            return await self._work.run(self._session.append(message))
+            return await self._work.run(partial(self._session.append, message))
         # What does not wait is neither stopped nor left behind, and needs no task of its own.
         self._work.check_open()
         return await self._session.append(message)
@@ -132,7 +132,7 @@ class AgentRuntime(Participant):
 
         await self._start()
         call = ToolCall(name=name, arguments={**(arguments or {}), **named})
-        return await self._work.run(call_tool(self._main, call))
+        return await self._work.run(partial(call_tool, self._main, call))
 
     def call_tool_sync(
         self, name: str, arguments: JsonObject | None = None, /, **named: Any
@@ -149,7 +149,7 @@ class AgentRuntime(Participant):
         from toolbus.agent.open_calls import find_pending  # noqa: PLC0415 - for approvals only
 
         await self._start()
-        return await self._work.run(find_pending(self._main))
+        return await self._work.run(partial(find_pending, self._main))
 
     def as_tool(
         self, name: str, description: str = "", *, timeout: float | None = None
@@ -173,7 +173,7 @@ class AgentRuntime(Participant):
         if caller.bus is not None and caller.bus not in self._joined:
             check_caller(self, caller.bus, (*caller.scope.lineage, caller.scope.agent_id))
             self._join(caller.bus)
-        work = run_below(self._config, self.scope, prompt, caller, self._below)
+        work = partial(run_below, self._config, self.scope, prompt, caller, self._below)
         return await self._work.run(work)
 
     async def add(self, component: AgentComponent | ToolAdapter) -> None:
@@ -184,7 +184,7 @@ class AgentRuntime(Participant):
         If it cannot be installed, nothing of it stays. Raises `RegistrationError`, `ClosedError`,
         and whatever its `install` raises.
         """
-        await self._work.run(super().add(component))
+        await self._work.run(partial(super().add, component))
 
     async def aclose(self) -> None:
         """Cancel runs, drain observers, release what components hold, close what is its own.
@@ -222,7 +222,7 @@ class AgentRuntime(Participant):
         """Run on *prompt*, without a prompt from where the session stands."""
         start = self._run_of(prompt, context, deps, output_type)
         await self._start()
-        return await self._observed(start(None))
+        return await self._observed(partial(start, None))
 
     async def _stream(
         self, prompt: Prompt | None, context: JsonObject, deps: Any, output_type: Any
@@ -232,7 +232,7 @@ class AgentRuntime(Participant):
 
         start = self._run_of(prompt, context, deps, output_type)
         await self._start()
-        async with aclosing(stream_of(lambda show: self._observed(start(show)))) as pieces:
+        async with aclosing(stream_of(lambda show: self._observed(partial(start, show)))) as pieces:
             async for item in pieces:
                 yield item
 
@@ -266,7 +266,9 @@ class AgentRuntime(Participant):
             await self.bus.drain(limit)
             await close_model(self._config.model)  # Its loop ends here.
 
-    async def _observed(self, run: Coroutine[Any, Any, RunResult[Any]]) -> RunResult[Any]:
+    async def _observed(
+        self, run: Callable[[], Coroutine[Any, Any, RunResult[Any]]]
+    ) -> RunResult[Any]:
         """Return what *run* returns, or raise what it raises, when observers have seen it."""
         try:
             result = await self._work.run(run)
@@ -288,7 +290,7 @@ class AgentRuntime(Participant):
         """Read the stored session and start the components, once."""
         # A component may use the agent while it is installed.
         if not self._started and not self._starting.get():
-            await self._work.run(self._start_once())
+            await self._work.run(self._start_once)
 
     async def _start_once(self) -> None:
         self._starting.set(True)

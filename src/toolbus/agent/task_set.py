@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.grace import GRACE, Grace
 from toolbus.errors import ClosedError, DispatchError
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.loops import holding
+from toolbus.tasks.shielding import ContainedTask, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 logger = logging.getLogger("toolbus")
@@ -21,47 +23,45 @@ logger = logging.getLogger("toolbus")
 class TaskSet:
     """The tasks of *owner*, which can stop them.
 
-    Once a task is cancelled, its handlers have *grace* seconds left.
+    Once a task is cancelled, its handlers have *grace* seconds left. A task that has not ended
+    some time after that does not listen, and is left behind.
     """
 
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
-        self._tasks: dict[asyncio.Task[Any], Grace] = {}
+        self._patience = 2 * grace + 1
+        self._running: dict[ContainedTask[Any], Grace] = {}
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what *work* returns, in a task; cancelling this cancels it and waits for its end.
 
         Raises `ClosedError` if it was stopped.
         """
-        grace, cancelled = Grace(self.grace), False
-
-        def cancel(task: asyncio.Task[Any]) -> None:
-            nonlocal cancelled
-            cancelled = True
-            task.cancel()
-            grace.begin()
-
-        async def registered() -> T:
-            if self._stopped or cancelled:
-                work.close()
-                raise asyncio.CancelledError
-            task = asyncio.current_task()
-            assert task is not None  # noqa: S101 - this is a coroutine
-            self._tasks[task] = grace
-            self._inside.set(True)
-            try:
-                return await work
-            finally:
-                self._tasks.pop(task, None)
-
+        self.check_open()
+        grace = Grace(self.grace)
+        with grace.here(), holding(self._inside, value=True):
+            running = ContainedTask(work)
+        self._running[running] = grace
         try:
-            with grace.here():
-                return await shield_until_done(registered, cancel, self._patience)
+            cancelled = await outlast(running.ended, partial(self._cancel, running))
+        finally:
+            self._running.pop(running, None)
+        if cancelled is not None:
+            raise cancelled
+        if running.is_left_behind:
+            raise ClosedError(self._owner)
+        try:
+            return running.result()
         except asyncio.CancelledError:
-            if cancelled or not self._stopped:
+            if not self._stopped:
                 raise
             raise ClosedError(self._owner) from None
+
+    def _cancel(self, running: ContainedTask[Any]) -> None:
+        running.cancel()
+        running.later(self._patience, running.leave_behind)
+        self._running[running].begin()
 
     def check_open(self) -> None:
         """Raise `ClosedError` if the tasks were stopped."""
@@ -70,7 +70,7 @@ class TaskSet:
 
     def check_outside(self) -> None:
         """Raise `DispatchError` inside of the tasks, which would wait for their own end."""
-        if self._tasks and self._inside.get():
+        if self._running and self._inside.get():
             raise DispatchError("aclose", "a run would wait for its own end; call it outside")
 
     async def stop(self) -> None:
@@ -78,16 +78,10 @@ class TaskSet:
         self._stopped = True
         loop = asyncio.get_running_loop()
         # What a closed loop has left behind never ends.
-        here = {task: grace for task, grace in self._tasks.items() if task.get_loop() is loop}
-        for task, grace in here.items():
-            task.cancel()
-            grace.begin()
+        here = [running for running in self._running if running.ended.get_loop() is loop]
+        for running in here:
+            self._cancel(running)
         if here:
-            _, pending = await asyncio.wait(here, timeout=self._patience)
-            if count := len(pending):
-                logger.warning("%s leaves %d runs behind that do not end", self._owner, count)
-
-    @property
-    def _patience(self) -> float:
-        """Seconds in which what was cancelled ends, unless it does not listen."""
-        return 2 * self.grace + 1
+            await asyncio.wait({running.ended for running in here})
+        if count := sum(running.is_left_behind for running in here):
+            logger.warning("%s leaves %d runs behind that do not end", self._owner, count)

@@ -17,7 +17,7 @@ from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.tasks.loops import LoopLock
-from toolbus.tasks.shielding import ContainedTask, forget, shield_until_done
+from toolbus.tasks.shielding import ContainedTask, shield_until_done
 from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ class AnswerWait:
             raise
         finally:
             if asking is not None:
-                asking.task.cancel()
-                asking.task.add_done_callback(forget)
+                asking.cancel()
             is_last = self._waiters.leave(question.id)
             if is_last and cancelled is not None and not self.has_left:
                 await shield_until_done(partial(self.withdraw, store, question))
@@ -179,9 +178,8 @@ class AnswerWait:
             elif self.has_left:
                 break
             elif asking is not None:
-                await asyncio.wait({asking.task}, timeout=seconds)
                 # Before the store is read: what it has answered meanwhile stands there.
-                if asking.task.done():
+                if await asking.wait(seconds):
                     asking.result()  # An exit, or an error of the store, is raised here.
                     asking = None
             elif (remaining := deadline - loop.time()) > 0:

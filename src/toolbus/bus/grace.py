@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from math import inf
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.tasks.loops import give_back, holding
-from toolbus.tasks.shielding import ContainedTask, forget
+from toolbus.tasks.shielding import ContainedTask, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from contextlib import AbstractContextManager
 
     from toolbus.bus.bus import EventBus
@@ -37,14 +38,14 @@ class Grace:
     def __init__(self, seconds: float = GRACE) -> None:
         self.seconds = seconds
         self._deadline = inf
-        self._started: asyncio.Future[None] | None = None
+        self._bounded: set[ContainedTask[Any]] = set()
 
     def begin(self) -> None:
         """Count from now on; a second time changes nothing."""
         if self._deadline == inf:
             self._deadline = asyncio.get_running_loop().time() + self.seconds
-            if self._started is not None:
-                self._started.set_result(None)
+            for running in self._bounded:
+                self._limit(running)
 
     @property
     def remaining(self) -> float:
@@ -61,13 +62,25 @@ class Grace:
         """Hold for the rest of this context, which is that of a task."""
         _current.set(self)
 
-    async def wait(self, running: ContainedTask[Any]) -> None:
-        """Wait until *running* has ended, or its time is up."""
-        if self._deadline == inf:
-            self._started = self._started or asyncio.get_running_loop().create_future()
-            await running.wait(interrupt=self._started)
-        if not running.task.done():
-            await running.wait(self.remaining)
+    @contextmanager
+    def bounding(self, running: ContainedTask[Any]) -> Iterator[None]:
+        """Bound *running*, a dispatch, in this block: cut off its handler, then leave it behind."""
+        self._bounded.add(running)
+        if self._deadline != inf:
+            self._limit(running)
+        try:
+            yield
+        finally:
+            self._bounded.discard(running)
+
+    def _limit(self, running: ContainedTask[Any]) -> None:
+        running.later(self.remaining, partial(self._cut_off, running))
+
+    def _cut_off(self, running: ContainedTask[Any]) -> None:
+        # Nobody cancels the dispatch: to it the cancellation is one of the handler's own.
+        running.task.cancel("cut off after its time of grace")
+        running.task.uncancel()
+        running.later(LEAST, running.leave_behind)
 
 
 async def within_grace(
@@ -91,27 +104,19 @@ async def within_grace(
             give_back(answerable, token)
     grace = _current.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
-    task, cancelled, is_cut_off = running.task, None, False
-    while not task.done():
-        try:
-            await grace.wait(running)
-        except asyncio.CancelledError as error:
-            cancelled = error
-            grace.begin()
-            task.cancel()
-            continue
-        if is_cut_off or task.done():
-            break
-        # Nobody cancels the dispatch: to it the cancellation is one of the handler's own.
-        task.cancel("cut off after its time of grace")
-        task.uncancel()
-        is_cut_off = True
-    if task.done() and cancelled is None:
-        return running.result()
-    task.add_done_callback(forget)
-    if not task.done():
+
+    def stop() -> None:
+        grace.begin()
+        running.cancel()
+
+    with grace.bounding(running):
+        cancelled = await outlast(running.ended, stop)
+    if running.is_left_behind:
         logger.warning("a handler of %r does not end, and is left behind", event.name)
-    raise cancelled or DeadlineError(grace.seconds)
+        raise cancelled or DeadlineError(grace.seconds)
+    if cancelled is not None:
+        raise cancelled
+    return running.result()
 
 
 async def _answerable(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from toolbus.tasks.shielding import ContainedTask, forget
+from toolbus.tasks.shielding import ContainedTask, outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -33,23 +33,31 @@ class Closing:
         """Take *step*, after a cancellation only if it is to be taken *in_haste* as well."""
         if self._deadline is not None and not in_haste:
             return
-        running, loop = ContainedTask(step), asyncio.get_running_loop()
-        while not running.task.done():
-            seconds = None if self._deadline is None else max(0.0, self._deadline - loop.time())
-            try:
-                if not await running.wait(seconds):
-                    running.task.cancel()
-                    running.task.add_done_callback(forget)
-                    logger.warning("a step in closing %s did not end in time", self._what)
-                    return
-            except asyncio.CancelledError as error:
-                self._errors.append(error)
-                self._deadline = self._deadline or loop.time() + self._grace
-                running.task.cancel()
+        running = ContainedTask(step)
+
+        def stop() -> None:
+            self._limit(running)
+            running.cancel()
+
+        if self._deadline is not None:
+            self._limit(running)
+        if (cancelled := await outlast(running.ended, stop)) is not None:
+            self._errors.append(cancelled)
+        if running.is_left_behind:
+            running.cancel()
+            logger.warning("a step in closing %s did not end in time", self._what)
+            return
         try:
             running.result()
         except BaseException as error:  # noqa: BLE001 - it is raised when all steps were taken
             self._errors.append(error)
+
+    def _limit(self, running: ContainedTask[object]) -> None:
+        """Leave *running* behind when the time is up, which is counted from the first time on."""
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + self._grace
+        running.later(max(0.0, self._deadline - now), running.leave_behind)
 
     def end(self) -> None:
         """Raise what the steps raised: a cancellation or an exit, or else the first error."""

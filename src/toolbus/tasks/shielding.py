@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -16,29 +15,81 @@ EXITS = (KeyboardInterrupt, SystemExit)
 """The errors that end the loop at once if a task raises them."""
 
 
-class ContainedTask(Generic[T]):
-    """Runs *work* in *task*; an exit is raised to the waiting caller, as any error is.
+async def outlast(
+    end: asyncio.Future[None], on_cancel: Callable[[], object]
+) -> asyncio.CancelledError | None:
+    """Wait until *end* is done, whatever cancels this task; return the last cancellation.
 
-    Out of a plain task an exit ends the loop there and then, before the waiting callers have
-    passed their `finally`; this way it passes them all on its way to the loop's own caller.
+    Each cancellation calls *on_cancel*, which sees to it that the end comes: it tells the work to
+    stop, and sets a time after which the work is left behind.
+    """
+    cancelled = None
+    while not end.done():
+        try:
+            # Most work ends in its first step: then one turn of the loop is enough, no callback.
+            await asyncio.sleep(0)
+            if not end.done():
+                await asyncio.wait({end})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            on_cancel()
+    return cancelled
+
+
+class ContainedTask(Generic[T]):
+    """Runs *work* in *task*; *ended* is done once the work has ended, or is left behind.
+
+    An exit is raised to the waiting caller, as any error is. Out of a plain task it ends the loop
+    there and then, before the waiting callers have passed their `finally`; this way it passes them
+    all on its way to the loop's own caller.
+
+    A task that is cancelled before its first step, as the end of a program does to every task, has
+    not run at all: the work begins once more, unless it was cancelled by `cancel`.
 
     With *eager*, Python 3.12 and later take the first step at once. Each eager task inside
     another one's first step grows the stack, so recursive work is not to be eager.
     """
 
-    __slots__ = ("_exit", "has_begun", "task")
+    __slots__ = ("_exit", "_is_cancelled", "_timer", "_work", "ended", "task")
 
     task: asyncio.Task[Any]
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], *, eager: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        self._work: Callable[[], Coroutine[Any, Any, T]] | None = work
+        self.ended: asyncio.Future[None] = loop.create_future()
         self._exit: BaseException | None = None
-        self.has_begun = False
-        running = self._run(work)
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_cancelled = False
         if eager and sys.version_info >= (3, 12):
-            loop = asyncio.get_running_loop()
-            self.task = asyncio.Task(running, loop=loop, eager_start=True)
+            self.task = asyncio.Task(self._run(), loop=loop, eager_start=True)
         else:
-            self.task = asyncio.create_task(running)
+            self.task = loop.create_task(self._run())
+        self.task.add_done_callback(self._when_done)
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether nobody waits any more for work that has not ended."""
+        return self.ended.done() and not self.task.done()
+
+    def cancel(self) -> None:
+        """Cancel the task, for good: work that has not begun does not begin."""
+        self._is_cancelled = True
+        self.task.cancel()
+
+    def later(self, seconds: float, act: Callable[[], object]) -> None:
+        """Call *act* in *seconds*, in place of an earlier one, unless the work ends before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.ended.done():
+            self._timer = asyncio.get_running_loop().call_later(seconds, act)
+
+    def leave_behind(self) -> None:
+        """End the waiting for the work; its error, if it still brings one, is dropped."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.ended.done():
+            self.ended.set_result(None)
 
     def result(self) -> T:
         """Return the result of ended work, or raise its error."""
@@ -47,60 +98,49 @@ class ContainedTask(Generic[T]):
         result: T = self.task.result()
         return result
 
-    async def wait(
-        self, seconds: float | None = None, interrupt: asyncio.Future[Any] | None = None
-    ) -> bool:
-        """Wait for the end, at most *seconds* or until *interrupt*; return whether it came.
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end, at most *seconds*; return whether it came.
 
         Being cancelled does not reach the task.
         """
-        # Most work ends in its first step: then one turn of the loop is enough, and no callback.
-        await asyncio.sleep(0)
-        if not self.task.done():
-            futures = {self.task} if interrupt is None else {self.task, interrupt}
-            await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return self.task.done()
+        await asyncio.sleep(0)  # As in `outlast`.
+        if not self.ended.done():
+            await asyncio.wait({self.ended}, timeout=seconds)
+        return self.ended.done()
 
-    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        self.has_begun = True
+    async def _run(self) -> T | None:
+        work, self._work = self._work, None  # Work that has ended is not kept.
+        assert work is not None  # noqa: S101 - it begins once
         try:
             return await work()
         except EXITS as error:
             self._exit = error
             return None
+        finally:
+            # A closed loop drops its coroutines, and nobody waits there.
+            if not self.ended.get_loop().is_closed():
+                self.leave_behind()
+
+    def _when_done(self, task: asyncio.Task[Any]) -> None:
+        if self._work is None:
+            forget(task)
+        elif self._is_cancelled:
+            self.leave_behind()
+        else:
+            self.task = task.get_loop().create_task(self._run())
+            self.task.add_done_callback(self._when_done)
 
 
-async def shield_until_done(
-    work: Callable[[], Coroutine[Any, Any, T]],
-    on_cancel: Callable[[asyncio.Task[Any]], object] = lambda _: None,
-    patience: float = inf,
-) -> T:
+async def shield_until_done(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of *work*, in a task of its own; a cancellation does not reach it.
 
-    *on_cancel* gets the task each time; once the work has ended, `CancelledError` goes on, or
-    *patience* seconds after the first time: then the work is left behind.
-
-    Work whose task is cancelled before its first step, as the end of a program may do to every
-    task, has not run at all; it begins once more.
+    Once the work has ended, the `CancelledError` goes on.
     """
-    running, cancelled, deadline = ContainedTask(work), None, inf
-    loop = asyncio.get_running_loop()
-    while not running.task.done():
-        try:
-            if not await running.wait(
-                None if deadline == inf else max(0.0, deadline - loop.time())
-            ):
-                break
-        except asyncio.CancelledError as error:
-            cancelled = error
-            deadline = min(deadline, loop.time() + patience)
-            on_cancel(running.task)
-        if running.task.cancelled() and not running.has_begun:
-            running = ContainedTask(work)
-    if cancelled is None:
-        return running.result()
-    running.task.add_done_callback(forget)
-    raise cancelled
+    running = ContainedTask(work)
+    cancelled = await outlast(running.ended, lambda: None)
+    if cancelled is not None:
+        raise cancelled
+    return running.result()
 
 
 def forget(task: asyncio.Future[Any]) -> None:

@@ -113,7 +113,7 @@ def test_work_of_a_closed_loop_is_not_waited_for():
         await asyncio.Event().wait()
 
     loop = asyncio.new_event_loop()
-    task = loop.create_task(work.run(hang()))
+    task = loop.create_task(work.run(hang))
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     asyncio.run(work.stop())

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from toolbus.tasks.shielding import ContainedTask, shield_until_done
+from toolbus.tasks.shielding import ContainedTask, outlast, shield_until_done
 
 number = ContextVar("number", default=0)
 
@@ -36,7 +36,6 @@ async def test_work_has_a_task_of_its_own():
 
     running = ContainedTask(work)
 
-    assert not running.has_begun
     assert await running.wait(1)
     assert running.result() is running.task
     assert await shield_until_done(work) is not asyncio.current_task()
@@ -93,9 +92,7 @@ async def test_being_cancelled_does_not_reach_it(caplog):
     for error in (None, Boom()):
         told.clear()
         go_on.clear()
-        task = asyncio.ensure_future(
-            shield_until_done(partial(work, error), lambda _: told.append("cancelled"))
-        )
+        task = asyncio.ensure_future(shield_until_done(partial(work, error)))
         for _ in range(2):
             await asyncio.sleep(0)
             task.cancel()
@@ -104,50 +101,64 @@ async def test_being_cancelled_does_not_reach_it(caplog):
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert told == ["cancelled", "cancelled", *([] if error else ["ended"])]
+        assert told == ([] if error else ["ended"])
 
     assert caplog.record_tuples == []
 
 
-async def test_who_is_told_may_cancel_it():
-    begun, inner = asyncio.Event(), []
+async def test_each_cancellation_of_the_waiting_task_is_told():
+    end, told = asyncio.get_running_loop().create_future(), []
+    task = asyncio.ensure_future(outlast(end, lambda: told.append("cancelled")))
+    for reason in ("first", "second"):
+        await asyncio.sleep(0)
+        task.cancel(reason)
+    await asyncio.sleep(0)
+    assert not task.done()
+    end.set_result(None)
+
+    assert (await task).args == ("second",)
+    assert told == ["cancelled", "cancelled"]
+
+
+@pytest.mark.parametrize("begins", [True, False])
+async def test_cancelled_work_ends_for_good(begins):
+    runs = []
 
     async def work():
-        begun.set()
+        runs.append("begun")
         await asyncio.Event().wait()
 
-    def cancel(task):
-        inner.append(task)
-        task.cancel()
+    running = ContainedTask(work)
+    if begins:
+        await asyncio.sleep(0)
+    running.cancel()
 
-    task = asyncio.ensure_future(shield_until_done(work, cancel))
-    await begun.wait()
-
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    assert [one.cancelled() for one in inner] == [True]
+    assert await running.wait(1)
+    assert running.task.cancelled()
+    assert not running.is_left_behind
+    assert runs == ["begun"] * begins
 
 
-async def test_patience_has_an_end(caplog):
-    begun, end, tasks = asyncio.Event(), asyncio.Event(), []
+async def test_work_may_be_left_behind(caplog):
+    end, told = asyncio.Event(), []
 
     async def work():
-        tasks.append(asyncio.current_task())
-        begun.set()
         await end.wait()
         raise Boom
 
-    task = asyncio.ensure_future(shield_until_done(work, patience=0.001))
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert not tasks[0].done()
+    running = ContainedTask(work)
+    running.later(60, lambda: told.append("replaced"))
+    running.later(0.001, running.leave_behind)
+    assert await outlast(running.ended, lambda: None) is None
+    assert running.is_left_behind
 
     end.set()
-    await asyncio.wait(tasks)
+    await asyncio.wait({running.task})
+    await asyncio.sleep(0)
+    running.later(0, lambda: told.append("too late"))
+    await asyncio.sleep(0.001)
+    assert not running.is_left_behind
+    assert told == []
     assert caplog.record_tuples == []
 
 

@@ -70,9 +70,9 @@ async def execute(
         if not await running.wait(seconds) and seconds is not None:
             raise DeadlineError(seconds)
     finally:
-        if not running.task.done():
+        if not running.ended.done():
             watch(running.task)
-            running.task.cancel()
+            running.cancel()
             # It may clean up, so that its own calls end before it does.
             grace = current_grace()
             await running.wait(GRACE if grace is None else grace.seconds)
