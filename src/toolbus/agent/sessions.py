@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from toolbus.agent.arguments import AgentConfig
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
+    from toolbus.events.catalogue import Scope, ToolCallOutcome
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Original
     from toolbus.store.writer import Holding
@@ -227,8 +227,7 @@ class AgentSession:
             config.tools,
             scope,
             approver=config.gate,
-            append=self._answer,
-            append_all=self._answer_all,
+            append_all=self._append_answers,
             reported=self._reported,
             may_be_told=self._may_be_told,
             answered=answered,
@@ -251,31 +250,20 @@ class AgentSession:
         is_overdue = self._writer.is_overdue and transcript.has_call(call_id)
         return is_overdue or call_id in transcript.left_open
 
-    async def _answer(
-        self, message: ToolMessage, scope: Scope, tool: ToolSpec | None = None
-    ) -> Message:
-        """Append the answer to a call, also if this very task is cancelled meanwhile, once.
-
-        That is what a program's end does to all tasks.
-        """
-        append = partial(self.transcript.append, message, scope, tool)
-        known = len(self.transcript.messages)
-        try:
-            return await append()
-        except asyncio.CancelledError:
-            entered = self.transcript.messages[known:]
-            written = next((other for other in entered if other.id == message.id), None)
-            return written or await append()
-
-    async def _answer_all(
+    async def _append_answers(
         self, answers: Sequence[ToolAnswer], scope: Scope
     ) -> list[Message | BaseException]:
-        """Append the answers to several calls at once; return each, or why it is kept out."""
+        """Append the answers to calls at once; return each, or why it is kept out.
+
+        A cancellation of this very task, as a program's end cancels all tasks, keeps none out.
+        """
         distinct: dict[str, ToolAnswer] = {}
-        for message, tool in answers:
-            # What makes ids may make one twice, until a message of the session has it.
-            message_id = new_id() if message.id in distinct else message.id
-            distinct[message_id] = ToolAnswer(replace(message, id=message_id), tool)
+        for answer in answers:
+            message = answer.message
+            if message.id in distinct:
+                # What makes ids may make one twice, until a message of the session has it.
+                message = replace(message, id=new_id())
+            distinct[message.id] = answer._replace(message=message)
         append = partial(self.transcript.append_all, tuple(distinct.values()), scope)
         try:
             return await append()

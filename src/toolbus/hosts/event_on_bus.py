@@ -222,7 +222,6 @@ class EventOnBus:
             self._scope,
             approver=self._asking.approvals,
             append=self._enter,
-            sheltered=True,
             reported={call.id: None} if answers else None,
             may_be_told=lambda _: self._log.is_again,
             ids=lambda: f"{call.id}-{next(numbers)}" if has_id else self._log.message_id,

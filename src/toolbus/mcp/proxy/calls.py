@@ -133,7 +133,6 @@ class ProxiedCall:
             scope,
             approver=approvals,
             append=record.answer,
-            sheltered=True,
             ids=ids,
         )
         try:

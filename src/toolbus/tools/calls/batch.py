@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from toolbus.bus.grace import Grace, current_grace
-from toolbus.tasks.shielding import EXITS
+from toolbus.events.catalogue import TOOL_CALL_AFTER
+from toolbus.messages.fields import with_sound
+from toolbus.messages.immutable import EMPTY
+from toolbus.messages.records import ToolMessage
+from toolbus.tasks.shielding import EXITS, ContainedTask, outlast
+from toolbus.transcript.admission import admit
+from toolbus.transcript.transcript import ToolAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Sequence
 
     from toolbus.events.catalogue import ToolCallOutcome
     from toolbus.messages.records import Message
     from toolbus.tools.calls.call import CallInProgress
-
-Work: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
-
-Appended: TypeAlias = "Message | BaseException"
-"""A message as it was appended, or the error that kept it out."""
+    from toolbus.tools.calls.runner import ToolRunner
 
 _inside: ContextVar[bool] = ContextVar("toolbus_inside_call", default=False)
 """Whether this context is inside a call."""
@@ -31,41 +34,32 @@ logger = logging.getLogger("toolbus")
 
 
 class CallBatch:
-    """Takes *calls* to their ends, each in a task, and answers them in their order.
+    """Takes *calls* of *runner* to their ends, each in a task, and answers them in their order.
 
-    *report* returns the outcome of a call that has ended, and tells the observers; *answer* appends
-    its message, and returns the outcome as the model reads it. *append* appends the messages of
-    all calls that are ready at the same time, for `answer`. With *passes_waiting*, a call that
-    waits for a person, which may take long, holds up nobody: those behind it are answered first.
+    The messages of all calls that are ready at the same time are appended together, if the runner
+    can do that. *nested* calls are answered to the tool that made them: their messages are
+    appended nowhere. A call that waits for a person, which may take long, holds up nobody where
+    questions are kept: the calls behind it are answered first.
 
-    A call that is alone is answered in its own task. Once stopped, a call has the time of grace;
-    if it has not ended then, it is answered all the same, and its task is left behind.
+    Once stopped, a call has the time of grace; if it has not ended then, it is answered all the
+    same, and its task is left behind.
     """
 
     def __init__(
-        self,
-        calls: Sequence[CallInProgress],
-        report: Callable[[CallInProgress], ToolCallOutcome],
-        answer: Callable[
-            [CallInProgress, ToolCallOutcome, Appended | None], Awaitable[ToolCallOutcome]
-        ],
-        append: Callable[
-            [Mapping[CallInProgress, ToolCallOutcome]], Awaitable[dict[CallInProgress, Appended]]
-        ]
-        | None = None,
-        *,
-        passes_waiting: bool = False,
+        self, runner: ToolRunner, calls: Sequence[CallInProgress], *, nested: bool = False
     ) -> None:
-        self._calls, self._report, self._answer, self._append = calls, report, answer, append
-        self._passes_waiting = passes_waiting
+        self._runner, self._calls, self._nested = runner, calls, nested
+        self._passes_waiting = runner.gate is not None and runner.gate.keeps_questions
         self._remaining = list(calls)
         self._ended: dict[CallInProgress, ToolCallOutcome] = {}
         self._answered: dict[CallInProgress, ToolCallOutcome] = {}
         self._errors: list[BaseException] = []
         self._grace = current_grace() or Grace()
-        self._tasks: list[tuple[asyncio.Task[None], Work]] = []
-        self._news: asyncio.Future[None] | None = None
-        self._all_answered: asyncio.Future[None] | None = None
+        # Answers of several calls see none of the variables that one of the tools has set.
+        self._context = copy_context()
+        self._tasks: list[ContainedTask[None]] = []
+        self._all_answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_answering = False
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> tuple[ToolCallOutcome, ...]:
@@ -73,20 +67,13 @@ class CallBatch:
 
         Being cancelled stops the calls, and goes on when they are answered.
         """
-        if len(self._calls) > 1:
-            for call in self._calls:
-                call.on_waiting = self._wake
-                self._start(partial(self._end, call))
-            self._start(self._answer_all)
-        elif self._calls:
-            self._start(self._end_and_answer)
-        cancelled = None
-        while self._remaining:
-            try:
-                await self._wait()
-            except asyncio.CancelledError as error:
-                cancelled = error
-                self.stop()
+        if not self._calls:
+            return ()
+        # Eager tasks inside each other's first step would grow the stack.
+        eager = not _inside.get()
+        for call in self._calls:
+            self._tasks.append(ContainedTask(partial(self._take, call), eager=eager))
+        cancelled = await outlast(self._all_answered, self.stop)
         if self._timer is not None:
             self._timer.cancel()
         self._tasks.clear()  # They hold this batch, which holds all that the calls carry.
@@ -105,97 +92,73 @@ class CallBatch:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._grace.remaining, self._leave_behind)
 
-    def _start(self, work: Work) -> None:
-        # Eager tasks inside each other's first step would grow the stack.
-        if sys.version_info >= (3, 12) and not _inside.get():
-            loop = asyncio.get_running_loop()
-            task = asyncio.Task(self._within(work), loop=loop, eager_start=True)
-        else:
-            task = asyncio.create_task(self._within(work))
-        self._tasks.append((task, work))
-
-    async def _within(self, work: Work) -> None:
-        """Do *work* in the context of a task, which is its own."""
-        _inside.set(True)
-        self._grace.hold()
-        await work()
-
-    async def _wait(self) -> None:
-        """Wait until all calls are answered; return earlier if a task has to begin once more."""
-        # Most work ends in its first step: then one turn of the loop is enough.
-        await asyncio.sleep(0)
-        if not self._remaining:
-            return
-        # Cancelled before its first step, as the end of a program may do to every task.
-        lost = [(task, work) for task, work in self._tasks if task.cancelled()]
-        for task, work in lost:
-            self._tasks.remove((task, work))
-            self.stop()
-            self._start(work)
-        if not lost:
-            self._all_answered = asyncio.get_running_loop().create_future()
-            await self._all_answered
-
-    async def _end_and_answer(self) -> None:
-        call = self._calls[0]
-        await self._end(call)
-        if not call.is_left_behind and call in self._ended:
-            await self._answer_one(call)
-
-    async def _end(self, call: CallInProgress) -> None:
-        """Take *call* to its end, whatever is cancelled meanwhile, and tell the observers."""
+    async def _take(self, call: CallInProgress) -> None:
+        """Take *call* to its end, whatever is cancelled meanwhile, and have it answered."""
+        self._enter_task()
+        if len(self._calls) > 1:
+            call.on_waiting = self._answer_soon
         try:
             await call.walk()
             if not call.is_left_behind:
-                self._ended[call] = self._report(call)
+                self._end(call)
         except GeneratorExit:
             raise  # Its loop was closed: nothing can be waited for.
         except BaseException as error:  # noqa: BLE001 - its siblings are answered first
             if not call.is_left_behind:
                 self._fail(error)
-                self._remaining.remove(call)
+                self._let_go(call)
         call.on_waiting = None  # It holds this batch, too.
-        self._wake()
+        if call.is_left_behind:
+            return
+        if len(self._calls) == 1:
+            await self._answer_ready()
+        else:
+            self._answer_soon()
 
-    async def _answer_all(self) -> None:
-        """Answer each call as soon as it has ended, and those before it are answered."""
-        while self._remaining:
-            ready = self._ready()
-            if ready:
-                appended = await self._append_ready(ready)
-                for call in ready:
-                    await self._answer_one(call, appended.get(call))
-                continue
-            self._news = asyncio.get_running_loop().create_future()
-            try:
-                await self._news
-            except asyncio.CancelledError:
-                continue  # As the end of a program cancels all tasks: the calls end by that.
+    def _enter_task(self) -> None:
+        """Prepare the context of a task of this batch."""
+        _inside.set(True)
+        self._grace.hold()
 
-    async def _append_ready(
-        self, ready: Sequence[CallInProgress]
-    ) -> dict[CallInProgress, Appended]:
-        """Append the messages of calls that are ready at the same time, if there are several."""
-        if self._append is None or len(ready) == 1:
-            return {}
+    def _end(self, call: CallInProgress) -> None:
+        """Note the outcome of *call*, which has ended, and tell the observers, once."""
+        outcome, call_id, runner = call.outcome, call.requested.id, self._runner
+        if call.is_left_open:
+            self._answered[call] = outcome
+            self._let_go(call)
+            return
+        if call_id not in runner.reported:
+            if runner.may_be_told(call_id):
+                outcome = with_sound(outcome, again=True)
+            if not self._nested:
+                runner.reported[call_id] = outcome
+            if runner.bus.has_listeners(TOOL_CALL_AFTER):
+                try:
+                    runner.bus.do(TOOL_CALL_AFTER, outcome, scope=runner.scope)
+                except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
+                    call.error = call.error or error
+        self._ended[call] = outcome
+
+    def _answer_soon(self) -> None:
+        """Have a task answer the calls that are ready, if none does so already."""
+        if not self._is_answering:
+            self._is_answering = True
+            self._tasks.append(self._context.run(ContainedTask, self._answer_in_task))
+
+    async def _answer_in_task(self) -> None:
+        self._enter_task()
+        await self._answer_ready()
+
+    async def _answer_ready(self) -> None:
+        """Answer each call that has ended, once those before it are answered."""
+        self._is_answering = True
         try:
-            return await self._append({call: self._ended[call] for call in ready})
-        except GeneratorExit:
-            raise  # As above.
-        except BaseException as error:  # noqa: BLE001 - as above
-            return dict.fromkeys(ready, error)
-
-    async def _answer_one(self, call: CallInProgress, appended: Appended | None = None) -> None:
-        try:
-            self._answered[call] = await self._answer(call, self._ended[call], appended)
-        except GeneratorExit:
-            raise  # As above.
-        except BaseException as error:  # noqa: BLE001 - as above
-            self._fail(error)
-        if call.error is not None:
-            self._fail(call.error)
-        self._remaining.remove(call)
-        self._wake()
+            while ready := self._ready():
+                messages = await self._append(ready)
+                for call, message in zip(ready, messages, strict=True):
+                    await self._answer(call, message)
+        finally:
+            self._is_answering = False
 
     def _ready(self) -> list[CallInProgress]:
         """Return the calls that can be answered now: those before them are answered, or wait."""
@@ -205,23 +168,64 @@ class CallBatch:
                 ready.append(call)
             elif not (self._passes_waiting and call.waits):
                 break
-        return ready if self._append is not None else ready[:1]
+        return ready if self._runner.append_all and not self._nested else ready[:1]
+
+    async def _append(self, calls: Sequence[CallInProgress]) -> list[Message | BaseException]:
+        """Append the messages of *calls*; return each as it was appended, or its error."""
+        runner, scope = self._runner, self._runner.scope
+        answers = [ToolAnswer(self._message(self._ended[call]), call.spec) for call in calls]
+        try:
+            if self._nested:
+                return [await admit(runner.bus, answers[0].message, scope, answers[0].tool)]
+            if runner.append_all is not None:
+                return await runner.append_all(answers, scope)
+            return [await runner.append(answers[0].message, scope, answers[0].tool)]
+        except GeneratorExit:
+            raise  # As above.
+        except BaseException as error:  # noqa: BLE001 - as above
+            return [error] * len(answers)
+
+    def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
+        return ToolMessage(
+            id=self._runner.ids(),
+            tool_call_id=outcome.requested.id,
+            tool_name=outcome.response.tool_name or outcome.requested.name,
+            tool_response=outcome.response,
+        )
+
+    async def _answer(self, call: CallInProgress, message: Message | BaseException) -> None:
+        """Answer *call* with its *message* as it was appended, or fail with its error."""
+        runner, outcome = self._runner, self._ended[call]
+        try:
+            if isinstance(message, BaseException):
+                raise message  # noqa: TRY301 - it ends this call's answer alone
+            runner.reported.pop(call.requested.id, None)
+            if call.permit is not None:
+                await call.permit.end()
+            if runner.answered is not None and not self._nested:
+                runner.answered(outcome, message)
+            self._answered[call] = _as_read(outcome, message)
+        except GeneratorExit:
+            raise  # As above.
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._fail(error)
+        self._let_go(call)
+
+    def _let_go(self, call: CallInProgress) -> None:
+        """Count *call* as answered; the last one ends the batch."""
+        if call.error is not None:
+            self._fail(call.error)
+        self._remaining.remove(call)
+        if not self._remaining:
+            self._all_answered.set_result(None)
 
     def _leave_behind(self) -> None:
         """End the calls that do not listen to their cancellation, so that they are answered."""
         left_behind = [call for call in self._calls if call.leave_behind()]
         for call in left_behind:
-            self._ended[call] = self._report(call)
-        if left_behind and len(self._calls) == 1:
-            self._start(self._answer_all)  # The call's own task answers it no more.
-        self._wake()
-
-    def _wake(self) -> None:
-        """Wake whatever waits for a call that has ended, that waits, or that is answered."""
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-        if self._all_answered is not None and not (self._remaining or self._all_answered.done()):
-            self._all_answered.set_result(None)
+            self._end(call)
+        if left_behind:
+            self._answer_soon()
 
     def _fail(self, error: BaseException) -> None:
         """Keep *error* until all calls are answered; an exit stops them."""
@@ -236,3 +240,15 @@ class CallBatch:
         for other in self._errors[1:]:
             logger.error("one more error of the same tool calls", exc_info=other)
         raise self._errors[0]
+
+
+def _as_read(outcome: ToolCallOutcome, message: Message) -> ToolCallOutcome:
+    """Return *outcome* with what a model reads in *message*, which a handler may have changed."""
+    response = outcome.response
+    if not isinstance(message, ToolMessage) or message.tool_response is None:
+        read = replace(response.with_text(message.text), metadata=EMPTY)
+    elif message.tool_response is response:
+        return outcome
+    else:
+        read = message.tool_response
+    return with_sound(outcome, response=read)

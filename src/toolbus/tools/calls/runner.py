@@ -7,10 +7,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec.structs import replace
-
-from toolbus.events.catalogue import TOOL_CALL_AFTER, Scope
-from toolbus.messages.fields import with_sound
+from toolbus.events.catalogue import Scope
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage
@@ -21,10 +18,9 @@ from toolbus.tools.calls.call import PERMITTED, CallInProgress
 from toolbus.tools.calls.gated_call import ASKED, GatedCall
 from toolbus.tools.contexts import NO_DEPS, ToolContext
 from toolbus.transcript.admission import admit
-from toolbus.transcript.transcript import ToolAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import ToolCallOutcome, ToolSpec
@@ -34,6 +30,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gate import CallGate
     from toolbus.tools.contexts import Progress
     from toolbus.tools.toolset import Toolset
+    from toolbus.transcript.transcript import ToolAnswer
 
 Answered: TypeAlias = "Callable[[ToolCallOutcome, Message], object]"
 AppendAll: TypeAlias = (
@@ -57,10 +54,8 @@ class ToolRunner:
         append: takes each tool message into a transcript and returns it as it was appended, in
             a task that no cancellation reaches; without one, a result passes
             `MESSAGE_APPEND_BEFORE` and is kept nowhere.
-        append_all: appends the results that are ready at the same time, and returns for each the
-            message as it was appended, or the error that kept it out; else each waits for the
-            one before.
-        sheltered: says that no cancellation reaches whoever calls; they use `stop`.
+        append_all: appends the results that are ready at the same time, in place of *append*, and
+            returns for each the message as it was appended, or the error that kept it out.
         reported: the outcomes of calls whose `TOOL_CALL_AFTER` was fired, and no message appended
             yet, by their ids; None where the outcome is not at hand.
         may_be_told: says of the id of a call whether another process may have told of it.
@@ -86,7 +81,6 @@ class ToolRunner:
         approver: Approver | CallGate | None = None,
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         append_all: AppendAll | None = None,
-        sheltered: bool = False,
         reported: dict[str, ToolCallOutcome | None] | None = None,
         may_be_told: Callable[[str], bool] = lambda _: False,
         deps: Any = NO_DEPS,
@@ -101,12 +95,11 @@ class ToolRunner:
         self.gate = None if approver is None else gate_of(approver)
         self.check, self.clock, self.max_attempts = ArgumentsCheck(toolset), clock, max_attempts
         self._progress, self._deps = progress, deps
-        self._append, self._sheltered = append or partial(admit, bus), sheltered
-        self._append_all = append_all
-        self._ids, self._answered = ids, answered
+        self.append, self.append_all = append or partial(admit, bus), append_all
+        self.ids, self.answered = ids, answered
+        self.reported = {} if reported is None else reported
+        self.may_be_told = may_be_told
         self._leaves_pending = leaves_pending
-        self._reported = {} if reported is None else reported
-        self._may_be_told = may_be_told
         self._under_way: list[CallBatch] = []
 
     async def call(self, name: str, arguments: JsonObject = EMPTY) -> ToolCallOutcome:
@@ -117,7 +110,7 @@ class ToolRunner:
         `HandlerError` for a handler that fails with the policy "raise", and `FreezeError` for
         *arguments* that are no JSON.
         """
-        call = ToolCall(id=self._ids(), name=name, arguments=arguments)
+        call = ToolCall(id=self.ids(), name=name, arguments=arguments)
         await self.bus.catch_up()
         (outcome,) = await self._finish([self._begin(call, stays_open=self._leaves_pending)])
         return outcome
@@ -200,7 +193,7 @@ class ToolRunner:
         """
         under_way = [self._begin(call) for call in calls]
         for call in under_way:
-            ended = self._reported.get(call.requested.id)
+            ended = self.reported.get(call.requested.id)
             if ended is not None:
                 call.restore(ended)
             else:
@@ -214,85 +207,23 @@ class ToolRunner:
             call.refuse(reason)
         await self._finish(under_way)
 
-    async def _finish(
-        self, calls: Sequence[CallInProgress], *, nested: bool = False
-    ) -> tuple[ToolCallOutcome, ...]:
+    async def _finish(self, calls: Sequence[CallInProgress]) -> tuple[ToolCallOutcome, ...]:
         """Take *calls* to their ends, and answer each, whatever is cancelled meanwhile."""
-        answer = self._answer_nested if nested else self._answer
-        passes_waiting = self.gate is not None and self.gate.keeps_questions
-        together = None if nested or self._append_all is None else self._append_together
-        batch = CallBatch(calls, self._report_end, answer, together, passes_waiting=passes_waiting)
-        if nested or not self._sheltered:
-            return await batch.run()
+        batch = CallBatch(self, calls)
         self._under_way.append(batch)
         try:
             return await batch.run()
         finally:
             self._under_way.remove(batch)
 
-    def _report_end(self, call: CallInProgress) -> ToolCallOutcome:
-        """Return the outcome of *call*, which has ended, and tell the observers, once."""
-        outcome, call_id = call.outcome, call.requested.id
-        if call_id in self._reported or call.is_left_open:
-            return outcome
-        if self._may_be_told(call_id):
-            outcome = with_sound(outcome, again=True)
-        self._reported[call_id] = outcome
-        if self.bus.has_listeners(TOOL_CALL_AFTER):
-            try:
-                self.bus.do(TOOL_CALL_AFTER, outcome, scope=self.scope)
-            except BaseException as error:  # noqa: BLE001 - it is raised when the call has its answer
-                call.error = call.error or error
-        return outcome
-
-    async def _append_together(
-        self, ended: Mapping[CallInProgress, ToolCallOutcome]
-    ) -> dict[CallInProgress, Message | BaseException]:
-        """Append the messages of calls at once; return for each its message, or its error."""
-        assert self._append_all is not None  # noqa: S101 - else nothing is appended together
-        calls = [call for call in ended if not call.is_left_open]
-        answers = [ToolAnswer(self._message(ended[call]), call.spec) for call in calls]
-        return dict(zip(calls, await self._append_all(answers, self.scope), strict=True))
-
-    async def _answer(
-        self,
-        call: CallInProgress,
-        outcome: ToolCallOutcome,
-        appended: Message | BaseException | None = None,
-    ) -> ToolCallOutcome:
-        """Append the message of *outcome*, unless it was *appended* together with others.
-
-        Return the outcome with what the model reads.
-        """
-        if call.is_left_open:
-            return outcome
-        if isinstance(appended, BaseException):
-            raise appended
-        message = appended or await self._append(self._message(outcome), self.scope, call.spec)
-        self._reported.pop(call.requested.id, None)
-        if call.permit is not None:
-            await call.permit.end()
-        if self._answered is not None:
-            self._answered(outcome, message)
-        return _as_read(outcome, message)
-
-    async def _answer_nested(
-        self, call: CallInProgress, outcome: ToolCallOutcome, _: object = None
-    ) -> ToolCallOutcome:
-        """Return *outcome* with what a model would read; no message is appended for it."""
-        self._reported.pop(call.requested.id, None)
-        return _as_read(
-            outcome, await admit(self.bus, self._message(outcome), self.scope, call.spec)
-        )
-
     async def nested(self, name: str, arguments: JsonObject) -> ToolResponse:
         """Run a call for a tool, which reads the result as a model would.
 
         Its message passes `MESSAGE_APPEND_BEFORE` and is kept nowhere, since no model asked.
         """
-        call = self._begin(ToolCall(id=self._ids(), name=name, arguments=arguments))
+        call = self._begin(ToolCall(id=self.ids(), name=name, arguments=arguments))
         try:
-            (outcome,) = await self._finish([call], nested=True)
+            (outcome,) = await CallBatch(self, [call], nested=True).run()
         finally:
             if isinstance(call, GatedCall):
                 await call.give_up()
@@ -308,23 +239,3 @@ class ToolRunner:
             self._progress(call_id, text, part)
         except Exception:
             logger.exception("the progress of tool call %s could not be told", call_id)
-
-    def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
-        return ToolMessage(
-            id=self._ids(),
-            tool_call_id=outcome.requested.id,
-            tool_name=outcome.response.tool_name or outcome.requested.name,
-            tool_response=outcome.response,
-        )
-
-
-def _as_read(outcome: ToolCallOutcome, message: Message) -> ToolCallOutcome:
-    """Return *outcome* with what a model reads in *message*, which a handler may have changed."""
-    response = outcome.response
-    if not isinstance(message, ToolMessage) or message.tool_response is None:
-        read = replace(response.with_text(message.text), metadata=EMPTY)
-    elif message.tool_response is response:
-        return outcome
-    else:
-        read = message.tool_response
-    return with_sound(outcome, response=read)

@@ -15,8 +15,8 @@ async def ready() -> str:
     return "done"
 
 
-@pytest.mark.parametrize("sheltered", [False, True])
-async def test_a_call_that_is_being_answered_is_not_answered_again(sheltered):
+@pytest.mark.parametrize("way", ["cancel", "stop"])
+async def test_a_call_that_is_being_answered_is_not_answered_again(way):
     appended, may_end, begun = [], asyncio.Event(), asyncio.Event()
 
     async def append(message, scope, spec):
@@ -25,11 +25,11 @@ async def test_a_call_that_is_being_answered_is_not_answered_again(sheltered):
         await may_end.wait()
         return message
 
-    runner = ToolRunner(EventBus(), Toolset([ready]), append=append, sheltered=sheltered)
+    runner = ToolRunner(EventBus(), Toolset([ready]), append=append)
     with Grace(0.01).here():
         calling = asyncio.create_task(runner.call("ready"))
         await begun.wait()
-        if sheltered:
+        if way == "stop":
             runner.stop()
         else:
             calling.cancel()
@@ -38,10 +38,10 @@ async def test_a_call_that_is_being_answered_is_not_answered_again(sheltered):
         (result,) = await asyncio.gather(calling, return_exceptions=True)
 
     assert len(appended) == 1
-    assert result.status == "ok" if sheltered else isinstance(result, asyncio.CancelledError)
+    assert result.status == "ok" if way == "stop" else isinstance(result, asyncio.CancelledError)
 
 
-async def test_a_sheltered_call_that_does_not_listen_is_left_behind():
+async def test_a_stopped_call_that_does_not_listen_is_left_behind():
     may_end, begun = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -54,7 +54,7 @@ async def test_a_sheltered_call_that_does_not_listen_is_left_behind():
                 continue
         return "late"
 
-    runner = ToolRunner(EventBus(), Toolset([deaf]), sheltered=True)
+    runner = ToolRunner(EventBus(), Toolset([deaf]))
     with Grace(0.01).here():
         calling = asyncio.create_task(runner.call("deaf"))
         await begun.wait()

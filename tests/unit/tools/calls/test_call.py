@@ -26,7 +26,7 @@ class Ends(list):
         super().__init__()
         self.bus = EventBus()
         self.bus.on(TOOL_CALL_AFTER, lambda ctx: self.append(ctx.value.status))
-        self.runner = ToolRunner(self.bus, Toolset(), approver=approver, sheltered=True)
+        self.runner = ToolRunner(self.bus, Toolset(), approver=approver)
 
 
 async def test_a_judged_call_stops_where_its_tool_would_run():

@@ -93,9 +93,8 @@ async def test_a_message_that_cannot_be_appended_stops_no_sibling(caplog):
     assert str(caplog.records[0].exc_info[1]) == "store 's': it is gone"
 
 
-@pytest.mark.parametrize("sheltered", [True, False])
-async def test_no_calls_are_no_work(sheltered):
-    runner = ToolRunner(EventBus(), Toolset(), sheltered=sheltered)
+async def test_no_calls_are_no_work():
+    runner = ToolRunner(EventBus(), Toolset())
 
     assert await runner.call_all([]) == ()
 
@@ -476,7 +475,7 @@ async def test_a_stubborn_handler_that_was_cancelled_leaves_a_clean_task():
 
 
 @pytest.mark.parametrize("many", [1, 3])
-async def test_a_sheltered_runner_is_stopped_and_not_cancelled(many):
+async def test_a_runner_is_stopped_and_not_cancelled(many):
     begun, ended, tasks = asyncio.Event(), [], []
 
     @tool
@@ -494,7 +493,7 @@ async def test_a_sheltered_runner_is_stopped_and_not_cancelled(many):
         await asyncio.sleep(0)
         return message
 
-    runner = ToolRunner(EventBus(), Toolset([wait]), append=append, sheltered=True)
+    runner = ToolRunner(EventBus(), Toolset([wait]), append=append)
     task = asyncio.ensure_future(runner.call_all(calls_of(*["wait"] * many)))
     await begun.wait()
     runner.stop()
@@ -506,7 +505,7 @@ async def test_a_sheltered_runner_is_stopped_and_not_cancelled(many):
     runner.stop()  # Nothing is under way any more.
 
 
-async def test_a_sheltered_tool_may_be_stopped_and_have_a_limit():
+async def test_a_tool_may_be_stopped_and_have_a_limit():
     class Waits(Tool):
         async def run(self) -> None:
             """Wait for ever."""
@@ -514,7 +513,7 @@ async def test_a_sheltered_tool_may_be_stopped_and_have_a_limit():
             await asyncio.Event().wait()
 
     begun, tools = asyncio.Event(), Toolset([Waits()])
-    runner = ToolRunner(EventBus(), tools, sheltered=True)
+    runner = ToolRunner(EventBus(), tools)
     task = asyncio.ensure_future(runner.call("Waits"))
     await begun.wait()
     runner.stop()
