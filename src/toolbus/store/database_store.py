@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
 from toolbus.store.job_store import JobStore
+from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,32 +15,45 @@ if TYPE_CHECKING:
     from toolbus.store.job_store import Query
     from toolbus.store.jobs import Job
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.worker import Worker
 
 T = TypeVar("T")
 
-MAX_BATCH = 512
+_MAX_BATCH = 512
 """How many writes share a commit at most."""
 
 
-def answer_queries(reader: SqlReader, queries: Sequence[Query[Any]]) -> list[Any]:
-    """Return the answer of *reader* to each query: the work of the thread that reads."""
-    with reader.snapshot():
-        return [query(reader) for query in queries]
+class DatabaseWrites(Protocol):
+    """The work of the thread that writes; *commits* is how many transactions it has written."""
+
+    commits: int
+
+    def serve(self, jobs: Sequence[Any]) -> Sequence[Any]:
+        """Do *jobs* and return the result of each, or why it failed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
 
 
 class DatabaseStore(JobStore):
-    """Sessions in the database *where*: *writer* does jobs in its thread, *reader* queries.
+    """Sessions in the database *where*: one thread does jobs by *writes*, one asks *reads*.
 
-    Without a *writer* the store is read-only.
+    Without *writes* the store is read-only.
     """
 
     durable = True
 
-    def __init__(
-        self, where: str, reader: Worker[Query[Any], Any], writer: Worker[Any, Any] | None
-    ) -> None:
-        self._where, self._reader, self._writer = where, reader, writer
+    def __init__(self, where: str, reads: SqlReader, writes: DatabaseWrites | None) -> None:
+        self._where, self._writes, self._writer = where, writes, None
+        self._reader = self._read_worker(reads)
+        if writes:
+            name = f"store {where!r}"
+            self._writer = Worker(name, writes.serve, writes.close, limit=_MAX_BATCH)
+
+    @property
+    def commits(self) -> int:
+        """How many transactions this store has written."""
+        return self._writes.commits if self._writes else 0
 
     async def close(self) -> None:
         """Wait for the writes that were begun, then let go of the database."""
@@ -61,3 +76,12 @@ class DatabaseStore(JobStore):
         except DecodeError as error:
             raise StoreError(self._where, str(error)) from error
         return answer
+
+    def _read_worker(self, reads: SqlReader) -> Worker[Query[Any], Any]:
+        return Worker(f"store {self._where!r}", partial(_answer_queries, reads), reads.close)
+
+
+def _answer_queries(reader: SqlReader, queries: Sequence[Query[Any]]) -> list[Any]:
+    """Return the answer of *reader* to each query: the work of the thread that reads."""
+    with reader.snapshot():
+        return [query(reader) for query in queries]

@@ -160,14 +160,14 @@ class SqlReader(StoreReader):
         """Give records of a session in the order in which they were written."""
         within, start = (session, _LAST_KEY if to is None else to), (after, _LAST_KEY)
         rows = self._batches(self._statements.pages_after, within, start, slice(1, 3))
-        return map(_found_page, rows)
+        return map(found_page, rows)
 
     def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
         """Return pages that speak of the id *name*, but for those of its own message."""
         indexed, after = self._indexed(name), behind.key if behind else 0
         rows = self._rows(self._statements.leftovers_of_id, indexed, MANY)
         rows += self._rows(self._statements.pages_of_id, indexed, after, MANY)
-        return [_found_page(row) for row in rows]
+        return [found_page(row) for row in rows]
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
@@ -184,13 +184,13 @@ class SqlReader(StoreReader):
         """Return the state *name* of the session; None if there is none."""
         values = (self._indexed(session_id), self._indexed(name))
         rows = self._rows(self._statements.state, *values)
-        return _found_state(name, *rows[0]) if rows else None
+        return found_state(name, *rows[0]) if rows else None
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give what components keep for the session, by its name."""
         for (name,) in self._rows(self._statements.state_names, session):
             for row in self._rows(self._statements.state_of_key, session, name):
-                yield _found_state(self._unescape(name), *row)
+                yield found_state(self._unescape(name), *row)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
         """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
@@ -201,7 +201,7 @@ class SqlReader(StoreReader):
             if not name.startswith(prefix):
                 return
             if session_id is not None:
-                yield self._unescape(session_id), _found_state(name, *state)
+                yield self._unescape(session_id), found_state(name, *state)
 
     def _batches(
         self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
@@ -232,7 +232,8 @@ class SqlReader(StoreReader):
         return MessageRow(key, session, seq, name, message)
 
 
-def _found_page(row: tuple[Any, ...]) -> Page:
+def found_page(row: tuple[Any, ...]) -> Page:
+    """Return the records of a row of the ledger, or with what damage it cannot be read."""
     session, place, seq, with_message, version, body, checksum = row
     page = Page(session, place, seq, bool(with_message), ())
     try:
@@ -241,7 +242,8 @@ def _found_page(row: tuple[Any, ...]) -> Page:
         return page._replace(damage=str(error))
 
 
-def _found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
+def found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
+    """Return the state *name* of a row, or with what damage it cannot be read."""
     try:
         return StateRow(name, checked_json(version, body, checksum))
     except DecodeError as error:

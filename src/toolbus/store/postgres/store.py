@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from toolbus.store.database_store import MAX_BATCH, DatabaseStore, answer_queries
+from toolbus.store.database_store import DatabaseStore
 from toolbus.store.job_store import read_state
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import Watchdog
 from toolbus.store.postgres.following import follow_messages
 from toolbus.store.postgres.pg_writes import PostgresWrites
 from toolbus.store.postgres.reader import TIMEOUT, PostgresReader
-from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from toolbus.messages.records import Message
-    from toolbus.store.job_store import Query
 
 
 class PostgresStore(DatabaseStore):
@@ -48,33 +46,22 @@ class PostgresStore(DatabaseStore):
         clock: Callable[[], int] | None = None,
     ) -> None:
         self._address, self._timeout = parse_address(address), timeout
-        self._watchdog = Watchdog()
-        self._writes: PostgresWrites | None = None
+        self._watchdog, writes = Watchdog(), None
         with ExitStack() as opened:
             opened.callback(self._watchdog.close)
             if read_only:
                 PostgresReader(self._address, timeout=timeout).close()
             else:
-                self._writes = PostgresWrites(self._address, timeout, self._watchdog, clock)
-                opened.callback(self._writes.close)
-                self._writes.prepare()
+                writes = PostgresWrites(self._address, timeout, self._watchdog, clock)
+                opened.callback(writes.close)
+                writes.prepare()
             opened.pop_all()
-        name = f"store {self._address.label!r}"
-        # Two, for what is small shall not wait for a session of a gigabyte.
-        reader, self._state_reader = self._read_worker(name), self._read_worker(name)
-        writer = None
-        if self._writes:
-            write, end = self._writes.serve, self._writes.close
-            writer = Worker(name, write, end, limit=MAX_BATCH)
-        super().__init__(self._address.label, reader, writer)
+        super().__init__(self._address.label, self._unconnected_reader(), writes)
+        # A second thread, for a small state shall not wait for a session of a gigabyte.
+        self._state_reader = self._read_worker(self._unconnected_reader())
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._address.label!r})"
-
-    @property
-    def commits(self) -> int:
-        """How many transactions with messages, leases or state this store has written."""
-        return self._writes.commits if self._writes else 0
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
         """Return the JSON that is kept for the session under *name*, or None."""
@@ -101,6 +88,5 @@ class PostgresStore(DatabaseStore):
         await super().close()
         self._watchdog.close()
 
-    def _read_worker(self, name: str) -> Worker[Query[Any], Any]:
-        reads = PostgresReader(self._address, timeout=self._timeout, watchdog=self._watchdog)
-        return Worker(name, partial(answer_queries, reads), reads.close)
+    def _unconnected_reader(self) -> PostgresReader:
+        return PostgresReader(self._address, timeout=self._timeout, watchdog=self._watchdog)

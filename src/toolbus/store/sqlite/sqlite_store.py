@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from toolbus.store.database_store import MAX_BATCH, DatabaseStore, answer_queries
+from toolbus.store.database_store import DatabaseStore
 from toolbus.store.sqlite.files import (
     check_contents,
     checked_path,
@@ -19,7 +18,6 @@ from toolbus.store.sqlite.files import (
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.store.sqlite.writes import Writes
-from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,36 +48,25 @@ class SqliteStore(DatabaseStore):
         timeout: float = 5.0,
         clock: Callable[[], int] = time_ns,
     ) -> None:
-        where = os.fspath(path)
-        self._timeout, self._writes = timeout, None
+        where, writes = os.fspath(path), None
+        self._timeout = timeout
         file = checked_path(where, read_only=read_only)
         with wrap_errors(where), ExitStack() as opened:
             check_contents(where, file, timeout, read_only=read_only)
             if not read_only:
                 create_private(file)
-                self._writes = Writes(where, connect(file, timeout, "rwc"), clock)
-                opened.callback(self._writes.close)
-                self._writes.prepare(timeout)
+                writes = Writes(where, connect(file, timeout, "rwc"), clock)
+                opened.callback(writes.close)
+                writes.prepare(timeout)
             self._mode: Mode = reading_mode(file) if read_only else "rw"
             reads = SqliteReader(where, opened_as=self._mode, timeout=timeout)
             opened.pop_all()
-        name = f"store {where!r}"
-        reader = Worker(name, partial(answer_queries, reads), reads.close)
-        writer = None
-        if self._writes:
-            write, end = self._writes.serve, self._writes.close
-            writer = Worker(name, write, end, limit=MAX_BATCH)
-        super().__init__(where, reader, writer)
+        super().__init__(where, reads, writes)
 
     @property
     def path(self) -> str:
         """The file, as it was given."""
         return self._where
-
-    @property
-    def commits(self) -> int:
-        """How many transactions this store has written."""
-        return self._writes.commits if self._writes else 0
 
     def reader(self) -> SqliteReader:
         """Return a reader of the file, with a connection of its own."""
