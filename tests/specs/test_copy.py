@@ -20,7 +20,7 @@ from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events import MESSAGE_APPEND_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import MemoryStore, Original, SqliteStore, Stored
-from toolbus.store.checking import check_reader
+from toolbus.store.check.session_check import check_reader
 from toolbus.store.copying import copy_session
 from toolbus.store.opening import open_reader, open_store
 

@@ -28,9 +28,9 @@ from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AF
 from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Original, SessionInfo, Stored
+from toolbus.store.check.file_check import check_file
+from toolbus.store.check.recovery import recover
 from toolbus.store.memory import MemoryStore
-from toolbus.store.recovery.inspection import inspect
-from toolbus.store.recovery.recovery import recover
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock
 
@@ -435,25 +435,6 @@ async def test_a_damaged_file_is_refused(path, tmp_path):
     assert reasons == (way_out, way_out)
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-async def test_a_damaged_log_is_refused(path, tmp_path, read_only):
-    async with SqliteStore(tmp_path / "source.db") as store:
-        for name in ("1", "2", "3"):
-            await store.append("s", user(name))
-        for end in ("", "-wal"):
-            shutil.copyfile(tmp_path / f"source.db{end}", f"{path}{end}")
-    log = path.with_name("store.db-wal")
-    data = bytearray(log.read_bytes())
-    data[data.index(b"I am 1")] ^= 1
-    log.write_bytes(data)
-
-    reason = refusal(path, read_only=read_only)
-
-    assert reason.startswith("the log beside it is damaged at frame ")
-    assert reason.endswith(", and SQLite would drop 3 commits behind it; see `toolbus check`")
-    assert log.read_bytes() == data
-
-
 def test_a_foreign_database_is_refused(path):
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE notes (text)")
@@ -616,7 +597,7 @@ async def test_stores_of_version_0_1_0_are_opened(tmp_path):
     assert after["tool"] == ["", "<direct>", "and now?", "resumed"]
     assert opened == after["open"]
     for one in (path, killed):
-        assert inspect(str(one), lambda done, pages: None).problems == ()
+        assert check_file(str(one), lambda done, pages: None).problems == ()
 
 
 async def test_a_session_that_0_1_0_tore_is_mended(tmp_path):
@@ -629,7 +610,7 @@ async def test_a_session_that_0_1_0_tore_is_mended(tmp_path):
     assert report.problems == told
     assert texts[:4] == ["pay the bill", "", "paid", "and now?"]
     assert texts[-2:] == ["and now?", "resumed"]
-    assert inspect(str(new), lambda done, pages: None).problems == ()
+    assert check_file(str(new), lambda done, pages: None).problems == ()
 
 
 async def test_a_closed_store_refuses(make):

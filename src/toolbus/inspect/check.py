@@ -8,16 +8,15 @@ from toolbus.errors import WrongPathError
 from toolbus.inspect.writing import count_things
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span
-from toolbus.store.checking import check_reader
+from toolbus.store.check.file_check import check_file
+from toolbus.store.check.recovery import recover
+from toolbus.store.check.session_check import check_reader
 from toolbus.store.opening import is_postgres, open_reader
-from toolbus.store.recovery.inspection import inspect
-from toolbus.store.recovery.recovery import recover
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
 
 if TYPE_CHECKING:
-    from toolbus.store.recovery.inspection import CheckReport, ProgressCallback
-    from toolbus.store.recovery.states import SessionState
+    from toolbus.store.check.report import CheckReport, ProgressCallback, SessionState
     from toolbus.terminal.output import Output
 
 _MAX_PROBLEMS = 20
@@ -50,7 +49,7 @@ def check_store(
 
 def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckReport:
     if not is_postgres(where):
-        return recover(where, new, progress) if new is not None else inspect(where, progress)
+        return recover(where, new, progress) if new is not None else check_file(where, progress)
     if new is not None:
         reason = "only a file is recovered so; `toolbus copy` takes the sessions that are whole"
         raise WrongPathError(where, f"{reason} to another store")
@@ -68,8 +67,7 @@ def _show(report: CheckReport, screen: Screen) -> None:
         screen.prose(f"note: {note}", style="dim")
     for problem in report.problems[:_MAX_PROBLEMS]:
         screen.prose(f"✗ {problem}", style="bad")
-    if len(report.problems) > _MAX_PROBLEMS:
-        rest = len(report.problems) - _MAX_PROBLEMS
+    if (rest := len(report.problems) - _MAX_PROBLEMS) > 0:
         screen.line(
             Span(f"  and {count_things(rest, 'more problem')}; see them with --json", "dim")
         )
@@ -109,5 +107,7 @@ def _show_verdict(report: CheckReport, screen: Screen) -> None:
     elif report.recovered is None:
         screen.line(Span("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
-    if report.recovered is not None:
-        screen.whole(f"what can be read was written to {report.recovered}")
+    if report.saved is not None:
+        kinds = ("session", "message", "record", "original", "state")
+        saved = [count_things(getattr(report.saved, f"{kind}s"), kind) for kind in kinds]
+        screen.whole(f"{', '.join(saved)} were written to {report.recovered}")

@@ -14,8 +14,8 @@ import pytest
 
 import toolbus
 from toolbus.messages.records import UserMessage
+from toolbus.store.check.file_check import check_file
 from toolbus.store.protocol import Stored
-from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 
 PROGRAM = Path(__file__).with_name("kill_writer.py")
@@ -75,7 +75,7 @@ async def check(path, acknowledged):
             least = acknowledged.get(session_id, 0)
             assert least <= len(messages) <= least + 1
             lengths[session_id] = len(messages)
-    report = inspect(str(path), lambda done, pages: None)
+    report = check_file(str(path), lambda done, pages: None)
     assert report.problems == ()
     return lengths
 

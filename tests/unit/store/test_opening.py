@@ -14,9 +14,9 @@ from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.inspect.retention import read_moment
 from toolbus.replay.sources import find_sources
+from toolbus.store.check.file_check import check_file
 from toolbus.store.opening import is_postgres, open_reader, open_store
 from toolbus.store.protocol import Stored
-from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 from toolbus.terminal.screen import UsageError
 
@@ -122,4 +122,4 @@ async def test_damaged_sessions_are_deleted_with_their_indexes(tmp_path):
             "writers": 1,
         }.items():
             assert other.execute(f"SELECT count(*) FROM {table}").fetchone() == (count,)
-    assert inspect(str(path), lambda done, total: None).problems == ()
+    assert check_file(str(path), lambda done, total: None).problems == ()

@@ -32,7 +32,7 @@ from toolbus.messages.records import (
 )
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.reading import MessageRow
-from toolbus.store.sqlite import SqliteStore, files, queries
+from toolbus.store.sqlite import SqliteStore, queries
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.terminal.output import Output
 
@@ -220,19 +220,6 @@ async def test_records_stand_before_what_they_led_to(path):
     assert order(path, after=2) == [4, 5, 6, "c", 7]
     assert order(path, after=3) == [7]
     assert order(path, after=9) == []
-
-
-async def test_the_log_of_a_store_is_read_for_damage_once(path, monkeypatch):
-    await append(path, user("a", 1))
-    read = []
-    monkeypatch.setattr(files, "damage_of", lambda log: read.append(log) or "")
-    async with SqliteStore(path) as store:
-        for _ in range(3):
-            with store.reader() as reader:
-                assert not list(reader.states_like(""))
-    assert len(read) == 1
-    with SqliteReader(path, live=True):
-        assert len(read) == 2
 
 
 async def test_what_was_told_is_not_told_again(path):

@@ -11,10 +11,10 @@ import pytest
 from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, UserMessage
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import SessionBusyError, StoreError
+from toolbus.store.check.file_check import check_file
 from toolbus.store.leases import is_gone, this_process
 from toolbus.store.memory import MemoryStore
 from toolbus.store.protocol import Position, Stored
-from toolbus.store.recovery.inspection import inspect
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.writer import Writer
 
@@ -204,5 +204,5 @@ async def test_a_message_that_goes_in_before_is_numbered_before(store):
     assert [one.messages for one in await store.sessions()] == [4]
     if isinstance(store, SqliteStore):
         await store.close()
-        report = inspect(store._where, lambda done, pages: None)
+        report = check_file(store._where, lambda done, pages: None)
         assert report.problems == ()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple
 
 from toolbus.errors import StoreError, WrongPathError
-from toolbus.store.recovery.wal import damage_of, read_log
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.sqlite_errors import GONE, READ_ONLY
 
-Mode = Literal["ro", "rw", "rwc", "still", "alone"]
-"""How to open. "still" and "alone" are for a file that nobody writes, without a log and with one;
-no lock is taken and no file made."""
-
-_MODES = {"still": "mode=ro&immutable=1", "alone": "mode=ro&vfs=unix-none"}
+Mode = Literal["ro", "rw", "rwc", "still", "copied"]
+"""How to open. "still" and "copied" are for a file that nobody writes, without a log and with one:
+no lock is taken and no file made beside it."""
 
 Connection = sqlite3.Connection
 
@@ -116,18 +115,34 @@ EMPTY = Header()
 
 def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
     """Return a connection to *file*; each waits *timeout* seconds for the others' locks."""
-    how = _MODES.get(mode, f"mode={mode}")
+    if mode == "copied":
+        return _connect_copy(file)
+    how = "mode=ro&immutable=1" if mode == "still" else f"mode={mode}"
     # Made here and used in one thread, but not in the same; transactions begin where we say so.
-    connection = sqlite3.connect(
+    return sqlite3.connect(
         f"{file.as_uri()}?{how}",
         uri=True,
         timeout=timeout,
         isolation_level=None,
         check_same_thread=False,
     )
-    if mode == "alone":
-        # Then the index of the log is kept in memory, and not in a file that all share.
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+
+
+def _connect_copy(file: Path) -> sqlite3.Connection:
+    """Return a connection to a copy of *file* and its log, which is gone when it is closed.
+
+    From beside the file itself SQLite would remove a log in which it finds no commit.
+    """
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        for end in ("", "-wal", "-journal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(beside(file, end), beside(copy, end))
+        connection = sqlite3.connect(copy, isolation_level=None, check_same_thread=False)
+        # What was read once stays open without a name, and the index of the log is in memory.
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            read_header(connection)
     return connection
 
 
@@ -144,10 +159,7 @@ def looking_mode(file: Path) -> Mode:
     """Return how to read *file* without making a file beside it."""
     if beside(file, "-shm").exists():
         return "ro"
-    log = beside(file, "-wal")
-    # Who closes a log without a commit removes it, and whatever else may be in it.
-    empty = log.exists() and log.stat().st_size and not read_log(log).commits
-    return "alone" if unfinished(file) and not empty else "still"
+    return "copied" if unfinished(file) else "still"
 
 
 class ChangeDetector:
@@ -192,18 +204,14 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
     return facts.st_dev, facts.st_ino
 
 
-def check_contents(
-    where: str, file: Path, timeout: float, *, read_only: bool, with_log: bool = True
-) -> int:
-    """Return the version of *file*, 0 if it is empty; *with_log*: the log is read for damage, too.
+def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
+    """Return the version of *file*, 0 if it is empty.
 
     Raises `StoreError` for what is no store, a newer or a damaged one, and leaves every byte
     as it is.
     """
     if not file.exists():
         return 0
-    if with_log and (damage := damage_of(beside(file, "-wal"))):
-        raise StoreError(where, f"{damage}; see `toolbus check`")
     header = header_of(file, timeout)
     if header == EMPTY:
         if read_only:
@@ -242,11 +250,6 @@ def read_header(connection: sqlite3.Connection) -> Header:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return Header(application_id, version, tables)
-
-
-def scratch() -> Connection:
-    """Return a connection to an empty database that is gone when it is closed."""
-    return sqlite3.connect("", isolation_level=None)
 
 
 def integrity_problems(connection: Connection) -> list[str]:

@@ -35,8 +35,7 @@ class SqliteReader(SqlReader):
     """Reads the SQLite store *path* and changes no byte of it.
 
     With *live* another process may write meanwhile. *opened_as* is the mode of a store of this
-    process that has the file open, so that its log is not read for damage again. Raises
-    `StoreError` for a file that is not a store.
+    process that has the file open. Raises `StoreError` for a file that is not a store.
     """
 
     def __init__(
@@ -50,11 +49,9 @@ class SqliteReader(SqlReader):
         super().__init__(os.fspath(path), STATEMENTS)
         file = checked_path(self._where, read_only=True)
         with wrap_errors(self._where):
-            version = check_contents(
-                self._where, file, timeout, read_only=True, with_log=opened_as is None
-            )
+            version = check_contents(self._where, file, timeout, read_only=True)
             mode = opened_as or (reading_mode(file) if live else _mode(file))
-            is_still = mode in {"still", "alone"}
+            is_still = mode in {"still", "copied"}
             self._detector = ChangeDetector(self._where, file) if is_still else None
             self._connection = connect(file, timeout, mode)
             if version < schema.WITH_STATES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,13 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from toolbus.messages.records import Message
-    from toolbus.store.sqlite.files import Connection
-
-TURNS = """CREATE TEMP TABLE turns (
-    session INTEGER, seq INTEGER, key INTEGER, kind TEXT, call TEXT, place INTEGER,
-    PRIMARY KEY (session, seq, place)
-) WITHOUT ROWID"""
-"""What each message is in the order of calls: it has a row for each call that it asks for."""
 
 
 class CallTurn(NamedTuple):
@@ -51,12 +45,6 @@ class PairedCall(NamedTuple):
         true = (answer for answer in self.answers if answer.kind == "answer")
         return next(true, self.answers[0])
 
-    @property
-    def others(self) -> list[CallTurn]:
-        """The answers that are not the best."""
-        best = self.best if self.answers else None
-        return [answer for answer in self.answers if answer is not best]
-
 
 class Pairing:
     """The calls and answers of one session, found in its *turns*, which are in order.
@@ -65,12 +53,12 @@ class Pairing:
     """
 
     def __init__(self, turns: Iterable[CallTurn]) -> None:
-        self._turns = list(turns)
+        self.turns = list(turns)
         self.calls: list[PairedCall] = []
         self.strays: list[CallTurn] = []
         waiting: defaultdict[str, list[PairedCall]] = defaultdict(list)
         answered: dict[str, PairedCall] = {}
-        for turn in self._turns:
+        for turn in self.turns:
             if turn.kind == "call":
                 self.calls.append(call := PairedCall(turn, []))
                 waiting[turn.call].append(call)
@@ -96,7 +84,7 @@ class Pairing:
     @property
     def is_conversation(self) -> bool:
         """Whether a user speaks; if none does, as in what a proxy records, calls may overlap."""
-        return any(turn.kind == "said" for turn in self._turns)
+        return any(turn.kind == "said" for turn in self.turns)
 
     def problems(self) -> Iterator[str]:
         """Say which calls have several answers, and which are apart from theirs."""
@@ -109,29 +97,51 @@ class Pairing:
             if answers and other is not None and other < answers[0].seq:
                 yield f"message {other} stands between call {turn.call!r} and its answer"
 
+    def notes(self) -> Iterator[str]:
+        """Say which answers no message asks for; the question may have been lost long ago."""
+        for stray in self.strays:
+            yield f"message {stray.seq} answers call {stray.call!r}, which no message asks for"
+
     def _next_others(self) -> dict[int, int]:
         """Return by the number of a message that of the next one that answers nothing."""
         if not self.is_conversation:
             return {}
-        numbers = dict.fromkeys([turn.seq for turn in self._turns if not turn.is_answer])
+        numbers = dict.fromkeys([turn.seq for turn in self.turns if not turn.is_answer])
         return dict(pairwise(numbers))
+
+    @cached_property
+    def left_out(self) -> set[int]:
+        """The keys of answers to calls that keep another one."""
+        answers = [(answer, call) for call in self.calls for answer in call.answers]
+        return {answer.key for answer, call in answers if answer is not call.best}
+
+    @cached_property
+    def _asking(self) -> dict[int, int]:
+        """The key of the message that asked, by that of the answer that belongs behind it."""
+        answered = [call for call in self.calls if call.answers and self.is_conversation]
+        return {call.best.key: call.turn.key for call in answered}
+
+    def position(self, key: int) -> tuple[int, int]:
+        """Return what the keys of messages are sorted by, so that answers follow their calls."""
+        return self._asking.get(key, key), key
 
     def mended(self) -> list[CallTurn]:
         """Return one turn for each message that stays, in order, with a single answer to a call."""
-        best = [(call.best, call.turn.seq) for call in self.calls if call.answers]
-        beside: defaultdict[int, list[CallTurn]] = defaultdict(list)
-        if self.is_conversation:
-            for answer, asking_seq in sorted(best):
-                beside[asking_seq].append(answer)
-        moved = {answer.seq for answers in beside.values() for answer in answers}
-        dropped = {answer.seq for call in self.calls for answer in call.others}
-        order: list[CallTurn] = []
-        # Of a message that asks for several calls there are as many turns.
-        for turn in {turn.seq: turn for turn in self._turns}.values():
-            if turn.seq not in moved | dropped:
-                order.append(turn)
-            order += beside[turn.seq]
-        return order
+        turns = {turn.key: turn for turn in self.turns if turn.key not in self.left_out}
+        return sorted(turns.values(), key=lambda turn: self.position(turn.key))
+
+    def repairs(self) -> Iterator[str]:
+        """Say which messages are left out of the mended order and which have moved."""
+        for call in self.calls:
+            for answer in call.answers:
+                if answer.key in self.left_out:
+                    best = f"call {call.turn.call!r} keeps the answer of message {call.best.seq}"
+                    yield f"message {answer.seq} was left out: {best}"
+        order = self.mended()
+        old_numbers = sorted([turn.seq for turn in order])
+        for turn, old_number in zip(order, old_numbers, strict=True):
+            if turn.seq > old_number and turn.is_answer:
+                yield f"message {turn.seq} was moved next to its call {turn.call!r}"
 
 
 def turns_of(seq: int, key: int, message: Message) -> list[CallTurn]:
@@ -145,9 +155,3 @@ def turns_of(seq: int, key: int, message: Message) -> list[CallTurn]:
         case AssistantMessage():
             return [CallTurn(seq, key, "other")]
     return [CallTurn(seq, key, "said")]
-
-
-def read_pairing(connection: Connection, session: int) -> Pairing:
-    """Return how the calls of a session are paired, by its `TURNS`."""
-    query = "SELECT seq, key, kind, call FROM turns WHERE session = ? ORDER BY seq, place"
-    return Pairing([CallTurn(*row) for row in connection.execute(query, (session,))])

@@ -1,0 +1,124 @@
+"""A new file with all that can be read of a damaged one."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.errors import StoreError, WrongPathError
+from toolbus.store.check.file_check import checked_file
+from toolbus.store.check.pairing import Pairing
+from toolbus.store.check.report import SavedRows
+from toolbus.store.check.session_check import damage_of
+from toolbus.store.jobs import Append, Swap
+from toolbus.store.protocol import Stored
+from toolbus.store.sqlite.files import beside, connect, create_private
+from toolbus.store.sqlite.sqlite_errors import wrap_errors
+from toolbus.store.sqlite.writes import Writes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.store.check.damaged_file import DamagedFile
+    from toolbus.store.check.file_check import CheckedFile
+    from toolbus.store.check.report import CheckReport, ProgressCallback
+    from toolbus.store.reading import SessionRow
+
+_BATCH = 256
+"""How many appends share a transaction."""
+
+_SAVED = """SELECT count(*), (SELECT count(*) FROM messages), coalesce(sum(records), 0),
+    (SELECT count(*) FROM originals), (SELECT count(*) FROM states) FROM sessions"""
+
+
+def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
+    """Write what can be read of the store file *where* to the file *new*; return what was found.
+
+    *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
+    keep their order and ids; where some are lost the others are numbered anew. A call that has
+    several answers keeps one, next to it, and the notes say so. Raises `StoreError`, also if
+    nothing can be read, and `WrongPathError` if *new* exists. Not for a process that has the file
+    open, as with `check_file`.
+    """
+    goal = Path(os.path.realpath(new))
+    part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
+    _check_absent(new, goal)
+    try:
+        with wrap_errors(new):
+            create_private(part)
+        with checked_file(where, progress) as checked:
+            if checked.report.problems and not checked.report.sessions:
+                why = checked.report.problems[0]
+                reason = f"nothing of it can be recovered, so restore it from a copy: {why}"
+                raise StoreError(where, reason)
+            saved = _write(checked, new, part)
+        _check_absent(new, goal)
+        with wrap_errors(new):
+            part.rename(goal)
+    finally:
+        for end in ("", "-wal", "-shm"):
+            beside(part, end).unlink(missing_ok=True)
+    ids = {session.key: session.id for session in checked.rows.sessions()}
+    repairs = [
+        f"session {ids[key]!r}: {repair}"
+        for key, pairing in checked.torn.items()
+        for repair in pairing.repairs()
+    ]
+    notes = (*checked.report.notes, *repairs)
+    return replace(checked.report, recovered=new, saved=saved, notes=notes)
+
+
+def _check_absent(new: str, goal: Path) -> None:
+    if os.path.lexists(goal):
+        raise WrongPathError(new, "there is a file already; give the path of a new one")
+    if not goal.parent.is_dir():
+        raise WrongPathError(new, f"there is no folder {str(goal.parent)!r}; make it first")
+
+
+def _write(checked: CheckedFile, new: str, part: Path) -> SavedRows:
+    """Append all rows to the new store *part*, so that they are numbered and indexed anew."""
+    with wrap_errors(new), closing(connect(part, 5.0, "rw")) as target:
+        writes = Writes(str(part), target)
+        writes.prepare(5.0)
+        jobs = _jobs(checked)
+        while batch := list(islice(jobs, _BATCH)):
+            for answer in writes.serve(batch):
+                if isinstance(answer, StoreError):
+                    raise StoreError(new, answer.reason) from answer
+        return SavedRows(*target.execute(_SAVED).fetchone())
+
+
+def _jobs(checked: CheckedFile) -> Iterator[Append | Swap]:
+    rows = checked.rows
+    for session in rows.sessions():
+        # The first append makes the session, and says when that was.
+        yield Append(session.id, Stored(written_ns=session.created_ns))
+        for stored in _entries(rows, session, checked.torn.get(session.key, Pairing(()))):
+            yield Append(session.id, replace(stored, written_ns=session.updated_ns))
+        for original in rows.originals(session.key):
+            if not damage_of(original):
+                stored = Stored(originals=(original,), written_ns=session.updated_ns)
+                yield Append(session.id, stored)
+        for state in rows.states(session.key):
+            if state.body is not None:
+                yield Swap(session.id, state.name, None, state.body, session.updated_ns)
+
+
+def _entries(rows: DamagedFile, session: SessionRow, pairing: Pairing) -> Iterator[Stored]:
+    """Give messages with their records, and between them the records without a message."""
+    leftovers = deque(rows.leftovers(session.key))
+    for key in sorted(rows.entry_keys(session.key), key=pairing.position):
+        row, page = rows.message(session.key, key), rows.page(session.key, key)
+        place = row.seq if row else page.place if page else 0
+        while leftovers and leftovers[0].place <= place:
+            yield Stored(records=leftovers.popleft().records)
+        message = row.message if row and key not in pairing.left_out else None
+        yield Stored(message=message, records=page.records if page else ())
+    for leftover in leftovers:
+        yield Stored(records=leftover.records)
