@@ -21,7 +21,7 @@ from toolbus.events import MESSAGE_APPEND_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import MemoryStore, Original, SqliteStore, Stored
 from toolbus.store.check.session_check import check_reader
-from toolbus.store.copying import copy_session
+from toolbus.store.copy import copy_session
 from toolbus.store.opening import open_reader, open_store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -243,7 +243,7 @@ class Failing(MemoryStore):
 
 
 async def test_a_copy_killed_anywhere_goes_on(monkeypatch):
-    monkeypatch.setattr("toolbus.store.copying._BATCH", 3)
+    monkeypatch.setattr("toolbus.store.copy._BATCH", 3)
     source, failures = MemoryStore(), 0
     await fill(source)
     for writes in range(40):

@@ -9,7 +9,7 @@ from toolbus.errors import ToolbusError
 from toolbus.inspect.lookup import find_session
 from toolbus.inspect.writing import count_things, print_json
 from toolbus.settings.spans import Span
-from toolbus.store.copying import SessionCopy, copy_session
+from toolbus.store.copy import SessionCopy, copy_session
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import open_screen
