@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
 from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from toolbus.bus import subscribing
-from toolbus.bus.dispatch.callables import name_of
+from toolbus.bus.dispatch.callables import name_of, takes
 from toolbus.bus.subscribing import as_tuple, selections, settings_of
+from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
 from toolbus.components.participants import ComponentHost, check_no_class
 from toolbus.errors import DeadlineError, RegistrationError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent, check_event
 from toolbus.events.subjects import ToolSelector
-from toolbus.testing.exams import (
-    CHECKED,
-    AdapterExam,
-    Claims,
-    HandlerExam,
-    InstalledAdapter,
-    Subject,
-    as_adapter,
-    hostile_calls,
-    hostile_responses,
-)
+from toolbus.testing.exams import CHECKED, AdapterExam, Claims, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
 from toolbus.testing.laws import check_names
 from toolbus.testing.limits import Stopwatch, TimeIsUp
-from toolbus.testing.situations import Cases, Questions, Situations
-from toolbus.testing.texts import HOSTILE_TEXTS
+from toolbus.testing.situations import Cases
 from toolbus.testing.trials import Trial
 
 if TYPE_CHECKING:
@@ -41,7 +30,6 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.marks import Mark
     from toolbus.events.catalogue import Event, ToolSpec
     from toolbus.messages.records import ToolCall, ToolResponse
@@ -50,9 +38,9 @@ if TYPE_CHECKING:
 
 
 def _find_subjects(first: Any, second: Any, kind: Literal["on", "guard"]) -> list[Subject]:
-    """Return what is to be checked: `(handler)`, `(component)`, `(EVENT, handler)` and the like.
+    """Return the handlers to check of `(handler)`, `(component)`, `(EVENT, handler)` and the like.
 
-    Raises `RegistrationError` if it is nothing of the *kind*.
+    Raises `RegistrationError` if there is none of the *kind*.
     """
     event, subject = (None, first) if second is None else (first, second)
     check = "check_guard" if kind == "guard" else "check_handler"
@@ -61,52 +49,42 @@ def _find_subjects(first: Any, second: Any, kind: Literal["on", "guard"]) -> lis
         raise RegistrationError(
             f"{check} of {subject.name!r}", f"{what}: `{check}(EVENT, handler)`"
         )
-    if second is not None and not isinstance(event, TransformEvent | ObserveEvent):
-        raise RegistrationError(
-            f"event {event!r}", f"expected one, as in `{check}(EVENT, handler)`"
-        )
+    if event is not None:
+        check_event(event)
     if isinstance(subject, type) and issubclass(subject, AgentComponent):
         check_no_class("component", subject)
     if isinstance(subject, AgentComponent):
-        return _of_component(subject, event, kind)
-    return _of_function(subject, event, kind)
-
-
-def _of_component(
-    component: AgentComponent, event: Event | None, kind: Literal["on", "guard"]
-) -> list[Subject]:
-    subjects = [
+        marks = list(marked(type(subject)))
+        methods = [(mark, getattr(subject, name)) for name, mark in marks]
+    else:
+        methods = [(mark, subject) for mark in marks_of(subject)] if ismethod(subject) else []
+    wanted = [
         _marked(mark, method)
-        for name, mark in marked(type(component))
-        if mark.kind == kind and event in (None, mark.event)
-        if (method := getattr(component, name)) is not None
+        for mark, method in methods
+        if mark.kind == kind and event in (None, mark.event) and method is not None
     ]
-    if not subjects:
-        what = f"@{kind}" if event is None else f"@{kind}({event.name})"
-        reason = f"no method of it is marked with `{what}`, so there is nothing to check"
-        raise RegistrationError(f"component {component.name!r}", reason)
-    return subjects
+    if wanted or not isinstance(subject, AgentComponent):
+        return wanted or [_function(subject, event, kind)]
+    mark = f"@{kind}" if event is None else f"@{kind}({event.name})"
+    reason = f"no method of it is marked with `{mark}`, so there is nothing to check"
+    raise RegistrationError(f"component {subject.name!r}", reason)
 
 
-def _of_function(function: Any, event: Event | None, kind: Literal["on", "guard"]) -> list[Subject]:
-    marks = marks_of(function)
-    ours = [mark for mark in marks if mark.kind == kind and event in (None, mark.event)]
-    if ours and ismethod(function):
-        return [_marked(mark, function) for mark in ours]
-    if event is None:
-        if marks:
-            other = "check_handler" if kind == "guard" else "check_guard"
-            reason = f"it is marked with `@{marks[0].kind}`; use `{other}`"
-            raise RegistrationError(f"handler {name_of(function)!r}", reason)
-        if kind == "on":
-            reason = "no mark tells its event; give that first: `check_handler(EVENT, handler)`"
-            raise RegistrationError(f"handler {function!r}", reason)
-        event = TOOL_CALL_BEFORE
+def _function(function: Any, event: Event | None, kind: Literal["on", "guard"]) -> Subject:
+    """Return *function*, which has no mark for *event*, as a handler of that."""
+    if event is None and (marks := marks_of(function)):
+        other = "check_handler" if kind == "guard" else "check_guard"
+        reason = f"it is marked with `@{marks[0].kind}`; use `{other}`"
+        raise RegistrationError(f"handler {name_of(function)!r}", reason)
+    if event is None and kind == "on":
+        reason = "no mark tells its event; give that first: `check_handler(EVENT, handler)`"
+        raise RegistrationError(f"handler {function!r}", reason)
+    event = TOOL_CALL_BEFORE if event is None else event
     settings = settings_of(event, "guard" if kind == "guard" else "observer", {})
     subscribing.check_handler(event, function, settings)
     owner = getattr(function, "__self__", None)
     component = owner if isinstance(owner, AgentComponent) else None
-    return [Subject(event, function, kind == "guard", component=component)]
+    return Subject(event, function, kind == "guard", component=component)
 
 
 def _marked(mark: Mark, method: Any) -> Subject:
@@ -120,10 +98,6 @@ def _marked(mark: Mark, method: Any) -> Subject:
 
     patterns = tools if tools and component.selector.is_everything else component.selector.patterns
     return Subject(mark.event, method, mark.kind == "guard", when, component, patterns)
-
-
-_MOST_HUNTS = 3
-"""Each hunt but the first draws the arguments that were asked for in the last one."""
 
 
 class CheckOptions(TypedDict, total=False):
@@ -174,19 +148,13 @@ def check_adapter(
     >>> check_adapter(lambda response: response.with_text(response.text.upper()))
     """
     chosen = _chosen(options)
-    with _installed(adapter, chosen["limit"]) as watch:
-        for checked in _adapters_of(adapter):
-            trial = Trial(f"adapter {checked.name!r}", chosen["without"], watch)
-            examined = checked
-            if isinstance(adapter, AgentComponent):
-                examined = InstalledAdapter(adapter, checked)
-            cases = Cases(checked.tools, chosen["tools"], calls, responses)
-            exam = AdapterExam(examined, cases, trial, idempotent=idempotent)
-            hunt(exam.examine, examples=chosen["examples"], seed=chosen["seed"])
-            if responses is None:
-                hostile_responses(exam, HOSTILE_TEXTS)
-            if calls is None:
-                hostile_calls(exam, HOSTILE_TEXTS)
+    component = adapter if isinstance(adapter, AgentComponent) else None
+    selector = ToolSelector("*") if component is None else component.selector
+    with _installed(component, chosen["limit"]) as watch:
+        for each in _adapters_of(adapter):
+            trial = Trial(f"adapter {each.name!r}", chosen["without"], watch)
+            cases = Cases(each.tools, chosen["tools"], calls, responses)
+            _try(AdapterExam(each, selector, cases, trial, idempotent=idempotent), chosen)
 
 
 def check_guard(
@@ -260,23 +228,23 @@ def check_handler(
 
 
 @contextmanager
-def _installed(subject: object, limit: float) -> Iterator[Stopwatch]:
-    """Give what runs the functions of *subject*, which is installed meanwhile if a component."""
+def _installed(component: AgentComponent | None, limit: float) -> Iterator[Stopwatch]:
+    """Give what runs the functions of *component*, or of none; it is installed meanwhile."""
     watch = Stopwatch(limit)
     try:
-        if not isinstance(subject, AgentComponent) or subject.host is not None:
+        if component is None or component.host is not None:
             yield watch
             return
         host = ComponentHost(scope=CHECKED)
-        subject.setup(host)
+        component.setup(host)
         try:
-            watch.run(lambda: subject.install(host))
+            watch.run(lambda: component.install(host))
             try:
                 yield watch
             finally:
-                watch.run(subject.close)
+                watch.run(component.close)
         finally:
-            subject.teardown()
+            component.teardown()
     except TimeIsUp:
         raise DeadlineError(limit) from None
     finally:
@@ -303,57 +271,36 @@ def _check(
         for subject in subjects:
             kind = "guard" if subject.is_guard else "handler"
             trial = Trial(f"{kind} {subject.name!r}", options["without"], watch)
-            exam = HandlerExam(subject, trial, claims)
-            questions = _search(exam, subject, claims, values, options)
-            is_free = not options["tools"] and values is None
-            for problem in _unreached(exam, subject, questions, is_free=is_free):
-                trial.broken("is-reached", problem, {})
+            patterns = claims.tools.patterns if "*" in subject.patterns else subject.patterns
+            cases = Cases(patterns, options["tools"])
+            _try(HandlerExam(subject, claims, cases, trial, values), options)
 
 
-def _search(
-    exam: HandlerExam,
-    subject: Subject,
-    claims: Claims,
-    values: SearchStrategy[Any] | None,
-    options: CheckOptions,
-) -> Questions:
-    """Hunt, and again with the arguments that were asked for and that no case had."""
-    questions, schema = Questions(), dict[str, Any]()
-    patterns = claims.tools.patterns if "*" in subject.patterns else subject.patterns
-    for _ in range(_MOST_HUNTS):
-        cases = Cases(patterns, options["tools"], schema=schema or None)
-        situations = Situations(subject.event, cases, questions, values)
-        hunt(partial(exam.examine, situations), examples=options["examples"], seed=options["seed"])
-        exam.corners(situations.hostile())
-        if options["tools"] or values is not None:
-            break
-        asked, unanswered = questions.asked, questions.unanswered
-        exam.corners(situations.answers())
-        is_new = bool(unanswered) or questions.asked != asked
-        if not is_new or questions.schema() == schema:
-            break
-        schema = questions.schema()
-    return questions
-
-
-def _unreached(
-    exam: HandlerExam, subject: Subject, questions: Questions, *, is_free: bool
-) -> Iterator[str]:
-    """Say what no case reached; only the predicate counts unless cases were drawn freely."""
-    if not exam.reached:
-        yield f"its predicate let none of {exam.cases} cases pass"
-    if not is_free:
-        return
-    if questions.unanswered:
-        yield f"no case reached `{questions.unanswered[0]}`"
-    judges_calls = subject.is_guard and subject.event is TOOL_CALL_BEFORE
-    if judges_calls and not questions.asked and not exam.has_spoken:
-        yield f"it let all {exam.reached} cases pass and asked for no argument of theirs"
+def _try(exam: AdapterExam | HandlerExam, options: CheckOptions) -> None:
+    hunt(exam.examine, examples=options["examples"], seed=options["seed"])
+    exam.corners()
 
 
 def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:
-    if not isinstance(subject, AgentComponent):
-        return (as_adapter(subject),)
-    if not subject.adapters:
-        raise RegistrationError(f"component {subject.name!r}", "it has no adapters to check")
-    return subject.adapters
+    if isinstance(subject, AgentComponent):
+        if not subject.adapters:
+            raise RegistrationError(f"component {subject.name!r}", "it has no adapters to check")
+        return subject.adapters
+    if isinstance(subject, ToolAdapter):
+        return (subject,)
+    if callable(subject) and not isinstance(subject, type):
+        return (FunctionAdapter(subject),)
+    reason = "expected an adapter, a function or a component"
+    raise RegistrationError(f"adapter {subject!r}", reason)
+
+
+class FunctionAdapter(ToolAdapter):
+    """A function of a response, and of its call if it takes two arguments, as an adapter."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self._function, self._takes_call = function, takes(function, 2)
+
+    def adapt_response(self, response: ToolResponse, call: ToolCall) -> Any:
+        """Return what the function returns."""
+        return self._function(response, call) if self._takes_call else self._function(response)

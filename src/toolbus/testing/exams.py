@@ -2,204 +2,173 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import suppress
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.dispatch.results import foreign, mismatch
-from toolbus.components.adapters import AdapterContext, ToolAdapter, with_context
-from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import Ask, Deny, ObserveEvent, Scope, ToolSpec, TransformEvent
+from toolbus.bus.dispatch.results import IDENTITIES, foreign
+from toolbus.components.adapters import AdapterContext, with_context
+from toolbus.errors import LawBroken
+from toolbus.events.catalogue import (
+    TOOL_CALL_BEFORE,
+    Ask,
+    Deny,
+    ObserveEvent,
+    Scope,
+    ToolSpec,
+    TransformEvent,
+)
 from toolbus.events.subjects import ToolSelector, tool_of
 from toolbus.events.verdicts import NO_PROMPT, NO_REASON
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
+from toolbus.testing.drawing import HOSTILE_TEXTS
+from toolbus.testing.questions import Questions
+from toolbus.testing.situations import (
+    Situation,
+    hostile_situations,
+    saying,
+    situations,
+    situations_with,
+)
 from toolbus.testing.trials import Abandoned, Invocation, differ, misfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterator
 
+    from hypothesis.strategies import SearchStrategy
+
+    from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import Event
     from toolbus.testing.laws import LawName
-    from toolbus.testing.situations import Cases, Situation, Situations
+    from toolbus.testing.situations import Cases
     from toolbus.testing.trials import Trial
+
+    Draw = Callable[[SearchStrategy[Any]], Any]
 
 CHECKED = Scope(agent_id="checked", session_id="checked")
 """Who speaks in a check."""
-_IDENTITY = {ToolResponse: ("tool_name", "tool_call_id"), ToolCall: ("id", "name")}
 
 
-class FunctionAdapter(ToolAdapter):
-    """A function of a response, and of its call if it takes two arguments, as an adapter."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.name = getattr(function, "__name__", type(function).__name__)
-        self._function = function
-        try:
-            inspect.signature(function).bind(None, None)
-        except TypeError:
-            self._takes_call = False
-        else:
-            self._takes_call = True
-
-    def adapt_response(self, response: ToolResponse, call: ToolCall) -> Any:
-        """Return what the function returns."""
-        return self._function(response, call) if self._takes_call else self._function(response)
-
-
-class InstalledAdapter(ToolAdapter):
-    """The *adapter* of a *component* as it runs there: for the component's tools alone."""
-
-    def __init__(self, component: AgentComponent, adapter: ToolAdapter) -> None:
-        self.name, self.tools = adapter.name, adapter.tools
-        self._component, self._adapter = component, adapter
-
-    def should_adapt(self, tool_name: str) -> bool:
-        """Tell whether both are for the tool *tool_name*."""
-        return self._component.selector.matches(tool_name) and self._adapter.should_adapt(tool_name)
-
-    def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> Any:
-        """Return what the adapter makes of *spec*."""
-        if self.should_adapt(spec.name):
-            return with_context(self._adapter.adapt_signature)(spec, ctx=ctx)
-        return None
-
-    def adapt_parameters(self, call: ToolCall, ctx: AdapterContext) -> Any:
-        """Return what the adapter makes of *call*."""
-        if self.should_adapt(call.name):
-            return with_context(self._adapter.adapt_parameters)(call, ctx=ctx)
-        return None
-
-    def adapt_response(self, response: ToolResponse, call: ToolCall, ctx: AdapterContext) -> Any:
-        """Return what the adapter makes of *response*."""
-        if not self.should_adapt(call.name):
-            return None
-        # A call is rebuilt from its message, where a response may have lost its parameters.
-        rebuilt = replace(call, arguments=response.parameters or EMPTY)
-        return with_context(self._adapter.adapt_response)(response, rebuilt, ctx=ctx)
-
-
-class AdapterCase(NamedTuple):
-    """What one tool's signature, call and response were when they passed the adapter."""
-
-    spec: ToolSpec
-    published: ToolSpec
-    call: ToolCall
-    concerned: bool
+def _judge_change(
+    trial: Trial, invocation: Invocation, change: tuple[Any, Any], fields: tuple[str, ...], of: str
+) -> None:
+    """Judge *change*, a value before and after: *fields* stay, all stays of a value *of* others."""
+    old, new = change
+    case = {**invocation.inputs, "returned": new}
+    for field in fields:
+        before, after = getattr(old, field, None), getattr(new, field, None)
+        if before != after:
+            problem = f"{invocation.name} changed the {field}: {before!r} → {after!r}"
+            trial.broken("keeps-identity", problem, case)
+    if of and differ(old, new):
+        trial.broken("leaves-others-alone", f"{invocation.name} changed {of}", case)
 
 
 class AdapterExam:
-    """Examines *adapter* with cases of *cases*, and judges it in *trial*."""
+    """Examines *adapter*, as it runs for the tools of *selector*, and judges it in *trial*."""
 
     def __init__(
-        self, adapter: ToolAdapter, cases: Cases, trial: Trial, *, idempotent: bool
+        self,
+        adapter: ToolAdapter,
+        selector: ToolSelector,
+        cases: Cases,
+        trial: Trial,
+        *,
+        idempotent: bool,
     ) -> None:
-        self._adapter, self._cases, self._trial = adapter, cases, trial
-        self._idempotent = idempotent
-        # Their signatures are looked at once, and not for each case.
-        self._adapt_signature = with_context(adapter.adapt_signature)
-        self._adapt_parameters = with_context(adapter.adapt_parameters)
-        self._adapt_response = with_context(adapter.adapt_response)
+        self._adapter, self._selector = adapter, selector
+        self._cases, self._trial, self._idempotent = cases, trial, idempotent
+        # The signature of a method is looked at once, and not for each case.
+        self._methods = {
+            name: with_context(getattr(adapter, name))
+            for name in ("adapt_signature", "adapt_parameters", "adapt_response")
+        }
 
-    def examine(self, draw: Callable[[Any], Any]) -> None:
-        """Send a tool's signature, a call and two responses past the adapter."""
-        adapter_case = self._begin(draw, draw(self._cases.specs()))
-        if adapter_case is None:
+    def examine(self, draw: Draw) -> None:
+        """Send a tool's signature, a call and a response past the adapter, sometimes two."""
+        cases, spec = self._cases, draw(self._cases.specs)
+        if not self._is_for(spec):
             return
-        first = self._respond(
-            adapter_case, draw(self._cases.responses(adapter_case.spec, adapter_case.call))
-        )
-        if draw(self._cases.sometimes):
-            second = draw(self._cases.responses(adapter_case.spec, adapter_case.call))
-            self._respond(adapter_case, second)
+        published = self._signature(spec)
+        call = draw(cases.calls(published))
+        self._parameters(spec, published, call)
+        first = self._respond(spec, published, draw(cases.responses(spec, call)), call)
+        if draw(cases.sometimes):
+            self._respond(spec, published, draw(cases.responses(spec, call)), call)
             self._trial.compare(*first, after="after another response")
-        if draw(self._cases.sometimes):
-            self._parameters(
-                adapter_case, draw(self._cases.nonsense(adapter_case.published)), fits=False
-            )
+        if draw(cases.sometimes):
+            self._parameters(spec, published, draw(cases.nonsense(published)))
 
-    def respond(self, response: ToolResponse) -> None:
-        """Send one *response* of some tool past the adapter, if that is one of its own."""
+    def corners(self) -> None:
+        """Send what hypothesis may not hit past the adapter: each hostile text, in each place."""
+        responses = [ToolResponse(), ToolResponse(structured=_nested()), _many_parts()]
+        for response in [*responses, *map(_saying, HOSTILE_TEXTS)]:
+            with suppress(Abandoned):
+                self._corner(response)
+
+    def _corner(self, response: ToolResponse) -> None:
         spec = self._cases.some_spec(output=response.structured)
-        if not self._adapter.should_adapt(spec.name):
+        if not self._is_for(spec):
             return
-        call = ToolCall(id="call-1", name=spec.name)
-        stamped = replace(response, tool_name=spec.name, tool_call_id=call.id)
-        self._respond(AdapterCase(spec, spec, call, concerned=True), stamped)
+        published = self._signature(spec)
+        call = ToolCall(id="call-1", name=spec.name, arguments=saying(published, response.text))
+        if self._cases.given_calls is None:
+            self._parameters(spec, published, call)
+        if self._cases.given_responses is None:
+            stamped = replace(response, tool_name=spec.name, tool_call_id=call.id)
+            self._respond(spec, published, stamped, call)
 
-    def call(self, text: str) -> None:
-        """Send a call with *text* as an argument past the adapter, fit or not."""
-        spec = self._cases.some_spec()
-        if not self._adapter.should_adapt(spec.name):
-            return
-        call = ToolCall(id="call-1", name=spec.name, arguments=self._cases.saying(spec, text))
-        self._parameters(AdapterCase(spec, spec, call, concerned=True), call, fits=False)
+    def _is_for(self, spec: ToolSpec) -> bool:
+        """Return whether the adapter is called for the tool *spec*."""
+        inputs, should_adapt = {"tool": spec}, self._adapter.should_adapt
+        invocation = Invocation("should_adapt", lambda: should_adapt(spec.name), inputs)
 
-    def _begin(self, draw: Callable[[Any], Any], spec: ToolSpec) -> AdapterCase | None:
-        adapter, inputs = self._adapter, {"tool": spec}
-        invocation = Invocation("should_adapt", lambda: adapter.should_adapt(spec.name), inputs)
-        if not self._trial.perform(
-            invocation, lambda result: self._judge_answer(invocation, result)
-        ):
-            return None
-        concerned = self._cases.is_named(spec.name)
-        published = self._signature(AdapterCase(spec, spec, ToolCall(id="", name=""), concerned))
-        call = draw(self._cases.calls(published))
-        adapter_case = AdapterCase(spec, published, call, concerned)
-        fits = misfit(published, call) is None
-        self._parameters(adapter_case, call, fits=fits)
-        return adapter_case
+        def judge(result: object) -> None:
+            if not isinstance(result, bool):
+                problem = f"should_adapt returned `{type(result).__name__}` instead of `bool`"
+                self._trial.broken("right-type", problem, {**inputs, "returned": result})
 
-    def _signature(self, adapter_case: AdapterCase) -> ToolSpec:
-        spec = adapter_case.spec
-        method = partial(self._adapt_signature, ctx=AdapterContext(CHECKED, spec))
-        invocation = Invocation("adapt_signature", lambda: method(spec), {"tool": spec})
+        if not self._selector.matches(spec.name):
+            return False
+        return bool(self._trial.perform(invocation, judge))
 
+    def _signature(self, spec: ToolSpec) -> ToolSpec:
         def judge(result: Any) -> None:
-            self._judge(invocation, adapter_case, spec, result, ("name",))
             for schema in (result.input_schema, result.output_schema or EMPTY) if result else ():
                 if flaw := schemas.check_schema(schema):
-                    case = {**invocation.inputs, "published": result}
-                    self._trial.fatal(
-                        "sound-schema", f"{invocation.name} made one unsound: {flaw}", case
-                    )
+                    problem = f"adapt_signature made one unsound: {flaw}"
+                    self._trial.fatal("sound-schema", problem, {"tool": spec, "published": result})
 
-        result = self._trial.perform(invocation, judge)
-        self._twice(invocation, method, result)
+        _, result = self._adapt("adapt_signature", spec, {"tool": spec}, ("name",), judge)
         return spec if result is None else result
 
-    def _parameters(self, adapter_case: AdapterCase, call: ToolCall, *, fits: bool) -> None:
-        spec, inputs = adapter_case.spec, {"tool": adapter_case.spec, "call": call}
-        method = partial(
-            self._adapt_parameters, ctx=AdapterContext(CHECKED, adapter_case.published)
-        )
-        invocation = Invocation("adapt_parameters", lambda: method(call), inputs)
+    def _parameters(self, spec: ToolSpec, published: ToolSpec, call: ToolCall) -> None:
+        inputs = {"tool": spec, "call": call}
 
         def judge(result: Any) -> None:
-            self._judge(invocation, adapter_case, call, result, _IDENTITY[ToolCall])
-            arguments = (call if result is None else result).arguments
-            if fits and (problem := schemas.problem(spec.input_schema, arguments)):
-                case = {**inputs, "published": adapter_case.published, "returned": result}
+            problem = misfit(spec, call if result is None else result)
+            if problem and misfit(published, call) is None:
+                case = {**inputs, "published": published, "returned": result}
                 self._trial.broken("arguments-fit", f"the arguments do not: {problem}", case)
 
-        result = self._trial.perform(invocation, judge)
-        self._twice(invocation, method, result)
+        self._adapt("adapt_parameters", published, inputs, ("id", "name"), judge, call)
 
-    def _respond(self, adapter_case: AdapterCase, response: ToolResponse) -> tuple[Invocation, Any]:
-        spec, published, call = adapter_case.spec, adapter_case.published, adapter_case.call
-        inputs = {"tool": spec, "response": response, "call": call}
-        method = partial(self._adapt_response, ctx=AdapterContext(CHECKED, spec))
-        invocation = Invocation("adapt_response", lambda: method(response, call), inputs)
+    def _respond(
+        self, spec: ToolSpec, published: ToolSpec, response: ToolResponse, call: ToolCall
+    ) -> tuple[Invocation, Any]:
+        # As it is rebuilt from a message, where a response may have lost its parameters.
+        rebuilt = replace(call, arguments=response.parameters or EMPTY)
+        inputs = {"tool": spec, "response": response, "call": rebuilt}
 
         def judge(result: Any) -> None:
-            self._judge(invocation, adapter_case, response, result, _IDENTITY[ToolResponse])
             answer = response if result is None else result
             # As the lifecycle has it: what fits the tool's own schema is well, too.
             problem = misfit(published, answer) and misfit(spec, answer)
@@ -207,60 +176,39 @@ class AdapterExam:
                 case = {**inputs, "published": published, "returned": result}
                 self._trial.broken("result-fits", f"`structured` does not: {problem}", case)
 
-        result = self._trial.perform(invocation, judge)
-        self._twice(invocation, lambda changed: method(changed, call), result)
-        return invocation, result
+        identity = ("tool_name", "tool_call_id")
+        return self._adapt("adapt_response", spec, inputs, identity, judge, response, rebuilt)
 
-    def _judge(
+    def _adapt(
         self,
-        invocation: Invocation,
-        adapter_case: AdapterCase,
-        old: Any,
-        new: Any,
-        fields: tuple[str, ...],
-    ) -> None:
-        """Judge *new*, which *invocation* made of *old*, by what holds for all three methods."""
-        case = {**invocation.inputs, "returned": new}
-        if new is not None and type(new) is not type(old):
-            kind = type(new).__name__
-            problem = f"{invocation.name} returned `{kind}` instead of `{type(old).__name__}`"
-            self._trial.fatal("right-type", problem, case)
-        for field in fields if new is not None else ():
-            before, after = getattr(old, field), getattr(new, field)
-            if before != after:
-                problem = f"{invocation.name} changed the {field}: {before!r} → {after!r}"
-                self._trial.broken("keeps-identity", problem, case)
-        if not adapter_case.concerned and new is not None and differ(old, new):
-            name = adapter_case.spec.name
-            problem = f"{invocation.name} changed {name!r}, which is not among its tools"
-            self._trial.broken("leaves-others-alone", problem, case)
+        name: str,
+        spec: ToolSpec,
+        inputs: dict[str, Any],
+        identity: tuple[str, ...],
+        judge: Callable[[Any], None],
+        *values: Any,
+    ) -> tuple[Invocation, Any]:
+        """Return what the method *name* makes of the first of *values*, for the tool *spec*."""
+        method, ctx = self._methods[name], AdapterContext(CHECKED, spec)
+        old, *others = values or (spec,)
+        invocation = Invocation(name, lambda: method(old, *others, ctx=ctx), inputs)
+        is_named = self._cases.is_named(spec.name)
+        of = "" if is_named else f"{spec.name!r}, which is not among its tools"
 
-    def _judge_answer(self, invocation: Invocation, result: Any) -> None:
-        if not isinstance(result, bool):
-            problem = f"{invocation.name} returned `{type(result).__name__}` instead of `bool`"
-            self._trial.broken("right-type", problem, {**invocation.inputs, "returned": result})
+        def judge_all(result: Any) -> None:
+            if result is not None and type(result) is not type(old):
+                kind, wanted = type(result).__name__, type(old).__name__
+                problem = f"{name} returned `{kind}` instead of `{wanted}`"
+                self._trial.fatal("right-type", problem, {**inputs, "returned": result})
+            if result is not None:
+                _judge_change(self._trial, invocation, (old, result), identity, of)
+            judge(result)
 
-    def _twice(self, invocation: Invocation, method: Callable[[Any], Any], result: Any) -> None:
-        """See that *method* leaves alone what it made, if that was claimed."""
-        if not self._idempotent or result is None:
-            return
-        again = Invocation(invocation.name, lambda: method(result), invocation.inputs)
-        self._trial.repeat(again, result, invocation.inputs)
-
-
-def hostile_responses(exam: AdapterExam, texts: Iterable[str]) -> None:
-    """Send responses that hypothesis may not hit past the adapter: each text, in each place."""
-    responses = [ToolResponse(), ToolResponse(structured=_nested()), _many_parts()]
-    for response in [*responses, *map(_saying, texts)]:
-        with suppress(Abandoned):
-            exam.respond(response)
-
-
-def hostile_calls(exam: AdapterExam, texts: Iterable[str]) -> None:
-    """Send a call with each of *texts* past the adapter."""
-    for text in texts:
-        with suppress(Abandoned):
-            exam.call(text)
+        result = self._trial.perform(invocation, judge_all)
+        if self._idempotent and result is not None:
+            again = invocation._replace(run=lambda: method(result, *others, ctx=ctx))
+            self._trial.repeat(again, result)
+        return invocation, result
 
 
 def _saying(text: str) -> ToolResponse:
@@ -280,19 +228,8 @@ def _many_parts() -> ToolResponse:
     return ToolResponse(content=(TextPart(text="a"),) * 1_000)
 
 
-def as_adapter(subject: Any) -> ToolAdapter:
-    """Return *subject*, an adapter or a function of a response, as an adapter."""
-    if isinstance(subject, ToolAdapter):
-        return subject
-    if callable(subject) and not isinstance(subject, type):
-        return FunctionAdapter(subject)
-    raise RegistrationError(
-        f"adapter {subject!r}", "expected an adapter, a function or a component"
-    )
-
-
 class Subject(NamedTuple):
-    """A handler of *event*; *when* is its predicate, *component* what it is a method of.
+    """A handler of *event*; *when* is its predicate, *component* the component of the method.
 
     *patterns* are the glob patterns of the tools that it is for.
     """
@@ -319,90 +256,150 @@ class Claims(NamedTuple):
 
 
 class HandlerExam:
-    """Examines the handler that *subject* is with values of its event, and judges it in *trial*."""
+    """Examines the handler that *subject* is with values of its event, and judges it in *trial*.
 
-    def __init__(self, subject: Subject, trial: Trial, claims: Claims) -> None:
-        self._subject, self._trial, self._claims = subject, trial, claims
-        self.cases, self.reached, self.has_spoken = 0, 0, False
+    *values* replace what is drawn, if given.
+    """
 
-    def examine(self, situations: Situations, draw: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        claims: Claims,
+        cases: Cases,
+        trial: Trial,
+        values: SearchStrategy[Any] | None = None,
+    ) -> None:
+        self._subject, self._claims, self._cases, self._trial = subject, claims, cases, trial
+        self._is_free = values is None
+        self._situations = (
+            situations(subject.event, cases) if values is None else situations_with(values)
+        )
+        # Calls of tools that are made up get the arguments that the handler asks for.
+        self._asks = values is None and not cases.tools
+        self._questions = Questions()
+        self._shown, self._reached, self._has_spoken = 0, 0, False
+
+    def examine(self, draw: Draw) -> None:
         """Show the handler one value, sometimes another one, and the first one again."""
-        first = self.show(draw(situations.drawn))
-        if first is not None and draw(situations.sometimes):
-            self.show(draw(situations.drawn))
+        # First, so that hypothesis keeps them while it makes the rest smaller.
+        answers = draw(self._cases.answers) if self._asks else ()
+        first = self._show(draw(self._situations), answers)
+        if first is not None and draw(self._cases.sometimes):
+            self._show(draw(self._situations))
             self._trial.compare(*first, after="after another value")
 
-    def corners(self, situations: Iterable[Situation]) -> None:
-        """Show the handler each of *situations*."""
-        for situation in situations:
-            try:
-                self.show(situation)
-            except Abandoned:
-                continue
+    def corners(self) -> None:
+        """Show the handler what hypothesis may not hit, and see that all it judges was reached."""
+        for situation, answers in self._corners() if self._is_free else ():
+            with suppress(Abandoned):
+                self._show(situation, answers)
+        if problem := self._unreached():
+            self._trial.broken("is-reached", problem, {})
 
-    def show(self, situation: Situation) -> tuple[Invocation, Any] | None:
-        """Return what the handler made of *situation*, None if its predicate left that out."""
-        self.cases += 1
-        value, inputs = situation.value, {"value": situation.value}
-        if (when := self._subject.when) is not None:
-            asked = Invocation(
-                "its predicate", lambda: bool(when(self._context(situation))), inputs
-            )
-            if not self._trial.perform(asked, lambda _: None):
-                return None
-        invocation = self._invocation(situation, value)
+    def _corners(self) -> Iterator[tuple[Situation, tuple[Any, ...]]]:
+        """Give each hostile text, and calls with all that the handler asks for."""
+        event, spec = self._subject.event, self._cases.some_spec()
+        for text in HOSTILE_TEXTS:
+            for situation in hostile_situations(event, spec, text):
+                yield situation, (text,) * 6 if self._asks else ()
+        if event is TOOL_CALL_BEFORE and self._asks:
+            for answers in self._questions.routes():
+                arguments = {"text": "a"}  # Some handlers ask none of a call without arguments.
+                yield Situation(ToolCall(id="call-1", name=spec.name, arguments=arguments)), answers
+
+    def _unreached(self) -> str | None:
+        """Return what no case reached; only the predicate counts unless cases were drawn freely."""
+        if not self._reached:
+            return f"its predicate let none of {self._shown} cases pass"
+        if not self._asks:
+            return None
+        if unanswered := self._questions.unanswered:
+            return f"no case reached `{unanswered[0]}`"
+        judges_calls = self._subject.is_guard and self._subject.event is TOOL_CALL_BEFORE
+        if judges_calls and not self._questions.missed and not self._has_spoken:
+            return f"it let all {self._reached} cases pass and asked for no argument of theirs"
+        return None
+
+    def _show(
+        self, situation: Situation, answers: tuple[Any, ...] = ()
+    ) -> tuple[Invocation, Any] | None:
+        """Return what the handler made of *situation*, None if its predicate left that out.
+
+        A call has *answers* where the handler asks for more than it has.
+        """
+        self._shown += 1
+        value = situation.value
+        if answers:
+            rehearse = partial(self._rehearse, situation)
+            value = self._questions.answer(value, answers, rehearse)
+        plain = situation._replace(value=value)
+        situation = situation._replace(value=self._questions.attach(value))
+        if not self._trial.perform(self._predicate(situation), lambda _: None):
+            return None
+        invocation = self._invocation(situation)
 
         def judge(result: Any) -> None:
             if self._subject.is_guard:
                 self._judge_verdict(invocation, result)
             else:
-                self._judge(invocation, situation, result)
+                self._judge(invocation, plain, result)
 
-        self.reached += 1
+        self._reached += 1
         result = self._trial.perform(invocation, judge)
-        self.has_spoken |= result is not None
+        self._has_spoken |= result is not None
         if self._claims.idempotent and self._is_replacement(result):
-            self._trial.repeat(self._invocation(situation, result), result, invocation.inputs)
+            again = self._invocation(situation._replace(value=result))
+            self._trial.repeat(again._replace(inputs=invocation.inputs), result)
         return invocation, result
 
-    def _invocation(self, situation: Situation, value: Any) -> Invocation:
-        name, handler = self._subject.name, self._subject.handler
-        context = self._context(situation._replace(value=value))
+    def _rehearse(self, situation: Situation, value: Any) -> None:
+        """Let the handler ask *value* for arguments, without judging it."""
+        asking = situation._replace(value=value)
+        with suppress(Abandoned, LawBroken):
+            if self._trial.once(self._predicate(asking)):
+                self._trial.once(self._invocation(asking))
+
+    def _predicate(self, situation: Situation) -> Invocation:
+        when, context = self._subject.when, self._context
+        return Invocation(
+            "its predicate",
+            lambda: when is None or bool(when(context(situation))),
+            {"value": situation.value},
+        )
+
+    def _invocation(self, situation: Situation) -> Invocation:
+        handler = self._subject.handler
 
         def run() -> Any:
-            nonlocal context
-            context = self._context(situation._replace(value=value))
-            return handler(context)
+            context = self._context(situation)
+            returned = handler(context)
+            if isawaitable(returned):
+                return _awaited(returned, context)
+            return _result(returned, context)
 
-        def finished(returned: Any) -> Any:
-            # What a handler assigned counts, unless it returned something.
-            return context.output if returned is None else returned
-
-        return Invocation(name, run, {"value": value}, finished)
+        return Invocation(self._subject.name, run, {"value": situation.value})
 
     def _context(self, situation: Situation) -> EventContext[Any]:
         event, scope = self._subject.event, situation.scope
         return EventContext(event, situation.value, scope=scope, tool=situation.tool)
 
     def _judge_verdict(self, invocation: Invocation, result: Any) -> None:
-        event = self._subject.event
+        event, name = self._subject.event, invocation.name
         case = {**invocation.inputs, "returned": result}
         match result:
             case None:
                 return
             case Ask() if isinstance(event, TransformEvent) and not event.asks:
-                problem = (
-                    f"{invocation.name} asked, and {event.name} lets nobody ask: it would deny"
-                )
+                problem = f"{name} asked, and {event.name} lets nobody ask: it would deny"
                 self._trial.broken("right-type", problem, case)
             case Ask(prompt=text) | Deny(reason=text):
                 self._says_why(invocation, text, case)
             case _ if isinstance(event, TransformEvent) and event.accepts(result):
-                problem = f"{invocation.name} gave another value; a guard's is never used"
+                problem = f"{name} gave another value; a guard's is never used"
                 self._trial.fatal("judges-only", problem, case)
             case _:
                 kind = type(result).__name__
-                problem = f"{invocation.name} returned `{kind}` instead of `Deny`, `Ask` or None"
+                problem = f"{name} returned `{kind}` instead of `Deny`, `Ask` or None"
                 self._trial.fatal("right-type", problem, case)
 
     def _says_why(self, invocation: Invocation, text: str, case: dict[str, Any]) -> None:
@@ -418,33 +415,39 @@ class HandlerExam:
         elif isinstance(result, Deny):
             self._says_why(invocation, result.reason, case)
         elif result is not None and not isinstance(result, event.answer):
-            if problem := foreign(event, result) or mismatch(situation.value, result):
-                is_identity = problem.startswith("changed")
-                law: LawName = "keeps-identity" if is_identity else "right-type"
-                self._trial.fatal(law, f"{invocation.name} {problem}", case)
-            self._judge_change(invocation, situation, result, case)
+            if problem := foreign(event, result):
+                self._trial.fatal("right-type", f"{invocation.name} {problem}", case)
+            self._judge_replacement(invocation, situation, result)
 
-    def _judge_change(
-        self, invocation: Invocation, situation: Situation, result: Any, case: dict[str, Any]
-    ) -> None:
-        value, claims = situation.value, self._claims
-        role, name = getattr(value, "role", None), tool_of(value)
-        if differ(value, result):
-            if claims.roles is not None and role is not None and role not in claims.roles:
-                problem = f"{invocation.name} changed a message of the role {role!r}"
-                self._trial.broken("leaves-others-alone", problem, case)
-            if name is not None and not claims.tools.matches(name):
-                problem = f"{invocation.name} changed something of {name!r}, which is not its tool"
-                self._trial.broken("leaves-others-alone", problem, case)
-        if situation.tool is not None:
-            self._judge_fit(situation.tool, value, result, case)
-
-    def _judge_fit(self, tool: ToolSpec, old: Any, new: Any, case: dict[str, Any]) -> None:
-        if misfit(tool, old) is None and (problem := misfit(tool, new)):
+    def _judge_replacement(self, invocation: Invocation, situation: Situation, new: Any) -> None:
+        old, tool = situation.value, situation.tool
+        identity = IDENTITIES.get(type(old), ())
+        if identity and type(new) is not type(old):
+            identity = ("role", *identity)
+        _judge_change(self._trial, invocation, (old, new), identity, self._others(old))
+        if tool is not None and misfit(tool, old) is None and (problem := misfit(tool, new)):
             law: LawName = "arguments-fit" if isinstance(new, ToolCall) else "result-fits"
-            shown = {"tool": tool, **case}
-            self._trial.broken(law, f"what fitted the tool does no longer: {problem}", shown)
+            case = {"tool": tool, **invocation.inputs, "returned": new}
+            self._trial.broken(law, f"what fitted the tool does no longer: {problem}", case)
+
+    def _others(self, value: Any) -> str:
+        """Return what *value* is about if the handler is not for that, else an empty text."""
+        role, name = getattr(value, "role", None), tool_of(value)
+        if self._claims.roles is not None and role is not None and role not in self._claims.roles:
+            return f"a message of the role {role!r}"
+        if name is not None and not self._claims.tools.matches(name):
+            return f"something of {name!r}, which is not its tool"
+        return ""
 
     def _is_replacement(self, result: Any) -> bool:
         event = self._subject.event
         return isinstance(event, TransformEvent) and event.accepts(result)
+
+
+def _result(returned: Any, context: EventContext[Any]) -> Any:
+    """Return what a handler left: what it assigned counts, unless it returned something."""
+    return context.output if returned is None else returned
+
+
+async def _awaited(returned: Awaitable[Any], context: EventContext[Any]) -> Any:
+    return _result(await returned, context)

@@ -1,24 +1,23 @@
 """Draw JSON values that fit a schema, for the keywords that `toolbus.messages.schemas` knows.
 
 The ready-made library, hypothesis-jsonschema 0.23, knows the drafts 4 to 7; tools speak 2020-12,
-with `prefixItems` and references beside other keywords.
+with `prefixItems` and references beside other keywords. The keywords that tools use are drawn for;
+of the rest only a filter knows, so little fits a schema that is made of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from fractions import Fraction
-from math import ceil, floor, inf, nextafter
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from toolbus.messages import schemas
 from toolbus.messages.immutable import INT_MAX, INT_MIN, thaw
-from toolbus.testing.drawing import strategies as st
+from toolbus.testing.drawing import st
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-
 
 ANNOTATIONS = frozenset(
     {
@@ -26,77 +25,13 @@ ANNOTATIONS = frozenset(
         *("$defs", "definitions", "$schema", "$id", "$comment", "$anchor"),
     }
 )
-
-
-def merge(*schemas: Mapping[str, Any] | bool) -> dict[str, Any]:
-    """Return one schema for what fits all *schemas*; False among them lets nothing fit."""
-    merged: dict[str, Any] = {}
-    for schema in schemas:
-        if schema is False:
-            return {"enum": []}
-        for word, rule in schema.items() if isinstance(schema, Mapping) else ():
-            merged[word] = _both(word, merged[word], rule) if word in merged else rule
-    return merged
-
-
-def _both(word: str, first: Any, second: Any) -> Any:
-    if first == second or word in ANNOTATIONS:
-        return first
-    combine = _COMBINED.get(word)
-    return first if combine is None else combine(first, second)
-
-
-def _all_of(first: Any, second: Any) -> Any:
-    return {"allOf": [first, second]}
-
-
-def _named(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    both = {name: _all_of(first[name], second[name]) for name in first.keys() & second.keys()}
-    return {**first, **second, **both}
-
-
-def _types(first: str | list[str], second: str | list[str]) -> list[str]:
-    first, second = _spread(first), _spread(second)
-    return [kind for kind in first if kind in second]
-
-
-def _spread(kinds: str | list[str]) -> list[str]:
-    """Return *kinds* with integers beside numbers, which include them."""
-    names = [kinds] if isinstance(kinds, str) else list(kinds)
-    return ["integer", *names] if "number" in names and "integer" not in names else names
-
-
-def _shared(first: list[Any], second: list[Any]) -> list[Any]:
-    return [value for value in first if value in second]
-
-
-_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
-    "type": _types,
-    "enum": _shared,
-    "required": lambda first, second: list(dict.fromkeys([*first, *second])),
-    "properties": _named,
-    "patternProperties": _named,
-    "additionalProperties": _all_of,
-    "propertyNames": _all_of,
-    "items": _all_of,
-    "allOf": lambda first, second: [*first, *second],
-    "uniqueItems": lambda first, second: first or second,
-    **dict.fromkeys(("minLength", "minItems", "minProperties"), max),
-    **dict.fromkeys(("minimum", "exclusiveMinimum"), max),
-    **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), min),
-    **dict.fromkeys(("maximum", "exclusiveMaximum"), min),
-}
-
-
 _KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
 # What a value drawn by these alone is sure to fit.
 _SURE = ANNOTATIONS | {"type", "properties", "required", "items", "$ref"}
 _FORMATS: dict[str, Callable[[], SearchStrategy[str]]] = {
-    "date-time": lambda: st.datetimes(timezones=st.just(UTC)).map(
-        lambda moment: moment.isoformat()
-    ),
+    "date-time": lambda: st.datetimes(timezones=st.just(UTC)).map(lambda time: time.isoformat()),
     "date": lambda: st.dates().map(str),
-    "time": lambda: st.times().map(lambda moment: moment.isoformat() + "Z"),
+    "time": lambda: st.times().map(lambda time: time.isoformat() + "Z"),
     "duration": lambda: st.integers(0, 10**6).map(lambda seconds: f"PT{seconds}S"),
     "uuid": lambda: st.uuids().map(str),
     "decimal": lambda: st.decimals(-(10**6), 10**6, places=2).map(str),
@@ -105,14 +40,16 @@ _FORMATS: dict[str, Callable[[], SearchStrategy[str]]] = {
 }
 
 
-def any_json(texts: SearchStrategy[str], max_leaves: int = 12) -> SearchStrategy[Any]:
+def json_values(
+    *, max_leaves: int = 12, texts: SearchStrategy[str] | None = None
+) -> SearchStrategy[Any]:
     """Draw JSON values as callers write them, dicts and lists, that survive a round trip."""
     leaves = (
         st.none()
         | st.booleans()
         | st.integers(INT_MIN, INT_MAX)
         | st.floats(allow_nan=False, allow_infinity=False)
-        | texts
+        | (st.text() if texts is None else texts)
     )
     return st.recursive(
         leaves,
@@ -136,6 +73,49 @@ def values_for(
     return _Fitting(root, st.text() if texts is None else texts).of(root)
 
 
+def merge(*schemas: Mapping[str, Any] | bool) -> dict[str, Any]:
+    """Return one schema for what fits all *schemas*; False among them lets nothing fit.
+
+    Of a keyword that cannot be merged the first rule counts; the others are left to the filter.
+    """
+    merged: dict[str, Any] = {}
+    for schema in schemas:
+        if schema is False:
+            return {"enum": []}
+        for word, rule in schema.items() if isinstance(schema, Mapping) else ():
+            combine = _COMBINED.get(word, lambda first, _: first)
+            merged[word] = combine(merged[word], rule) if word in merged else rule
+    return merged
+
+
+def _all_of(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    both = {name: {"allOf": [first[name], second[name]]} for name in first.keys() & second.keys()}
+    return {**first, **second, **both}
+
+
+def _types(first: str | list[str], second: str | list[str]) -> list[str]:
+    wanted = _listed(second)
+    return [kind for kind in _listed(first) if kind in wanted]
+
+
+def _listed(kinds: str | list[str]) -> list[str]:
+    """Return *kinds* with integers beside numbers, which include them."""
+    names = [kinds] if isinstance(kinds, str) else kinds
+    return ["integer", *names] if "number" in names and "integer" not in names else names
+
+
+_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "type": _types,
+    "enum": lambda first, second: [value for value in first if value in second],
+    "required": lambda first, second: list(dict.fromkeys([*first, *second])),
+    "properties": _all_of,
+    "items": lambda first, second: {"allOf": [first, second]},
+    "allOf": lambda first, second: [*first, *second],
+    **dict.fromkeys(("minLength", "minItems", "minProperties", "minimum"), max),
+    **dict.fromkeys(("maxLength", "maxItems", "maxProperties", "maximum"), min),
+}
+
+
 class _Fitting:
     """Strategies for the parts of one document, *root*; each reference is followed once."""
 
@@ -146,7 +126,7 @@ class _Fitting:
     def of(self, schema: Any) -> SearchStrategy[Any]:
         """Return a strategy for what fits *schema*, an object, True or False."""
         if isinstance(schema, bool):
-            return any_json(self._texts) if schema else st.nothing()
+            return json_values(texts=self._texts) if schema else st.nothing()
         drawn = self._drawn(schema)
         if schema.keys() <= _SURE:
             return drawn
@@ -164,15 +144,13 @@ class _Fitting:
         if (condition := rest.pop("if", None)) is not None:
             met, unmet = rest.pop("then", True), rest.pop("else", True)
             return self.of(merge(rest, condition, met)) | self.of(merge(rest, unmet))
-        return self._simple(rest)
-
-    def _simple(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
-        """Return a strategy for a *schema* that is not put together of others."""
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:
             return st.sampled_from(schema["enum"]) if schema["enum"] else st.nothing()
-        return st.one_of([self._of_kind(kind, schema) for kind in _kinds(schema)])
+        kinds = schema.get("type", _KINDS)
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        return st.one_of([self._of_kind(kind, schema) for kind in kinds])
 
     def _follow(self, reference: str, rest: dict[str, Any]) -> SearchStrategy[Any]:
         if rest.keys() - ANNOTATIONS:
@@ -191,7 +169,7 @@ class _Fitting:
             case "integer":
                 return _integers(schema)
             case "number":
-                return _numbers(schema)
+                return _integers(schema) | _reals(schema)
             case "string":
                 return _strings(schema, self._texts)
             case "array":
@@ -216,32 +194,12 @@ class _Fitting:
             for name in schema.get("required", ())
         }
         fixed = st.fixed_dictionaries(needed, optional=known)
-        extras = [
-            st.dictionaries(st.from_regex(pattern), self.of(rule), max_size=2)
-            for pattern, rule in schema.get("patternProperties", {}).items()
-        ]
         # Unknown names are drawn where they are asked for, or nothing else is said.
-        minimum = schema.get("minProperties", 0) - len(needed)
-        if isinstance(extra, dict) or minimum > 0 or not ("properties" in schema or extras):
-            names = self.of({"type": "string", **_rule_of_names(schema)})
-            fewest = max(minimum - len(known), 0)
-            others = st.dictionaries(names, self.of(extra), min_size=fewest, max_size=fewest + 3)
-            extras.append(others if extra is not False else st.just({}))
-        return st.builds(_laid_over, fixed, *extras)
-
-
-def _laid_over(fixed: dict[str, Any], *extras: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for part in (*extras, fixed) for name, value in part.items()}
-
-
-def _rule_of_names(schema: dict[str, Any]) -> dict[str, Any]:
-    rule = schema.get("propertyNames", {})
-    return rule if isinstance(rule, dict) else {}
-
-
-def _kinds(schema: dict[str, Any]) -> list[str]:
-    kinds = schema.get("type", _KINDS)
-    return [kinds] if isinstance(kinds, str) else list(kinds)
+        fewest = max(schema.get("minProperties", 0) - len(needed) - len(known), 0)
+        if extra is False or not (fewest or isinstance(extra, dict) or "properties" not in schema):
+            return fixed
+        others = st.dictionaries(st.text(), self.of(extra), min_size=fewest, max_size=fewest + 3)
+        return st.builds(lambda unknown, known: {**unknown, **known}, others, fixed)
 
 
 def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
@@ -252,31 +210,19 @@ def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
 
 def _integers(schema: dict[str, Any]) -> SearchStrategy[Any]:
     minimum, maximum = _bounds(schema)
-    low = INT_MIN if minimum < INT_MIN else ceil(minimum)
-    high = INT_MAX if maximum > INT_MAX else floor(maximum)
-    low += low == schema.get("exclusiveMinimum")
-    high -= high == schema.get("exclusiveMaximum")
-    unit = Fraction(str(schema.get("multipleOf", 1)))
-    step = unit.numerator  # The least integer that is a multiple of the unit.
-    first, highest = -(-low // step), high // step
+    unit = schema.get("multipleOf", 1)
+    step = unit if isinstance(unit, int) else 1
+    first = int(-(-max(minimum, INT_MIN) // step))
+    highest = int(min(maximum, INT_MAX) // step)
     return st.nothing() if first > highest else st.integers(first, highest).map(lambda n: n * step)
 
 
-def _numbers(schema: dict[str, Any]) -> SearchStrategy[Any]:
+def _reals(schema: dict[str, Any]) -> SearchStrategy[Any]:
     minimum, maximum = _bounds(schema)
-    if unit := schema.get("multipleOf"):
-        exact = Fraction(str(unit))
-        first = ceil(Fraction(max(minimum, -(10**6))) / exact)
-        highest = floor(Fraction(min(maximum, 10**6)) / exact)
-        highest = max(highest, first)
-        return st.integers(first, highest).map(lambda count: float(exact * count))
     low, high = float(max(minimum, -1.7e308)), float(min(maximum, 1.7e308))
-    low = nextafter(low, inf) if low < minimum else low
-    high = nextafter(high, -inf) if high > maximum else high
     if low > high:
         return st.nothing()
-    reals = st.floats(low, high, allow_nan=False, allow_infinity=False)
-    return _integers(schema) | reals
+    return st.floats(low, high, allow_nan=False, allow_infinity=False)
 
 
 def _strings(schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrategy[str]:
@@ -289,8 +235,7 @@ def _strings(schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrate
         return st.sampled_from(("", "aGk=", "AAECAw=="))
     if not minimum and maximum is None:
         return texts
+    highest = inf if maximum is None else maximum
+    fitting = texts.filter(lambda text: minimum <= len(text) <= highest)
     drawn = st.text(min_size=minimum, max_size=maximum)
-    fitting = texts.filter(
-        lambda text: minimum <= len(text) <= (inf if maximum is None else maximum)
-    )
-    return drawn if minimum > 20 or (maximum is not None and maximum < 20) else drawn | fitting  # noqa: PLR2004 - what most texts have
+    return drawn | fitting if minimum <= 20 <= highest else drawn  # noqa: PLR2004 - what most texts have

@@ -7,8 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.errors import LawBroken
-from toolbus.testing.drawing import hypothesis
-from toolbus.testing.drawing import strategies as st
+from toolbus.testing.drawing import hypothesis, st
 from toolbus.testing.trials import Abandoned
 
 if TYPE_CHECKING:
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-Examine: TypeAlias = "Callable[[Callable[[SearchStrategy[Any]], Any]], object]"
-"""Examines one case, for which it draws with the function that it is given."""
+Draw: TypeAlias = "Callable[[SearchStrategy[Any]], Any]"
 
 # A case is made smaller for as long at most, so that the check of a slow handler ends as well.
 MOST_TRIES, MOST_SECONDS = 500, 30.0
@@ -30,7 +28,7 @@ class _Halt(BaseException):
     """The hunt is over: to try further would take too long."""
 
 
-def hunt(examine: Examine, *, examples: int, seed: int) -> None:
+def hunt(examine: Callable[[Draw], object], *, examples: int, seed: int) -> None:
     """Call *examine* with a function that draws, again and again; raise the smallest `LawBroken`.
 
     The same *seed* gives the same cases. Raises `ValueError` if nothing can be drawn.
@@ -39,7 +37,7 @@ def hunt(examine: Examine, *, examples: int, seed: int) -> None:
     # Hypothesis cannot make every kind of text out of every other, so it may stop at a large case:
     # a second search, from another seed, is for shorter ones only.
     for start in (seed, seed + 1):
-        _search(hunted, examples, start)
+        hunted.search(examples, start)
         if hunted.smallest is None or hunted.is_over:
             break
         hunted.bound = len(repr(hunted.smallest.case))
@@ -49,32 +47,13 @@ def hunt(examine: Examine, *, examples: int, seed: int) -> None:
         raise hunted.smallest.with_traceback(None) from None
 
 
-def _search(hunted: _Hunt, examples: int, seed: int) -> None:
-    search = hypothesis.given(data=st.data())(hunted.attempt)
-    search = hypothesis.settings(_settings(), max_examples=examples)(search)
-    try:
-        hypothesis.seed(seed)(search)()
-    except (LawBroken, _Halt):
-        pass
-    except hypothesis.errors.Unsatisfiable as error:
-        msg = "no case can be drawn; see whether something fits the schemas, values or calls given"
-        raise ValueError(msg) from error
-    except hypothesis.errors.Flaky:
-        # It broke the law once and not again with the same value, as hidden state does.
-        if hunted.smallest is None:
-            raise
-        if not hunted.is_over:
-            hunted.smallest.add_note(_FLAKY)
-            hunted.stop()
-
-
 class _Hunt:
-    """What was found so far; after the first breach, only cases of that law count.
+    """The smallest case so far; after the first breach, only cases of that law count.
 
     Those whose representation has *bound* characters or more count no longer.
     """
 
-    def __init__(self, examine: Examine) -> None:
+    def __init__(self, examine: Callable[[Draw], object]) -> None:
         self._examine = examine
         self._tries, self._until = 0, inf
         self.bound = inf
@@ -85,12 +64,26 @@ class _Hunt:
         """Whether no smaller case is looked for any more."""
         return self._tries > MOST_TRIES or monotonic() > self._until
 
-    def stop(self) -> None:
-        """Look for no smaller case."""
-        self._until = -inf
+    def search(self, examples: int, seed: int) -> None:
+        """Examine *examples* cases, and smaller ones once a law is broken."""
+        search = hypothesis.given(data=st.data())(self._attempt)
+        search = hypothesis.settings(_settings(), max_examples=examples)(search)
+        try:
+            hypothesis.seed(seed)(search)()
+        except (LawBroken, _Halt):
+            pass
+        except hypothesis.errors.Unsatisfiable as error:
+            msg = "no case can be drawn; does anything fit the schemas, values or calls given?"
+            raise ValueError(msg) from error
+        except hypothesis.errors.Flaky:
+            # It broke the law once and not again with the same value, as hidden state does.
+            if self.smallest is None:
+                raise
+            if not self.is_over:
+                self.smallest.add_note(_FLAKY)
+                self._until = -inf
 
-    def attempt(self, data: Any) -> None:
-        """Examine one case."""
+    def _attempt(self, data: Any) -> None:
         self._tries += self.smallest is not None
         if self.is_over:
             return
@@ -99,15 +92,15 @@ class _Hunt:
         except Abandoned:
             return
         except LawBroken as error:
+            # Another law's case is no smaller one of this.
+            is_other = self.smallest is not None and error.law != self.smallest.law
+            if is_other or len(repr(error.case)) >= self.bound:
+                return
             if self.smallest is None:
                 self._until = monotonic() + MOST_SECONDS
-            elif error.law != self.smallest.law:
-                return  # Another law's case is no smaller one of this.
-            if len(repr(error.case)) >= self.bound:
-                return
             self.smallest = error
             if error.law == "ends":
-                self.stop()
+                self._until = -inf
                 raise _Halt from None  # Each further try would take as long.
             raise
 

@@ -31,15 +31,11 @@ _SHARED: dict[str, Callable[[], object]] = {
 
 
 class Invocation(NamedTuple):
-    """One call of a user's function: its *name*, how to do it, and the records it is *inputs*.
-
-    *finish* makes the result of what it returned.
-    """
+    """One call of a user's function: its *name*, how to do it, and the records it is given."""
 
     name: str
     run: Callable[[], Any]
     inputs: Mapping[str, Any]
-    finish: Callable[[Any], Any] = lambda returned: returned
 
 
 class Abandoned(Exception):
@@ -81,17 +77,17 @@ class Trial:
             case = {**invocation.inputs, "first": result, after: again}
             self.broken("repeatable", f"{invocation.name} returned something else {after}", case)
 
-    def repeat(self, again: Invocation, result: Any, inputs: Mapping[str, Any]) -> None:
+    def repeat(self, again: Invocation, result: Any) -> None:
         """See that *again*, the same on its own *result*, leaves that alone."""
         changed_again = self.once(again)
         if changed_again is not None and differ(result, changed_again):
-            case = {**inputs, "first": result, "then": changed_again}
+            case = {**again.inputs, "first": result, "then": changed_again}
             self.broken("idempotent", f"{again.name} changed what it had made itself", case)
 
     def once(self, invocation: Invocation) -> Any:
         """Return what *invocation* returns; raises `Abandoned` if it gives none."""
         try:
-            return invocation.finish(self._watch.run(invocation.run))
+            return self._watch.run(invocation.run)
         except TimeIsUp:
             problem = f"{invocation.name} took longer than {self._watch.limit:g} s"
             self.fatal("ends", problem, invocation.inputs)

@@ -10,7 +10,7 @@ import pytest
 from toolbus.errors import LawBroken
 from toolbus.messages.immutable import FrozenDict
 from toolbus.testing.limits import Stopwatch
-from toolbus.testing.situations import NotedArguments
+from toolbus.testing.questions import NotedArguments, Questions
 from toolbus.testing.trials import Abandoned, Invocation, Trial, differ
 
 
@@ -37,7 +37,7 @@ def test_leaving_the_program_is_an_error_too():
 
 
 def test_a_missing_argument_is_told_of_where_it_was_asked_for():
-    arguments = NotedArguments.of(FrozenDict(), lambda *_, **__: None, ())
+    arguments = NotedArguments.of(FrozenDict(), Questions(), None)
 
     with pytest.raises(LawBroken, match=r"call raised KeyError: 'path' at test_trials\.py:"):
         perform(lambda: arguments["path"])
