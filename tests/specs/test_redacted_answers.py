@@ -1,14 +1,20 @@
 """The scenarios of `specs/redacted_answers.md`. Every credential is made while the tests run."""
 
 import asyncio
+import json
 import logging
 import random
+import re
 import string
 import sys
 from base64 import b64encode
+from itertools import pairwise
 
 import pytest
 from benchmarks.redaction.sets import everyday, gone
+from tests.servers import wire_shapes
+from tests.servers.fake_provider import WIRES, FakeProvider
+from tests.servers.providers import model_for
 
 from toolbus import Agent, AssistantMessage, EventBus, ToolCall
 from toolbus.events import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA, ModelDelta
@@ -131,25 +137,28 @@ FOUND = (ToolCall(id="c0", name="give", arguments={}),)
 """An answer that has a tool give what is known from then on."""
 
 
-# --- what stays is shown at once -----------------------------------------------------------------
+# --- an answer is shown by line ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
-async def test_prose_is_shown_while_it_is_said(kind):
-    shown, behind, said = [], [], [(kind, f"{word} ") for word in PROSE.split()]
+async def test_prose_is_shown_line_by_line(kind):
+    lines = PROSE.replace(". ", ".\n") * 4
+    shown, behind, said = [], [], cut(lines, 5, kind)
     lengths = iter(range(len(said)))
 
     def note():
-        count = next(lengths)
-        behind.append(len("".join([text for _, text in said[:count]])) - len("".join(shown)))
+        text = lines[: 5 * next(lengths)]
+        behind.append(len(text) - len("".join(shown)))
 
     agent = vaulted(said, before=note)
     agent.on(MODEL_CALL_DELTA, lambda ctx: shown.append(ctx.value.text))
     pieces, _ = await streamed(agent)
 
-    assert "".join(pieces[kind]) == "".join([text for _, text in said])
+    longest = max(map(len, lines.splitlines()))
+    assert "".join(pieces[kind]) == lines
     assert len(behind) == len(said)
-    assert max(behind) <= 80
+    assert max(behind) <= 64 + longest
+    assert all(piece.endswith("\n") for piece in pieces[kind])
 
 
 CODE = """\
@@ -186,28 +195,30 @@ async def test_code_and_tables_are_shown_in_pieces():
     pieces, result = await streamed(vaulted(cut(CODE, 4)))
 
     assert "".join(pieces["text"]) == result.text == CODE
-    assert len(pieces["text"]) > 10
+    assert len(pieces["text"]) > 6
 
 
-async def test_sentences_of_chinese_are_shown_in_pieces():
-    comma, stop = "\uff0c\u3002"
-    said = f"先打开设置页面{comma}然后按照说明逐步完成所有的配置工作{stop}" * 8
+@pytest.mark.parametrize("line", [PROSE, "先打开设置页面，然后按照说明逐步完成所有的配置工作。"])  # noqa: RUF001
+async def test_a_long_line_is_shown_in_pieces(line):
+    said = (line * 400)[:9_000]
 
     pieces, result = await streamed(vaulted(cut(said, 3)))
 
     assert "".join(pieces["text"]) == result.text == said
-    assert len(pieces["text"]) > 3
+    assert len(pieces["text"]) >= 5
+    assert max(map(len, pieces["text"])) <= 2_400
 
 
 async def test_an_unfinished_key_is_held():
     before, unfinished = PROSE + "\n", KEY[: KEY.index("-----END")]
-    open_pieces, _ = await streamed(vaulted(cut(before + unfinished + PROSE, 5)))
-    pieces, result = await streamed(vaulted(cut(f"{before}{KEY}\n{PROSE}", 5)))
+    after = PROSE.replace(". ", ".\n") * 4
+    open_pieces, _ = await streamed(vaulted(cut(before + unfinished + after, 5)))
+    pieces, result = await streamed(vaulted(cut(f"{before}{KEY}\n{after}", 5)))
 
     *early, last = open_pieces["text"]
     assert "-----BEGIN" not in "".join(early)
     assert BODY in last
-    assert evened(result.text) == f"{before}[private-key-1]\n{PROSE}"
+    assert evened(result.text) == f"{before}[private-key-1]\n{after}"
     assert BODY[:20] not in "".join(pieces["text"])
     placed = [index for index, text in enumerate(pieces["text"]) if "[private-key" in text]
     assert len(pieces["text"]) - placed[0] > 3
@@ -215,12 +226,23 @@ async def test_an_unfinished_key_is_held():
 
 async def test_arguments_wait_for_the_whole_answer():
     call = ToolCall(id="c1", name="use", arguments={"key": TOKEN})
-    agent = vaulted([*cut(PROSE, 5), call], [("text", "done")])
+    agent = vaulted([*cut(PROSE.replace(". ", ".\n"), 5), call], [("text", "done")])
 
     pieces, _ = await streamed(agent)
 
     assert len(pieces["text"]) > 3
     assert evened("".join(pieces["tool_call"])) == '{"key":"[github-pat-1]"}'
+
+
+@pytest.mark.parametrize("pattern", [r"begin\s(\w+)", r"begin[^;]+;", "(?s)begin(.*)end"])
+async def test_a_rule_over_lines_holds_all(pattern):
+    said = f"{PROSE}\n{PROSE}\nbegin\nq7ZrT2mX; end\n"
+    agent = vaulted(cut(said, 5), settings={"rules": {"own": pattern}})
+
+    pieces, result = await streamed(agent)
+
+    assert pieces["text"] == [result.text]
+    assert "q7ZrT2mX" not in result.text
 
 
 # --- no piece shows a secret ---------------------------------------------------------------------
@@ -360,6 +382,17 @@ async def test_the_rest_of_a_secret_is_cut():
         assert "".join(pieces["text"]) == result.text == " as I said, and nothing else. "
 
 
+async def test_a_repeated_value_is_replaced_again():
+    value = drawn(24, 7)
+    said = f'export DB_PASSWORD="{value}"\n{PROSE}\n{PROSE}\nLog in with it: {value}.\n'
+
+    pieces, result = await streamed(vaulted(cut(said, 5)))
+
+    assert len(pieces["text"]) > 2
+    assert value not in result.text
+    assert evened(result.text).count("[assigned-secret-1]") == 2
+
+
 # --- streamed or not is the same -----------------------------------------------------------------
 
 
@@ -396,11 +429,55 @@ async def test_any_cut_gives_the_same_answer(step):
         assert await said_by([("reasoning", thought), *halves]) == expected
 
 
+@pytest.mark.parametrize("path", WIRES)
+@pytest.mark.parametrize("seed", range(3))
+async def test_every_wire_shows_the_same(path, seed, monkeypatch):
+    rnd = random.Random(seed)
+
+    def pieces_of(text):
+        ends = sorted({*rnd.choices(range(1, len(text) + 1), k=len(text) // 6), len(text)})
+        return [text[start:end] for start, end in pairwise([0, *ends])] if text else []
+
+    monkeypatch.setattr(wire_shapes, "cut", pieces_of)
+    thought = f"It is {TOKEN}, or\n{KEY}\nSo the password is another one, I think.\n"
+    arguments = json.dumps({"key": f"{TOKEN}\n{KEY}"})
+    said = f"{MIXED}{KEY}\n{PROSE}\nAnd again {TOKEN[:12]}\n  {TOKEN[12:]}.\n{MIXED}"
+    answer = [("reasoning", thought, "seal"), ("text", said), ("call", "c1", "use", arguments)]
+    last = [("text", f"It was {TOKEN}.")]
+    messages = []
+    async with (
+        FakeProvider([answer, last] * 2, chunk=rnd.randint(1, 40)) as server,
+        model_for(path, server) as model,
+    ):
+        for is_streamed in (False, True):
+            component = RedactSecrets(vault=VAULT)
+            agent = Agent(model, tools=[use], components=[component])
+            if is_streamed:
+                pieces, result = await streamed(agent)
+            else:
+                result = await agent.run("go")
+            assert result.status == "ok"
+            messages.append([encode(one).decode() for one in agent.messages[1:]])
+            asking, _, answered = agent.messages[1:]
+
+    whole, grown = [[unnumbered(text) for text in texts] for texts in messages]
+    assert whole == grown
+    assert not [text for text in grown if TOKEN in text or BODY[:64] in text]
+    assert "".join(pieces["text"]) == asking.text + answered.text
+    assert "".join(pieces["reasoning"]) == asking.reasoning_text
+    assert json.loads("".join(pieces["tool_call"])) == asking.tool_calls[0].arguments
+
+
+def unnumbered(text):
+    """Return *text* without ids, and without the letters of placeholders."""
+    text = re.sub(r'"(id|tool_call_id|duration_ns)":("[^"]*"|\d+)', "", text)
+    return re.sub(r"-[a-z][a-z2-7]{15}\]", "]", text)
+
+
 async def test_a_late_name_takes_nothing_back():
     value = drawn(32, 5, "0123456789abcdef")
-    said = (
-        f"The value was {value} at first. {PROSE}Use adafruit_key = {value} from here on. {PROSE}"
-    )
+    first = f"The value was {value} at first.\n{PROSE}\n"
+    said = f"{first}Use adafruit_key = {value} from here on.\n{PROSE}"
 
     for answer, whole in ((in_letters(said), False), ([("text", said)], True)):
         store = MemoryStore()
@@ -411,7 +488,7 @@ async def test_a_late_name_takes_nothing_back():
             pieces, result = await streamed(agent)
             assert "".join(pieces["text"]) == result.text
         assert result.status == "ok"
-        assert result.text.count(value) == 1
+        assert result.text.count(value) == (0 if whole else 1)
         assert "adafruit_key = [adafruit-api-key-" in result.text
         stored = encode(list(await store.read(agent.scope.session_id))).decode()
         assert value not in stored
@@ -419,15 +496,16 @@ async def test_a_late_name_takes_nothing_back():
 
 async def test_many_streams_share_one_bus():
     bus = EventBus()
-    texts = [f"Number {number}: {'ghp_' + drawn(36, number)} {PROSE}" for number in range(40)]
+    prose = PROSE.replace(". ", ".\n")
+    texts = [f"Number {number}: {'ghp_' + drawn(36, number)}\n{prose}" for number in range(40)]
     agents = [vaulted(cut(text, 7), bus=bus) for text in texts]
 
     runs = await asyncio.gather(*map(streamed, agents))
 
     for number, (pieces, result) in enumerate(runs):
-        assert evened(result.text) == f"Number {number}: [github-pat-1] {PROSE}"
+        assert evened(result.text) == f"Number {number}: [github-pat-1]\n{prose}"
         assert "".join(pieces["text"]) == result.text
-        assert len(pieces["text"]) > 3
+        assert len(pieces["text"]) > 2
 
 
 async def test_a_failing_examination_refuses_the_whole():
@@ -460,8 +538,10 @@ async def calls_for(text):
 
 
 @pytest.mark.parametrize("begin", ["", KEY[: KEY.index("-----END")] + "\n"], ids=["prose", "key"])
-async def test_letters_are_looked_at_once(begin):
-    await calls_for(PROSE)
-    few, many = [await calls_for(begin + PROSE * (size // len(PROSE))) for size in (2_000, 8_000)]
+@pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "line"])
+async def test_letters_are_looked_at_once(begin, end):
+    prose = PROSE.replace(". ", f".{end}")
+    await calls_for(prose)
+    few, many = [await calls_for(begin + prose * (size // len(prose))) for size in (5_000, 20_000)]
 
     assert many <= 5 * few

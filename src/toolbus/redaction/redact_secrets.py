@@ -36,12 +36,16 @@ from toolbus.redaction.live_placeholders import (
     may_hold,
     may_hold_former,
 )
-from toolbus.redaction.secrets.boundaries import boundaries_of
 from toolbus.redaction.secrets.engine import engine_for
-from toolbus.redaction.secrets.growing import AnswerContext, GrowingAnswers, rewrite_calls
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
+from toolbus.redaction.secrets.streams import (
+    RedactedAnswers,
+    StreamContext,
+    may_pass_line_ends,
+    rewrite_calls,
+)
 from toolbus.redaction.secrets.tool_adapters import (
     SecretsAdapter,
     VaultAdapter,
@@ -115,8 +119,8 @@ class RedactSecrets(AgentComponent):
             if limit <= 0:
                 raise RegistrationError("RedactSecrets", f"{name} must be above 0, not {limit!r}")
         chosen = choose(only, without, rules or {})
-        engine = engine_for(chosen)
-        self._answers, self._boundaries = GrowingAnswers(), boundaries_of(chosen)
+        self._engine = engine = engine_for(chosen)
+        self._answers = RedactedAnswers(held=any(map(may_pass_line_ends, chosen)))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
         self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.kept)
         self.register_tool_adapter(self._results)
@@ -172,13 +176,13 @@ class RedactSecrets(AgentComponent):
         message, scope = ctx.value, ctx.scope
         if not isinstance(message, AssistantMessage):
             return await self._cleaned(ctx)
-        speaker, key = self._speaker(scope), _key_of(scope)
+        context, key = self._stream_context(scope), _key_of(scope)
         try:
             if ctx.window is not None:
-                answer = self._answers.of(key, speaker)
-                ctx.window.release(await answer.grow(ctx.window.kind, ctx.window.text))
+                answer = self._answers.of(key, context)
+                ctx.window.release(await answer.grow(ctx.window))
                 return None
-            cleaned = await self._answers.pop(key, speaker).end(message)
+            cleaned = await self._answers.pop(key, context).end(message)
             cleaned = await self._clean(scope, cleaned, rewrite_calls)
         except UnexaminedError as error:  # In mid-answer nothing more is released.
             return None if ctx.window is not None else Deny(withheld(error, "secrets"))
@@ -255,12 +259,17 @@ class RedactSecrets(AgentComponent):
             return record
         return await self._redactor.clean(session, record, walk, self.kept(scope), stream=stream)
 
-    def _speaker(self, scope: Scope) -> AnswerContext:
-        """Return who says the answers in the session of *scope*."""
-        registry = self._redactor.registries.of(session_of(scope))
-        # No tool has such a name, whose results are streams as well.
-        name = f"answers of {scope.session_id}"
-        return AnswerContext(name, registry, self._boundaries, partial(self._clean, scope))
+    def _stream_context(self, scope: Scope) -> StreamContext:
+        """Return the context of the answers in the session of *scope*."""
+        return StreamContext(
+            # No tool has such a name, whose results are streams as well.
+            f"answers of {scope.session_id}",
+            self._redactor.registries.of(session_of(scope)),
+            self._engine,
+            partial(self._clean, scope),
+            self._answers.held,
+            self._answers.clock,
+        )
 
 
 def _key_of(scope: Scope) -> tuple[str, str, int]:

@@ -77,11 +77,6 @@ class TextView:
         """Return the view of a text that is the text *data* itself."""
         return cls(data, None)
 
-    @property
-    def differs(self) -> bool:
-        """Whether it is another than the text itself."""
-        return self._cuts is not None
-
     @cached_property
     def _offsets(self) -> tuple[array[int], array[int]]:
         """Where in the view a piece begins, in order, and where each stands in the text."""
@@ -96,11 +91,6 @@ class TextView:
         starts.append(size)
         origins.append(position)
         return starts, origins
-
-    def shows_end(self, size: int) -> bool:
-        """Tell whether it is of a part of the text, of *size* bytes, that goes to its end."""
-        *_, (stop, _) = self._cuts() if self._cuts is not None else ((size, size),)
-        return stop == size
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
@@ -154,21 +144,19 @@ def _patterns(data: bytes) -> list[re.Pattern[bytes]]:
     ]
 
 
-def views_to_end(data: bytes) -> Iterator[TextView]:
-    """Give those `views` of *data* in which its end is seen."""
-    for view in views(data):
-        if not view.differs or view.shows_end(len(data)):
-            yield view
-
-
 def joined_views(data: bytes) -> Iterator[TextView]:
     """Give the view of *data* with all its lines joined, if it has several.
 
     That is where to look for what is known: of what is not, a line may be the whole.
     """
-    rest = _LINE_BREAK.sub(b"", data)
+    rest = without_line_breaks(data)
     if 0 < len(rest) < len(data):
         yield TextView(rest, lambda: map(re.Match.span, _LINE_BREAK.finditer(data)))
+
+
+def without_line_breaks(data: bytes) -> bytes:
+    """Return *data* with all its lines joined."""
+    return _LINE_BREAK.sub(b"", data)
 
 
 def squeezed(data: bytes) -> bytes:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.redaction.secrets.columns import Span
 
-_REACH, LONG_REACH, _SHORT_REACH = 1_024, 8_192, 256
+_REACH, _LONG_REACH, _SHORT_REACH = 1_024, 8_192, 256
 """Bytes behind a name: to tell shapes apart, of the longest value, and of a value deep in a chain.
 
 In a chain such as `token=token=…` each name would look for the end of all.
@@ -35,9 +35,9 @@ _CHAIN = re.compile(rb"(?:[^\s\"'\x60;,)<>}\]&|\\=:]*[=:]){8}[^\s\"'\x60;,)<>}\]
 # In a name of a resource, as AWS writes them, "secret" is a type.
 _RESOURCE = rb"\barn:[\w:*/-]*\Z"
 # Nothing but short words up to the end of the line, and not too many: most names stand so.
-BEYOND_WORDS = r"(?:(?:[ \t.:=,;()/-]+[A-Za-z]{1,7}){1,24}[ \t.:,;()]*\r?\n|\r?\n(?:[^ \t\r\n]|$))"
-"""What stands behind a name in a text of words."""
-_WORDS = re.compile(BEYOND_WORDS.replace("$", r"\Z").encode())
+_WORDS = re.compile(
+    rb"(?:(?:[ \t.:=,;()/-]+[A-Za-z]{1,7}){1,24}[ \t.:,;()]*\r?\n|\r?\n(?:[^ \t\r\n]|\Z))"
+)
 # What parts the cells of a heading, behind a name or, if that is the last one, before it.
 _CELL = re.compile(rb"""["'`*)]{0,3}(?:[ \t]*(?:[|,;\t]|\xe2\x94\x82)|  )""")
 _LAST_CELL = re.compile(rb"""["'`*)]{0,3}[ \t]*\r?\n""")
@@ -88,7 +88,7 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     start, stop = name
     first = stop - len(whole.encode())
     is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
-    end = stop + (_SHORT_REACH if is_deep else LONG_REACH)
+    end = stop + (_SHORT_REACH if is_deep else _LONG_REACH)
     for shape in _shapes_at(data, stop):
         if shape.name and not re.match(shape.name, whole):
             continue
@@ -96,11 +96,6 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
         if span is not None and _stands_behind(shape.before, data, first):
             return None if _stands_behind(_RESOURCE, data, start) else span
     return None
-
-
-def shape_patterns() -> list[str]:
-    """Return the patterns of all shapes, of what stands behind a name."""
-    return [shape.behind for shape in _shapes()[0]]
 
 
 def _shapes_at(data: bytes, position: int) -> Iterator[NamedShape]:

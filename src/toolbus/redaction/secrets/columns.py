@@ -107,7 +107,7 @@ def copied_values(data: bytes, name: Span, stop: int) -> Values:
     return (yield from _below(data, stop, form, wanted))
 
 
-def goes_on(values: Values) -> bool:
+def values_go_on(values: Values) -> bool:
     """Tell whether the list that *values* are of goes on at the end of the text."""
     try:
         while True:

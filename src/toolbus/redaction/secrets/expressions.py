@@ -39,11 +39,6 @@ def compiled(pattern: str) -> re2._Regexp:
     return re2.compile(pattern, _options(_MEMORY))
 
 
-def compiled_once(pattern: str) -> re2._Regexp:
-    """Return the expression of *pattern*, which nobody else is given."""
-    return re2.compile(pattern, _options(_MEMORY))
-
-
 class ExpressionSet:
     """Expressions that are looked for in one pass: of each it tells whether it is in a text.
 

@@ -88,9 +88,9 @@ class SecretRegistry:
         """Tell whether any telling secret has a blank or a backslash inside."""
         return self._search.has_blank()
 
-    def is_open(self, data: bytes) -> bool:
-        """Tell whether *data*, which may be cut there, ends amid of a telling secret."""
-        return self._search.is_open(data)
+    def open_value(self, data: bytes) -> int:
+        """Return where in *data* a telling secret may go on behind its end, else its length."""
+        return self._search.open_value(data)
 
     def placeholder(
         self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
@@ -135,6 +135,11 @@ class SecretRegistry:
     def restored(self, text: str) -> str:
         """Return *text* with the values in place of their placeholders, which are known now."""
         return restored(text, self._value)
+
+    def assumed_value(self, placeholder: str) -> str | None:
+        """Return the value of *placeholder* if it is only assumed to be a secret, and stays so."""
+        secret = self._assumed.get(placeholder)
+        return None if secret is None else secret.forms[0]
 
     def without_known(self, text: str) -> str:
         """Return *text* without the placeholders whose values are known now."""

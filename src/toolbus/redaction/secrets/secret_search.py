@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING
 
-from toolbus.redaction.secrets.boundaries import PARTING, open_value
 from toolbus.redaction.secrets.engine import REACH, Engine
 from toolbus.redaction.secrets.forms import LONGEST, expression
 from toolbus.redaction.secrets.places import BLANK
 from toolbus.redaction.secrets.rules import Rule
-from toolbus.redaction.views import joined_views, views_to_end
+from toolbus.redaction.views import TextView, joined_views, without_line_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,9 @@ _BATCH, _BATCH_CHARS, _CHUNK = 32, 2_048, 1_024
 _MERGED, _MERGED_SIZE = 128, 56_000
 """Expressions in a batch that is complete, and letters of them: RE2's filter takes some 80,000."""
 
+_HEAD, _LONGEST_WORD = 4, 512
+"""Letters that values are told apart by, and how far back one without blanks may begin."""
+
 
 class SecretSearch:
     """The expressions for telling secrets, in pieces if they are long."""
@@ -31,22 +34,51 @@ class SecretSearch:
         self._batches: dict[int, dict[str, Rule]] = {}
         self._engines: dict[int, Engine] = {}
         self._chunks: dict[str, tuple[str, ...]] = {}
-        self._open: dict[str, Any | None] = {}
         self._blank: set[str] = set()
+        self._by_head: dict[bytes, list[bytes]] | None = None
 
-    def is_open(self, data: bytes) -> bool:
-        """Tell whether *data*, cut where a growing text may be, ends amid of one that has blanks.
+    def open_value(self, data: bytes) -> int:
+        """Return where in *data* a value begins that may go on behind its end, else its length.
 
-        Others have none inside, in whatever form they stand.
+        A line may break inside of the value, be it there or not in the value itself.
         """
-        for text in (*views_to_end(data), *joined_views(data)) if self._open else ():
-            view = text.data
-            for form, known in self._open.items():
-                # It is made when an answer is said, and then kept.
-                expression = self._open[form] = known or open_value(form)
-                if expression.search(view).start() < len(view.rstrip(b" \t")):
-                    return True
-        return False
+        for view in (TextView.of(data), *joined_views(data)):
+            size = len(view.data)
+            for start in self._heads_in(view.data):
+                place = view.span(start, size)[0]
+                # A few letters are the beginning of a value only if they stand alone.
+                is_apart = size - start >= _HEAD or not data[max(place - 1, 0) : place].isalnum()
+                if is_apart and self._begins_value(view.data[start:]):
+                    return place
+        return len(data)
+
+    def _begins_value(self, data: bytes) -> bool:
+        """Return whether a value begins with *data*, and goes on."""
+        return any(
+            len(value) > len(data) and value.startswith(data)
+            for value in self._values_by_head.get(data[:_HEAD], ())
+        )
+
+    def _heads_in(self, data: bytes) -> Iterator[int]:
+        """Give where a value may begin that goes on at the end of *data*, in order."""
+        # One without a blank can only begin in the last word.
+        word = max(data.rfind(b" ") + 1, len(data) - _LONGEST_WORD)
+        if heads := {re.escape(form.encode()[:_HEAD]) for form in self._blank}:
+            # Each place, also one that another overlaps.
+            pattern = re.compile(b"(?=" + b"|".join(sorted(heads)) + b")")
+            yield from (match.start() for match in pattern.finditer(data, 0, word))
+        yield from range(word, len(data))
+
+    @property
+    def _values_by_head(self) -> dict[bytes, list[bytes]]:
+        """The values, as they are and with their lines joined, by each of their beginnings."""
+        if self._by_head is None:
+            self._by_head = {}
+            for value in map(str.encode, self._chunks):
+                for written in {value, without_line_breaks(value)}:
+                    for size in range(1, _HEAD + 1):
+                        self._by_head.setdefault(written[:size], []).append(written)
+        return self._by_head
 
     def has_blank(self) -> bool:
         """Tell whether any has a blank or a backslash inside."""
@@ -80,8 +112,7 @@ class SecretSearch:
         cuts = range(0, max(len(form) - _CHUNK // 2, 1), _CHUNK)
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]
         self._chunks[form] = tuple(chunks)
-        if PARTING.search(form):
-            self._open[form] = None
+        self._by_head = None
         if BLANK.search(form):
             self._blank.add(form)
         for chunk in chunks:
@@ -89,8 +120,8 @@ class SecretSearch:
 
     def remove(self, form: str) -> None:
         """Search for *form* no more."""
-        self._open.pop(form, None)
         self._blank.discard(form)
+        self._by_head = None
         for chunk in self._chunks.pop(form, ()):
             for number, batch in tuple(self._batches.items()):
                 if batch.pop(chunk, None) is not None and not batch:

@@ -1,0 +1,188 @@
+r"""Blocks that may go on behind the end of a text: while one is open, no line of it is released.
+
+Nearly all that finders find ends in its line, or has its name in the lines before its value; those
+are read again with each line. A block is the rest: a value of several lines, or one that the lines
+behind it show to be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+from toolbus.redaction.secrets.assigned import is_heading
+from toolbus.redaction.secrets.builtin.tables import TABLES
+from toolbus.redaction.secrets.builtin_rules import NAMED
+from toolbus.redaction.secrets.columns import (
+    copied_values,
+    inserted_values,
+    table_values,
+    values_go_on,
+)
+from toolbus.redaction.secrets.expressions import compiled
+from toolbus.redaction.secrets.names import name_at, name_kind
+from toolbus.redaction.views import other_views
+
+_IS = r"[ \t]*(?::|=>|=)[ \t]*"
+_QUOTE = r"""["'\x60]"""
+_FENCE = r"\n[ \t]*\x60{3}"
+_MANIFEST_END = rf"{_FENCE}|\n--"
+
+
+class _BlockForm(NamedTuple):
+    """A block from a match of *opener* to one of *closer*, or of so many *lines* at most."""
+
+    opener: re.Pattern[bytes]
+    closer: re.Pattern[bytes]
+    lines: int | None = None
+
+
+def _block(opener: str, closer: str, lines: int | None = None) -> _BlockForm:
+    return _BlockForm(re.compile(opener.encode()), re.compile(closer.encode()), lines)
+
+
+_BLOCKS = (
+    # An object of JSON: all of it may be a key, and an earlier member the key that a later names.
+    _block(r'\{(?=\s*(?:\Z|"[^"\n{}]*(?:\Z|"\s*(?:\Z|:))))', rf"[{{}}]|{_FENCE}"),
+    # A value whose name may be in one of the next lines.
+    _block(
+        r"(?i)\b(?:\w*value|val|contents?|plaintext|secret|text|data)\\*"
+        rf"{_QUOTE}?{_IS}[^\s{{\[][^\n]*\n",
+        # A whole line that is another.
+        rf"(?m)^(?!\s*[\\\w.\"'\x60-]+{_IS})[ \t]*\S[^\n]*\n",
+        3,
+    ),
+    _block(rf"(?i)\s(?:value|content|val|defaultvalue)[ \t]*=[ \t]*{_QUOTE}", "[<>]", 3),
+    # A tag with attributes, an argument of `crypt`, manifests of Kubernetes, a file of Terraform.
+    _block(rf"<[A-Za-z][\w:.-]*\s+[\w:.-]+\s*=\s*{_QUOTE}", "[<>]"),
+    _block(r"(?i)\bcrypt\(", "[()]"),
+    _block(r"\bkind:[ \t]*[\"']?Secret\b", _MANIFEST_END, 61),
+    _block(r"(?m)^[ \t-]*data:[ \t]*(?:\r?\n|[\w.-]+:)", _MANIFEST_END, 61),
+    _block(r'"random_password"', r"[^\[]\]|\[[^\[\]]*\["),
+)
+_ENCODED = r"[A-Za-z0-9+/_=%-]{24,}[ \t]*"
+_ESCAPE = r"(?:\x1b|\x{9b}|\^\[|\\(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE]))"
+_OPEN_ENDS = (
+    # The text of an element, the first literal of a list, and two tokens with a blank inside.
+    r"<\w[^<>\n]*>\s*(?:<!\[CDATA\[)?\s*[^<>\r\n]*\s*",
+    rf"[(\[{{]\s*[\w.:()\[\]@$]*{_QUOTE}[^\n]*{_QUOTE}\s*",
+    r"(?:FlyV1|(?i:ApiKey-v1))\s+\S*",
+    # Keys of PuTTY, the vault of Ansible, base64 of a token that is base64 itself, and all that is
+    # base64 or hexadecimal and wrapped.
+    r"Private-Lines: ?\d+(?:\r?\n|\\n)(?:[ \tA-Za-z0-9+/=]+(?:\r?\n|\\n))*[^\n]*",
+    r"\$ANSIBLE_VAULT;[^\n]*\s*(?:[0-9a-f]{16,}\s*)*[^\n]*",
+    r"\bZXlK[\w/\\+\r\n-]*={0,2}",
+    rf"{_ENCODED}(?:\r?\n[ \t]*{_ENCODED})*\r?\n?[ \t]*",
+    # What is unseen: a sequence of a terminal (ECMA-48, section 5.4), also as programs write it; a
+    # line that ends in a backslash, and one word of the next; a folded scalar of YAML.
+    rf"{_ESCAPE}\[?[0-?]*[ -/]*",
+    r"\x1b[\]PX^_][^\n\x07\x1b\\]*",
+    r"\\(?:\r?\n|\\n)[ \t]*(?:[^\s\\]+\\?[ \t]*)?",
+    r"\\[rn][ \t]*",
+    r">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+)*(?:\r?\n)?[ \t]*",
+)
+"""What a text ends in, be there a line end or not, if a block is open."""
+
+_ROWS = (inserted_values, copied_values)
+
+# As the published rule has it: what comes too late behind its first line is no key.
+_KEY_HEAD = re.compile(rb"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BODY = re.compile(rb"[A-Za-z0-9+/]{20}")
+_KEY_END = re.compile(rb"(?i)KEY(?: BLOCK)?-----")
+_BODY_WITHIN, _SHORTEST_BODY = 220, 40
+
+# A quote that opens, with what stands up to the one that closes it or to the end of the line.
+_QUOTED = re.compile(rb"""(?<![\w\\])(["'\x60])(?:\\.|(?!\1)[^\\\n])*(\1|\Z)""")
+
+
+def open_block(data: bytes, begin: int) -> int:
+    """Return where in *data* behind byte *begin* a block is open at the end, else its length.
+
+    What stands before *begin* was released.
+    """
+    starts = [_open_block(data, begin)]
+    for view in other_views(data[begin:]):
+        size = len(view.data)
+        if view.span(size - 1, size)[1] == len(data) - begin:
+            starts.append(begin + view.span(_open_block(view.data, 0), size)[0])
+    return max(begin, min(starts))
+
+
+def _open_block(data: bytes, begin: int) -> int:
+    starts: list[int] = [_open_end().search(data, begin).start()]
+    starts += [_open_in(block, data, begin) for block in _BLOCKS]
+    starts += [_open_quote(data), _open_key(data, begin), _open_table(data), _open_rows(data)]
+    return min(starts)
+
+
+@cache
+def _open_end() -> Any:
+    # All at once: the leftmost match is of the one that began first.
+    return compiled("(?:" + "|".join([f"(?:{end})" for end in _OPEN_ENDS]) + r")?\z")
+
+
+def _open_in(form: _BlockForm, data: bytes, begin: int) -> int:
+    """Return where *block* is open in *data*, else the length."""
+    far, position = 0 if form.lines is None else _lines_back(data, form.lines), begin
+    while (opener := form.opener.search(data, position)) is not None:
+        closer = form.closer.search(data, opener.end())
+        if closer is None and opener.end() >= far:
+            return opener.start()
+        position = max(opener.end(), far if closer is None else closer.start())
+    return len(data)
+
+
+def _lines_back(data: bytes, count: int) -> int:
+    """Return where in *data* the last lines begin, so many as *count* and one that may go on."""
+    position = len(data)
+    for _ in range(count + 1):
+        position = data.rfind(b"\n", 0, max(position, 0))
+    return max(position, 0)
+
+
+def _open_quote(data: bytes) -> int:
+    """Return where a quote opens in the last line of *data* that no other closes."""
+    for quoted in _QUOTED.finditer(data, data.rfind(b"\n") + 1):
+        if not quoted[2]:
+            return quoted.start()
+    return len(data)
+
+
+def _open_key(data: bytes, begin: int) -> int:
+    """Return where a private key begins in *data* that has no end yet."""
+    position = begin
+    while (head := _KEY_HEAD.search(data, position)) is not None:
+        body = _KEY_BODY.search(data, head.end(), head.end() + _BODY_WITHIN)
+        end = None if body is None else _KEY_END.search(data, body.start() + _SHORTEST_BODY)
+        if end is None and (body is not None or len(data) < head.end() + _BODY_WITHIN):
+            return head.start()
+        position = head.end() if end is None else end.end()
+    return len(data)
+
+
+def _open_table(data: bytes) -> int:
+    """Return where the heading of a table is that names a secret, if more rows may come."""
+    names = compiled(NAMED.pattern)
+    for match in names.finditer(data):
+        start, stop = match.span(names.groupindex["name"])
+        while stop > start and data[stop - 1] in b".-":
+            stop -= 1
+        if (
+            is_heading(data, start, stop)
+            and name_kind(name_at(data, start, stop)) is not None
+            and values_go_on(table_values(data, (start, stop), stop))
+        ):
+            return data.rfind(b"\n", 0, start) + 1
+    return len(data)
+
+
+def _open_rows(data: bytes) -> int:
+    """Return where SQL begins that inserts or copies rows, if more may come."""
+    for rule, rows in zip(TABLES, _ROWS, strict=True):
+        expression = compiled(rule.pattern)
+        name = expression.groupindex["name"]
+        for match in expression.finditer(data):
+            if values_go_on(rows(data, match.span(name), match.end())):
+                return int(match.start())
+    return len(data)

@@ -1,0 +1,387 @@
+"""Answers that are cleaned while a model says them: released by line, and the same in the end.
+
+Text is released up to the last line end, but for lines that an open block or the beginning of a
+known value reaches into. What has no line end for long is released up to a blank where cutting
+changes nothing: the finders find the same before it, with what follows and without.
+
+Each segment so released is cleaned once, with the text before it. A secret that is found later is
+not taken out of earlier segments, since somebody may have read them, but of the stored copy.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from toolbus.messages.text_walker import rewrite_call, updated
+from toolbus.redaction.secrets.open_blocks import open_block
+from toolbus.redaction.placeholders import placeholders_in
+from toolbus.redaction.secrets.places import known_places, places
+from toolbus.redaction.secrets.secret_search import SecretSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.dispatch.details import AnswerWindow
+    from toolbus.messages.reasoning import ReasoningPart
+    from toolbus.messages.records import AssistantMessage
+    from toolbus.messages.text_walker import TextVisitor
+    from toolbus.redaction.secrets.engine import Engine
+    from toolbus.redaction.secrets.rules import Rule
+    from toolbus.redaction.secrets.secret_registry import SecretRegistry
+
+T = TypeVar("T")
+
+MOST_HELD, PATIENCE = 2_000, 2.0
+"""Characters without a line end, and seconds, after which text is released up to a blank."""
+
+_SEGMENT, _CONTEXT, _AHEAD, _TAIL = 64, 512, 256, 512
+"""Characters of a segment at least, before it and behind it that it is read with, and of the end
+of an answer that the next one is read with."""
+
+_MOST_ANSWERS, _TRIES = 1_024, 4
+
+_BLANK = re.compile("[ \t。，、；！？：]")  # noqa: RUF001 - as they are written in Chinese
+# What a pattern needs to match a line end, or the end of a text that goes on. Nobody parses it:
+# a harmless `[^x]` holds the answer as well.
+_MAY_PASS_LINE_ENDS = re.compile(r"\\[^dwbB\W_]|\[\^|\[:|[$^\x00-\x1f]|\(\?[A-Za-z]*s")
+
+
+def may_pass_line_ends(rule: Rule) -> bool:
+    """Return whether a user's *rule* may match over the end of a line; True if unsure."""
+    return rule.foreign and _MAY_PASS_LINE_ENDS.search(rule.pattern) is not None
+
+
+class Clean(Protocol):
+    """Takes secrets out of records."""
+
+    async def __call__(
+        self, record: T, walk: Callable[[T, TextVisitor], T], stream: str | None, /
+    ) -> T:
+        """Return *record* without secrets; *walk* is over its texts, *stream* what it goes on."""
+        ...
+
+
+class Segment(NamedTuple):
+    """The characters of a text from *start* to *end*, which became *cleaned*."""
+
+    start: int
+    end: int
+    cleaned: str
+
+    def cleaned_position(self, text: str, end: int) -> int:
+        """Return where in the cleaned segment the part of *text* ends that ends at *end*."""
+        before, behind = text[self.start : end], text[end : self.end]
+        if self.cleaned.startswith(before):
+            return len(before)
+        # Between two secrets nothing tells: then the part has the rest of the segment.
+        is_known = self.cleaned.endswith(behind)
+        return len(self.cleaned) - len(behind) if is_known else len(self.cleaned)
+
+
+class StreamContext(NamedTuple):
+    """The answers of one session: *name* is their stream's in *registry*.
+
+    *engine* is the one that *clean* finds secrets with. If answers are *held*, nothing of them is
+    released before their end.
+    """
+
+    name: str
+    registry: SecretRegistry
+    engine: Engine
+    clean: Clean
+    held: bool
+    clock: Callable[[], float]
+
+    def follow(self, text: str) -> None:
+        """Note that *text* was said."""
+        self.registry.follow(self.name, text[-_TAIL:])
+
+    def spans(self, data: bytes) -> set[tuple[int, int]]:
+        """Return where in *data* anything stands that may be a secret."""
+        known = known_places(self.registry.find, data, None, blank=self.registry.has_blank())
+        both = (*places(self.engine.find, data, None), *known)
+        return {(place.start, place.end) for place in both if place is not None}
+
+
+class RecurringValues:
+    """Assumed values of one answer that look random: each is sought in the rest of the answer."""
+
+    def __init__(self, registry: SecretRegistry) -> None:
+        self._registry, self.search = registry, SecretSearch()
+
+    def note(self, text: str, cleaned: str) -> None:
+        """Note the values in *text* in whose place *cleaned* has placeholders."""
+        # Its many expressions are compiled when there is something to be judged.
+        from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
+
+        for placeholder in placeholders_in(cleaned):
+            value = self._registry.assumed_value(placeholder)
+            if value is not None and value in text and Judge().recurs(value):
+                self.search.add(value, placeholder)
+
+    def cleaned(self, text: str) -> str:
+        """Return *text* with placeholders in place of the values."""
+        if not self.search.knows():
+            return text
+        data, position, pieces = text.encode(), 0, list[bytes]()
+        blank = self.search.has_blank()
+        again = filter(None, known_places(self.search.find, data, None, blank=blank))
+        for place in sorted(again, key=lambda place: (place.start, -place.end)):
+            if place.start >= position:
+                pieces += [data[position : place.start], place.hit.rule.name.encode()]
+            position = max(position, place.end)
+        return b"".join([*pieces, data[position:]]).decode()
+
+
+class RedactedText:
+    """One text of an answer in *context*: what was released of it, segment by segment."""
+
+    def __init__(self, context: StreamContext, recurring: RecurringValues) -> None:
+        self._context, self._recurring = context, recurring
+        self.text, self.segments = "", list[Segment]()
+        self.cleaned = ""
+        """What became of the segments so far."""
+        self._done = self._line_end = self._next_try = self.tries = 0
+        self._since = context.clock()
+
+    def begins(self, text: str) -> bool:
+        """Return whether *text* begins with all segments."""
+        return text.startswith(self.text[: self._done])
+
+    async def grow(self, text: str, before: str) -> str:
+        """Return the part of the cleaned *text* that is released; *before* was said before it."""
+        if len(self.text) == self._done:
+            self._since = self._context.clock()
+        self._line_end = text.rfind("\n", max(self._done, len(self.text))) + 1 or self._line_end
+        self.text = text
+        end = self._release_end()
+        if end > self._done:
+            await self._release(end, before)
+        return self.cleaned
+
+    async def end(self, text: str, before: str) -> str:
+        """Return the whole of the cleaned *text*, to which nothing comes."""
+        self.text = text
+        if self._done < len(text):
+            await self._release(len(text), before)
+        return self.cleaned
+
+    async def look(self, before: str) -> None:
+        """Find the secrets of the rest, and keep the rest."""
+        if self._done < len(self.text):
+            await self._cleaned(len(self.text), before)
+
+    async def _release(self, end: int, before: str) -> None:
+        segment = self.text[self._done : end]
+        cleaned = self._recurring.cleaned(await self._cleaned(end, before))
+        if cleaned != segment:
+            self._recurring.note(segment, cleaned)
+        self.segments.append(Segment(self._done, end, cleaned))
+        self.cleaned += cleaned
+        self._done, self._next_try, self._since = end, 0, self._context.clock()
+
+    def _release_end(self) -> int:
+        """Return the character up to which the text can be released now."""
+        size = len(self.text) - self._done
+        is_late = size >= MOST_HELD or self._context.clock() - self._since >= PATIENCE
+        least = self._done if is_late else self._done + _SEGMENT - 1
+        if self._context.held or size < self._next_try or not (is_late or self._line_end > least):
+            return self._done
+        self.tries += 1
+        end = self._closed_line() if self._line_end > least else self._done
+        if end == self._done and is_late:
+            end = self._neutral_blank()
+        # What is held long is tried seldom, so that all tries together take linear time.
+        self._next_try = size + max(_SEGMENT, size // 4)
+        return end
+
+    def _closed_line(self) -> int:
+        """Return the last line end that nothing reaches over, else where the text was cut last."""
+        end = self._line_end
+        for _ in range(_TRIES):
+            open_at = self._open_at(end)
+            if open_at == end:
+                return end
+            # What was open at this line's end begins in a line that may belong to the one before.
+            end = self.text.rfind("\n", self._done, open_at) + 1
+            if end <= self._done:
+                break
+        return self._done
+
+    def _neutral_blank(self) -> int:
+        """Return a blank behind which a cut changes nothing, else where the text was cut last."""
+        begin = max(0, self._done - _CONTEXT)
+        limit = min(self._open_at(len(self.text)), len(self.text) - _AHEAD)
+        blanks = [blank.end() for blank in _BLANK.finditer(self.text, self._done, max(limit, 0))]
+        spans = self._context.spans(self.text[begin:].encode()) if blanks else set()
+        for number in range(_TRIES if blanks else 0):
+            end = blanks[-1 - number * len(blanks) // _TRIES]
+            before = self.text[begin:end].encode()
+            is_same = self._context.spans(before) == {
+                span for span in spans if span[0] < len(before)
+            }
+            if is_same and self._open_at(end) == end:
+                return end
+        return self._done
+
+    def _open_at(self, end: int) -> int:
+        """Return where something begins that may go on behind character *end*, else *end*."""
+        begin = max(0, self._done - _CONTEXT)
+        data, first = self.text[begin:end].encode(), len(self.text[begin : self._done].encode())
+        known = (self._context.registry, self._recurring.search)
+        open_at = min(open_block(data, first), *[search.open_value(data) for search in known])
+        return begin + len(data[: max(first, open_at)].decode(errors="ignore"))
+
+    def cleaned_position(self, end: int) -> int:
+        """Return where in the cleaned text the part ends that ends at character *end*."""
+        position = 0
+        for segment in self.segments:
+            if segment.end > end:
+                return position + segment.cleaned_position(self.text, end)
+            position += len(segment.cleaned)
+        return position
+
+    async def _cleaned(self, end: int, before: str) -> str:
+        """Return the segment up to character *end* without secrets."""
+        segment, context = self.text[self._done : end], self._context
+        if not self.segments:
+            context.follow(before)
+            return await context.clean(segment, _walk, context.name)
+        walk = _WalkBehind(_end_of(self.cleaned))
+        cleaned = await context.clean(segment, walk, None)
+        if walk.is_changed:
+            # What stands before may be known for a secret by now, but it was released: of a secret
+            # that begins there the rest is cut out.
+            return await context.clean(segment, walk.beside, None)
+        return cleaned
+
+
+def _walk(text: str, visitor: TextVisitor) -> str:
+    (new,) = visitor.texts((text,))
+    return text if new == text else new
+
+
+class _WalkBehind:
+    """Shows a text to visitors behind *context*, which is to stay as it is."""
+
+    def __init__(self, context: str) -> None:
+        self._context, self.is_changed = context, False
+
+    def __call__(self, text: str, visitor: TextVisitor) -> str:
+        (new,) = visitor.texts((self._context + text,))
+        if new.startswith(self._context):
+            return new[len(self._context) :]
+        self.is_changed = True
+        return text
+
+    def beside(self, text: str, visitor: TextVisitor) -> str:
+        """Show the text as one that adjoins the context."""
+        _, new = visitor.texts((self._context, text))
+        return text if new == text else new
+
+
+def _end_of(text: str) -> str:
+    """Return the last lines of *text*, or its last words."""
+    start = len(text) - _CONTEXT
+    if start <= 0:
+        return text
+    line = text.find("\n", start, start + _CONTEXT // 2) + 1
+    return text[line or text.find(" ", start) + 1 or start :]
+
+
+class RedactedAnswer:
+    """The texts of one answer: first what a model thinks, then what it says."""
+
+    def __init__(self, context: StreamContext) -> None:
+        self._context, self._before = context, context.registry.tail(context.name)
+        self._recurring = RecurringValues(context.registry)
+        self.reasoning, self.content = self._text(), self._text()
+
+    async def grow(self, window: AnswerWindow) -> str:
+        """Return the part of the cleaned text of *window* that is released."""
+        if window.kind == "reasoning":
+            if window.released != self.reasoning.cleaned:
+                self.reasoning = self._text()
+            return await self.reasoning.grow(window.text, self._before)
+        # The pieces so far may be void: then another answer begins.
+        if window.released != self.content.cleaned:
+            self.content = self._text()
+        if not self.content.text:
+            # Its secrets are known in the text, though its end may not be released yet.
+            await self.reasoning.look(self._before)
+        return await self.content.grow(window.text, self.reasoning.text or self._before)
+
+    async def end(self, message: AssistantMessage) -> AssistantMessage:
+        """Return *message*, whose texts these are, with clean ones."""
+        thought = "".join([part.text for part in message.reasoning])
+        # Somebody may have put another answer in the place of the one that was said.
+        if not self.reasoning.begins(thought):
+            self.reasoning = self._text()
+        if not self.content.begins(message.content):
+            self.content = self._text()
+        for end in accumulate([len(part.text) for part in message.reasoning[:-1]]):
+            await self.reasoning.grow(thought[:end], self._before)
+        await self.reasoning.end(thought, self._before)
+        content = await self.content.end(message.content, thought or self._before)
+        self._context.follow(message.content or thought)
+        return updated(
+            message,
+            content=message.content if content == message.content else content,
+            reasoning=_parts(message.reasoning, self.reasoning),
+        )
+
+    def _text(self) -> RedactedText:
+        return RedactedText(self._context, self._recurring)
+
+
+class RedactedAnswers:
+    """The answers that are being said, by their keys; the latest are kept.
+
+    *held* says that none is released before its end.
+    """
+
+    def __init__(self, *, held: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._answers: OrderedDict[object, RedactedAnswer] = OrderedDict()
+        self.held, self.clock = held, clock
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def of(self, key: object, context: StreamContext) -> RedactedAnswer:
+        """Return the answer of *key*, one of *context*; a new one if there is none."""
+        if key not in self._answers:
+            self._answers[key] = RedactedAnswer(context)
+            while len(self._answers) > _MOST_ANSWERS:
+                self._answers.popitem(last=False)
+        return self._answers[key]
+
+    def pop(self, key: object, context: StreamContext) -> RedactedAnswer:
+        """Return the answer of *key*, and forget it."""
+        answer = self.of(key, context)
+        del self._answers[key]
+        return answer
+
+
+def rewrite_calls(message: AssistantMessage, visitor: TextVisitor) -> AssistantMessage:
+    """Return *message* with its calls and metadata rewritten, and its texts as they are."""
+    calls = tuple([rewrite_call(call, visitor) for call in message.tool_calls])
+    is_same = all(new is call for new, call in zip(calls, message.tool_calls, strict=True))
+    return updated(
+        message,
+        metadata=visitor.json(message.metadata),
+        tool_calls=message.tool_calls if is_same else calls,
+    )
+
+
+def _parts(parts: tuple[ReasoningPart, ...], whole: RedactedText) -> tuple[ReasoningPart, ...]:
+    """Return *parts*, which together are the text *whole*, with what became of each."""
+    if whole.cleaned == whole.text:
+        return parts
+    ends = accumulate([len(part.text) for part in parts])
+    cuts = [0, *map(whole.cleaned_position, ends)]
+    texts = [whole.cleaned[start:end] for start, end in pairwise(cuts)]
+    return tuple([part.with_text(text) for part, text in zip(parts, texts, strict=True)])
