@@ -14,7 +14,7 @@ import re
 import time
 from collections import OrderedDict
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.messages.text_walker import rewrite_call, updated
 from toolbus.redaction.secrets.open_blocks import open_block
@@ -23,7 +23,7 @@ from toolbus.redaction.secrets.places import known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.bus.dispatch.details import AnswerWindow
     from toolbus.messages.reasoning import ReasoningPart
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from toolbus.redaction.secrets.engine import Engine
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
-
-T = TypeVar("T")
 
 MOST_HELD, PATIENCE = 2_000, 2.0
 """Characters without a line end, and seconds, after which text is released up to a blank."""
@@ -55,14 +53,9 @@ def may_pass_line_ends(rule: Rule) -> bool:
     return rule.foreign and _MAY_PASS_LINE_ENDS.search(rule.pattern) is not None
 
 
-class Clean(Protocol):
-    """Takes secrets out of records."""
-
-    async def __call__(
-        self, record: T, walk: Callable[[T, TextVisitor], T], stream: str | None, /
-    ) -> T:
-        """Return *record* without secrets; *walk* is over its texts, *stream* what it goes on."""
-        ...
+Walk: TypeAlias = "Callable[[str, TextVisitor], str]"
+Clean: TypeAlias = "Callable[[str, Walk, str | None], Awaitable[str]]"
+"""Takes secrets out of a text, over which a walk is, and which goes on a stream of that name."""
 
 
 class Segment(NamedTuple):
@@ -151,6 +144,12 @@ class RedactedText:
     def begins(self, text: str) -> bool:
         """Return whether *text* begins with all segments."""
         return text.startswith(self.text[: self._done])
+
+    def goes_on(self, window: AnswerWindow) -> bool:
+        """Return whether *window* has more of the same text, and no other after a void one."""
+        end = self.text[-_SEGMENT:]
+        is_same = window.text.startswith(end, len(self.text) - len(end))
+        return is_same and window.released == self.cleaned
 
     async def grow(self, text: str, before: str) -> str:
         """Return the part of the cleaned *text* that is released; *before* was said before it."""
@@ -304,11 +303,10 @@ class RedactedAnswer:
     async def grow(self, window: AnswerWindow) -> str:
         """Return the part of the cleaned text of *window* that is released."""
         if window.kind == "reasoning":
-            if window.released != self.reasoning.cleaned:
+            if not self.reasoning.goes_on(window):
                 self.reasoning = self._text()
             return await self.reasoning.grow(window.text, self._before)
-        # The pieces so far may be void: then another answer begins.
-        if window.released != self.content.cleaned:
+        if not self.content.goes_on(window):
             self.content = self._text()
         if not self.content.text:
             # Its secrets are known in the text, though its end may not be released yet.
