@@ -11,7 +11,7 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "models", "handlers", "adapters", "components", "failures"),
+        ("first-agent", "models", "handlers", "adapters", "components", "failures", "streaming"),
     ),
     (
         "Rules and secrets",
