@@ -35,8 +35,9 @@ _CHAIN = re.compile(rb"(?:[^\s\"'\x60;,)<>}\]&|\\=:]*[=:]){8}[^\s\"'\x60;,)<>}\]
 # In a name of a resource, as AWS writes them, "secret" is a type.
 _RESOURCE = rb"\barn:[\w:*/-]*\Z"
 # Nothing but short words up to the end of the line, and not too many: most names stand so.
+# Possessive, since giving letters back never helps: a long chain would be read again and again.
 _WORDS = re.compile(
-    rb"(?:(?:[ \t.:=,;()/-]+[A-Za-z]{1,7}){1,24}[ \t.:,;()]*\r?\n|\r?\n(?:[^ \t\r\n]|\Z))"
+    rb"(?:(?:[ \t.:=,;()/-]++[A-Za-z]{1,7}+){1,24}+[ \t.:,;()]*+\r?\n|\r?\n(?:[^ \t\r\n]|\Z))"
 )
 # What parts the cells of a heading, behind a name or, if that is the last one, before it.
 _CELL = re.compile(rb"""["'`*)]{0,3}(?:[ \t]*(?:[|,;\t]|\xe2\x94\x82)|  )""")
@@ -89,7 +90,7 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     first = stop - len(whole.encode())
     is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
     end = stop + (_SHORT_REACH if is_deep else _LONG_REACH)
-    for shape in _shapes_at(data, stop):
+    for shape in _shapes_at(data[stop : min(stop + _REACH, end)]):
         if shape.name and not re.match(shape.name, whole):
             continue
         span = _value(shape, data, (stop, end))
@@ -98,10 +99,10 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     return None
 
 
-def _shapes_at(data: bytes, position: int) -> Iterator[NamedShape]:
-    """Give the shapes that may stand at *position*, the likely ones first."""
+def _shapes_at(behind: bytes) -> Iterator[NamedShape]:
+    """Give the shapes that may stand at the begin of *behind*, the likely ones first."""
     shapes, together = _shapes()
-    for index in sorted(together.match(data[position : position + _REACH])):
+    for index in sorted(together.match(behind)):
         yield shapes[index]
 
 

@@ -198,13 +198,12 @@ class _Search:
         """Give what begins in *data* between the first two bytes of *window*, up to the third."""
         begin, end, reach = window
         for match in self._expression.finditer(data, begin, reach):
-            first, final = match.span()
             # The next window has it whole.
-            if first >= end:
+            if match.start() >= end:
                 break
             name = match.span(self._name) if self._name else None
             if self._reader is not None and name is not None:
-                for span in self._reader(data, name, final):
+                for span in self._reader(data, name, match.end()):
                     yield span and Hit(*span, self._number, self._rule, name)
             else:
                 start, stop = self._secret(match)

@@ -13,8 +13,8 @@ _LEAST, _LEAST_LOOSE = 2.0, 2.5
 _JUDGED = 16
 _TELLING = 8
 _SHORTEST_CHOSEN = 6
-_RANDOM = {NameKind.CERTAIN: 8, NameKind.PASSWORD: 8, NameKind.SECRET: 8, NameKind.KEY: 12}
-"""Letters and digits that must look random beside a name of each kind."""
+_RANDOM_KEY = 12
+"""Letters and digits of a key that must look random; of other secrets 8 must."""
 
 _GAP = re.compile(
     r"""(?ix)
@@ -122,7 +122,7 @@ def looks_made(value: str) -> bool:
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
     """Tell whether *value* can be a secret beside a name of *kind*."""
-    is_chosen = kind in {NameKind.CERTAIN, NameKind.PASSWORD} or _UUID.fullmatch(value)
+    is_chosen = kind is NameKind.CERTAIN or kind is NameKind.PASSWORD or _UUID.fullmatch(value)
     if not is_chosen and not looks_random(value, kind):
         return False  # As most values are, so this comes first.
     if not is_plausible(value, loose=False) or is_of_manual(value) or _STAND_IN.search(value):
@@ -133,7 +133,7 @@ def is_assigned_secret(value: str, kind: NameKind) -> bool:
         return kind is not NameKind.KEY
     if kind is NameKind.PASSWORD and _looks_chosen(value):
         return True
-    if kind in {NameKind.SECRET, NameKind.KEY} and len(_WORD.findall(value)) >= _SENTENCE:
+    if (kind is NameKind.SECRET or kind is NameKind.KEY) and len(_WORD.findall(value)) >= _SENTENCE:
         return False
     return looks_random(value, kind)
 
@@ -142,10 +142,12 @@ def looks_random(value: str, kind: NameKind) -> bool:
     """Return whether *value* looks as random as a secret beside a name of *kind* must."""
     if len(value) < (_JUDGED if kind is NameKind.KEY else _TELLING):
         return False
+    length = _made_length(value)
+    if length < (_RANDOM_KEY if kind is NameKind.KEY else _TELLING):
+        return False
     if entropy(value) < (_LEAST_LOOSE if len(value) >= _JUDGED else _LEAST):
         return False
-    length = _made_length(value)
-    if length < _RANDOM[kind] or _WORDS.fullmatch(value) or _is_something_else(value):
+    if _WORDS.fullmatch(value) or _is_something_else(value):
         return False
     if length > _MOSTLY * len(value):
         return True

@@ -63,7 +63,8 @@ def known_places(
         has_breaks = count >= 0 and (b"\n" in near or b"\\n" in near)
         for hit in find(squeezed(near), None) if has_breaks else ():
             count -= hit is not None
-            yield None
+            if hit is None:
+                yield None
     if count < 0:
         yield from _places_in_views(find, data, spans, joined_views)
 

@@ -32,7 +32,7 @@ _LONGEST_LINE = 256
 _DIGEST = re.compile(rb"(?i)(?:sha-?\d+|md5|integrity|digest|checksum)[=:-][\"'\w+/-]{0,60}\Z")
 _DIGEST_REACH = 80
 # What stands between so many letters of base64 is some of them, whatever it looks like.
-_BLOB = re.compile(rb"[A-Za-z0-9+/]*")
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _BLOB_REACH = 200
 
 
@@ -88,10 +88,10 @@ def _is_deeper(data: bytes, name: int, value: int) -> bool:
 
 def _is_in_blob(data: bytes, hit: Hit) -> bool:
     """Tell whether *hit* is but a part of a long run of base64 without a gap."""
-    before = data[max(0, hit.start - _BLOB_REACH) : hit.start][::-1]
+    before = data[max(0, hit.start - _BLOB_REACH) : hit.start]
     behind = data[hit.end : hit.end + _BLOB_REACH]
-    around = [match.end() for text in (before, behind) if (match := _BLOB.match(text))]
-    return sum(around) >= _BLOB_REACH
+    size = len(before) - len(before.rstrip(_BASE64)) + len(behind) - len(behind.lstrip(_BASE64))
+    return size >= _BLOB_REACH
 
 
 def _recurs(value: str) -> bool:
