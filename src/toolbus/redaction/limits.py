@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from time import thread_time
+from contextlib import AbstractContextManager, nullcontext
+from time import monotonic, thread_time
 from types import coroutine
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Coroutine, Generator
+
+T = TypeVar("T")
 
 SLICE = 0.005
 """Seconds after which the other tasks of a loop have their turn."""
 
 _UNIT = 1_000_000
 """Characters for which the seconds of a limit are."""
-
-
-@coroutine
-def turn() -> Generator[None, None, None]:
-    """Let the driver of an examination decide whether others have their turn now."""
-    yield
 
 
 class UnexaminedError(Exception):
@@ -50,3 +48,67 @@ class ScanLimits(Struct, frozen=True):
         if spent > seconds:
             reason = f"to look through it takes longer than {seconds:g} seconds"
             raise UnexaminedError(reason)
+
+
+@coroutine
+def turn() -> Generator[None, None, None]:
+    """Let the `Budget` of an examination decide whether others have their turn now."""
+    yield
+
+
+class Budget:
+    """What one examination has taken of its *limits*: *chars* of text, and seconds of its own work.
+
+    Its work is a coroutine that awaits `turn` where others may have their turn.
+    """
+
+    def __init__(self, limits: ScanLimits) -> None:
+        self._limits, self._spent, self._since = limits, 0.0, 0.0
+        self.chars = 0
+
+    def read(self, chars: int, times: int = 1) -> None:
+        """Count *chars*; raises `UnexaminedError` for more than *times* as many as there may be."""
+        self.chars += chars
+        if self.chars > self._limits.chars * times:
+            reason = f"it is too large: more than {self._limits.chars * times:,} characters"
+            raise UnexaminedError(reason)
+
+    def check(self) -> None:
+        """Raise `UnexaminedError` if the time is up."""
+        self._limits.check(self._spent + self._limits.clock() - self._since, self.chars)
+
+    async def spend(
+        self, work: Coroutine[Any, Any, T], lock: AbstractContextManager[Any] | None = None
+    ) -> T:
+        """Return the result of *work*, which holds *lock*; meanwhile the event loop turns.
+
+        Raises `UnexaminedError` if it takes too long; the turns of others do not count.
+        """
+        lock, until = lock or nullcontext(), monotonic() + SLICE
+        try:
+            while True:
+                with lock:
+                    self._since = self._limits.clock()
+                    try:
+                        work.send(None)
+                    except StopIteration as end:
+                        result: T = end.value
+                        return result
+                    self.check()
+                    self._spent += self._limits.clock() - self._since
+                if monotonic() > until:
+                    await asyncio.sleep(0)
+                    until = monotonic() + SLICE
+        finally:
+            with lock:
+                work.close()
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of *work*, without a turn for others."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result

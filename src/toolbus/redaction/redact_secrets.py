@@ -254,10 +254,9 @@ class RedactSecrets(AgentComponent):
         stream: str | None = None,
     ) -> R:
         """Return *record* without secrets. Raises `UnexaminedError`."""
-        session = session_of(scope)
-        if self._redactor.passes(session, record, walk, stream=stream):
-            return record
-        return await self._redactor.clean(session, record, walk, self.kept(scope), stream=stream)
+        return await self._redactor.clean(
+            session_of(scope), record, walk, self.kept(scope), stream=stream
+        )
 
     def _stream_context(self, scope: Scope) -> StreamContext:
         """Return the context of the answers in the session of *scope*."""

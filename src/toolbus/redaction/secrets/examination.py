@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from toolbus.redaction.limits import UnexaminedError, turn
-from toolbus.redaction.placeholders import placeholder_spans, without_placeholders
+from toolbus.redaction.limits import Budget, UnexaminedError, at_once, turn
+from toolbus.redaction.placeholders import evened, placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.collecting import Collector, Edit, Rewriter, strings
 from toolbus.redaction.secrets.places import around, known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.limits import ScanLimits
@@ -70,7 +70,7 @@ class Sight(NamedTuple):
 class Examination(Generic[T]):
     """Cleans *record*, over whose texts *walk* takes a visitor; *stream* is what it is a piece of.
 
-    After all `slices` have run, `record` is the clean one; the same object if it was clean.
+    Its first step is the gate: of most records it finds nothing, and they are done.
     """
 
     def __init__(
@@ -81,43 +81,42 @@ class Examination(Generic[T]):
         sight: Sight,
         stream: str | None = None,
     ) -> None:
-        self.record, self._walk, self._registry, self._sight = record, walk, registry, sight
-        self._stream, self._chars = stream, 0
+        self._record, self._walk, self._registry, self._sight = record, walk, registry, sight
+        self._stream, self.budget = stream, Budget(sight.limits)
         self._tail = "" if stream is None else registry.tail(stream)
+        self._scanner = self._fresh_scanner()
+        self._first: tuple[Collector, list[_SearchedText]] | None = None
 
     def is_clean(self) -> bool:
-        """Return whether the record is small, and its first step finds nothing in it."""
+        """Return whether the record is small, and the first step finds nothing in it."""
         limits, since = self._sight.limits, self._sight.limits.clock()
-        scanner = self._scanner()
         collected = Collector(min(limits.chars, _SMALL), self._tail)
         try:
             # A walk that changes a record by itself has done so before anything is found.
-            if self._walk(self.record, collected) is not self.record:
+            if self._walk(self._record, collected) is not self._record:
                 return False
-            if _at_once(scanner.search(collected, again=False)):
-                return False
-            _at_once(scanner.look_for_known(collected, again=False))
+            results = at_once(self._scanner.search(collected, again=False))
+            if not results and self._registry.knows():
+                known = Scanner(None, self._registry, (), self._tail)
+                at_once(known.look_for_known(collected, again=False))
+                results += [_SearchedText(group, [], is_json=False) for group in known.edits]
             limits.check(limits.clock() - since, collected.chars)
         except Exception:  # noqa: BLE001 - the examination meets it again, and says so
+            self._scanner = self._fresh_scanner()
             return False
-        if scanner.has_news:
-            return False
-        self._follow(collected.latest)
-        return True
+        if results:
+            self._first = collected, results
+        else:
+            self._follow(collected.latest)
+        return not results
 
-    def slices(self) -> Generator[None, None, None]:
-        """Do the work; others may have their turn after each item. Raises `UnexaminedError`.
+    async def cleaned(self) -> T:
+        """Return the record without secrets; the same object if it was clean.
 
-        Only the work's own time counts.
+        Raises `UnexaminedError`.
         """
-        limits, work = self._sight.limits, self._work()
-        spent, since = 0.0, limits.clock()
         try:
-            while _goes_on(work):
-                spent += limits.clock() - since
-                limits.check(spent, self._chars)
-                yield
-                since = limits.clock()
+            return await self._cleaned()
         except UnexaminedError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass
@@ -125,34 +124,36 @@ class Examination(Generic[T]):
             logger.error("secrets could not be looked for: %s", type(error).__name__)  # noqa: TRY400
             raise UnexaminedError("it could not be looked through") from None
         finally:
-            work.close()
             self._registry.shrink()
 
-    async def _work(self) -> None:
-        scanner, latest = self._scanner(), ""
+    async def _cleaned(self) -> T:
+        record, scanner, latest = self._record, self._scanner, ""
         for number in range(_ROUNDS):
-            again = number > 0
-            limit = self._sight.limits.chars * (_LONGER if again else 1)
-            collected = Collector(limit, self._tail)
-            walked = self._walk(self.record, collected)
-            self._chars = max(self._chars, collected.chars)
+            again, times = number > 0, _LONGER if number else 1
+            if self._first is not None:
+                (collected, results), self._first = self._first, None
+            else:
+                collected = Collector(self._sight.limits.chars * times, self._tail)
+                record = self._walk(record, collected)
+                self.budget.chars = max(self.budget.chars, collected.chars)
+                await turn()
+                results = await scanner.search(collected, again=again)
             latest = latest or collected.latest
-            await turn()
-            scanner.name(await scanner.search(collected, again=again))
+            scanner.name(results)
             await scanner.look_for_known(collected, again=again)
             if not scanner.has_news:
-                self.record = walked
                 break
             scanner.has_news = False
             rewriter = Rewriter(scanner.edits, scanner.exact, collected.encoded, self._tail)
-            new = self._walk(self.record, rewriter)
-            if new is self.record:
+            new = self._walk(record, rewriter)
+            if new is record:
                 break
-            self.record = new
+            record = new
             await turn()
         self._follow(latest)
+        return record
 
-    def _scanner(self) -> Scanner:
+    def _fresh_scanner(self) -> Scanner:
         return Scanner(self._sight.engine, self._registry, self._sight.allow, self._tail)
 
     def _follow(self, latest: str) -> None:
@@ -371,7 +372,7 @@ class Scanner:
     @cached_property
     def _tail_spans(self) -> set[tuple[int, int]]:
         """Where secrets stand in the tail as a whole."""
-        findings = _at_once(self._findings(self._tail, None))
+        findings = at_once(self._findings(self._tail, None))
         return {(finding.start, finding.end) for finding in findings}
 
     def _is_secret(self, place: Place) -> bool:
@@ -384,7 +385,9 @@ class Scanner:
             return False
         if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
             return False
-        return self._judge.is_likely(value, place.data, place.hit)
+        # The letters of a placeholder are random, and say nothing of what stands beside it.
+        judged = value if rest is value else evened(value)
+        return self._judge.is_likely(judged, place.data, place.hit)
 
 
 def _find_nothing(_data: bytes, _spans: Spans | None = None) -> Iterator[Hit | None]:
@@ -451,22 +454,3 @@ def _unescaped(text: str) -> str:
 
 def _too_many_places() -> str:
     return f"secrets stand in more than {_MOST_PLACES:,} places of it"
-
-
-def _at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Return what *work* returns, without a turn for others."""
-    while True:
-        try:
-            work.send(None)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
-def _goes_on(work: Coroutine[Any, Any, None]) -> bool:
-    """Do *work* up to its next turn; return whether there is one."""
-    try:
-        work.send(None)
-    except StopIteration:
-        return False
-    return True

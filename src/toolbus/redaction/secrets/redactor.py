@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
 from toolbus.messages.text_walker import rewrite_response, updated
 from toolbus.redaction.former_placeholders import former_placeholders
-from toolbus.redaction.limits import SLICE, ScanLimits
+from toolbus.redaction.limits import ScanLimits
 from toolbus.redaction.live_placeholders import may_hold_former
 from toolbus.redaction.placeholders import kind_of, placeholders_in, restored
 from toolbus.redaction.record_walk import rewrite_record
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_END = object()
-
 
 class Redactor:
     """Cleans records of what *engine* finds, but for the values *allow*, exact or as patterns.
@@ -54,24 +51,6 @@ class Redactor:
         limits = ScanLimits(chars, seconds, clock)
         self._looking, self._knowing = Sight(engine, allow, limits), Sight(None, allow, limits)
 
-    def passes(
-        self,
-        session: str,
-        record: T,
-        walk: Callable[[T, TextVisitor], T],
-        *,
-        look: bool = True,
-        stream: str | None = None,
-    ) -> bool:
-        """Return whether a quick look shows that `clean` would return *record* itself."""
-        sight = self._looking if look else self._knowing
-        with self.registries.lock:
-            registry = self.registries.of(session)
-            # What another task is examining may be known when this record has its turn.
-            if registry.lock.here().locked():
-                return False
-            return Examination(record, walk, registry, sight, stream).is_clean()
-
     async def clean(
         self,
         session: str,
@@ -91,11 +70,19 @@ class Redactor:
         """
         registry = self.registry(session, state)
         sight = self._looking if look else self._knowing
+        gated: Examination[T] | None = None
+        # What another task is examining may be known when this record has its turn.
+        if not registry.lock.here().locked():
+            with self.registries.lock:
+                gated = Examination(record, walk, registry, sight, stream)
+                if gated.is_clean():
+                    return record
 
         async def work() -> T:
-            examination = Examination(record, walk, registry, sight, stream)
-            await self._run(examination)
-            return examination.record
+            nonlocal gated
+            examination = gated or Examination(record, walk, registry, sight, stream)
+            gated = None
+            return await examination.budget.spend(examination.cleaned(), self.registries.lock)
 
         async with registry.lock.here():
             return await registry.placeholders.salted(work)
@@ -117,22 +104,6 @@ class Redactor:
         rewrite_record(record, _Mapper(note))
         cleaned = await self.clean(session, record, rewrite_record, state)
         return rewrite_record(cleaned, _Mapper(lambda text: restored(text, mark)))
-
-    async def _run(self, examination: Examination[T]) -> None:
-        """Run all slices of *examination*, and let the loop turn between them."""
-        slices, locked = examination.slices(), self.registries.lock
-        try:
-            until = time.monotonic() + SLICE
-            while True:
-                with locked:
-                    if next(slices, _END) is _END:
-                        return
-                if time.monotonic() > until:
-                    await asyncio.sleep(0)
-                    until = time.monotonic() + SLICE
-        finally:
-            with locked:
-                slices.close()
 
     async def filled(
         self, session: str, call: ToolCall, vault: Vault, state: State | None

@@ -47,15 +47,12 @@ class SecretsAdapter(ToolAdapter):
     ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
         session, look = session_of(ctx.scope), self._examined.matches(call.name)
+        state = self._kept(ctx.scope)
         if self._redactor.registries.vaults:
-            caller, state = (ctx.scope.session_id, call.id), self._kept(ctx.scope)
+            caller = (ctx.scope.session_id, call.id)
             response = await self._redactor.unquoted(
                 session, response, state, ctx.message_id, caller
             )
-        if self._redactor.passes(session, response, rewrite_response, look=look, stream=call.name):
-            self.latest = response if look else None
-            return response
-        state = self._kept(ctx.scope)
         try:
             new = await self._redactor.clean(
                 session, response, rewrite_response, state, look=look, stream=call.name

@@ -42,7 +42,7 @@ async def test_turns_of_others_take_none_of_its_time(monkeypatch):
         nonlocal now
         now += 1_000.0
 
-    monkeypatch.setattr("toolbus.redaction.secrets.redactor.SLICE", -1.0)
+    monkeypatch.setattr("toolbus.redaction.limits.SLICE", -1.0)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     one, response = redactor(seconds=1.0, clock=lambda: now), ToolResponse.from_text("x" * 500_000)
 
