@@ -21,7 +21,7 @@ from toolbus.redaction.limits import UnexaminedError
 from toolbus.settings.user_key import value_key
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from toolbus.components.state import State
 
@@ -159,9 +159,9 @@ def placeholders_in(text: str) -> list[str]:
     return [match[0] for match in _PLACEHOLDER.finditer(text)] if "[" in text else []
 
 
-def placeholder_spans(data: bytes) -> Iterator[tuple[int, int]]:
-    """Give the spans of *data*, UTF-8, that look like a placeholder."""
-    return (match.span() for match in _IN_BYTES.finditer(data))
+def placeholder_spans(data: bytes) -> list[tuple[int, int]]:
+    """Return the spans of *data*, UTF-8, that look like a placeholder."""
+    return [match.span() for match in _IN_BYTES.finditer(data)]
 
 
 def restored(text: str, value: Callable[[str], str | None]) -> str:

@@ -255,7 +255,7 @@ class RedactSecrets(AgentComponent):
     ) -> R:
         """Return *record* without secrets. Raises `UnexaminedError`."""
         return await self._redactor.clean(
-            session_of(scope), record, walk, self.kept(scope), stream=stream
+            session_of(scope), record, walk, partial(self.kept, scope), stream=stream
         )
 
     def _stream_context(self, scope: Scope) -> StreamContext:

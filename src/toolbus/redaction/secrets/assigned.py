@@ -90,20 +90,16 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     first = stop - len(whole.encode())
     is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
     end = stop + (_SHORT_REACH if is_deep else _LONG_REACH)
-    for shape in _shapes_at(data[stop : min(stop + _REACH, end)]):
+    shapes, together = _shapes()
+    # The likely ones come first.
+    for index in sorted(together.match(data[stop : min(stop + _REACH, end)])):
+        shape = shapes[index]
         if shape.name and not re.match(shape.name, whole):
             continue
         span = _value(shape, data, (stop, end))
-        if span is not None and _stands_behind(shape.before, data, first):
+        if span is not None and (not shape.before or _stands_behind(shape.before, data, first)):
             return None if _stands_behind(_RESOURCE, data, start) else span
     return None
-
-
-def _shapes_at(behind: bytes) -> Iterator[NamedShape]:
-    """Give the shapes that may stand at the begin of *behind*, the likely ones first."""
-    shapes, together = _shapes()
-    for index in sorted(together.match(behind)):
-        yield shapes[index]
 
 
 def _value(shape: NamedShape, data: bytes, window: Span) -> Span | None:
@@ -112,12 +108,15 @@ def _value(shape: NamedShape, data: bytes, window: Span) -> Span | None:
     match = expression.match(data, window[0], min(len(data), window[1]))
     if match is None:
         return None
-    spans: list[Span] = [match.span(group) for group in range(1, expression.groups + 1)]
-    return next((span for span in spans if span[0] < span[1]), None)
+    for group in range(1, expression.groups + 1):
+        span: Span = match.span(group)
+        if span[0] < span[1]:
+            return span
+    return None
 
 
 def _stands_behind(pattern: bytes, data: bytes, position: int) -> bool:
-    return not pattern or bool(re.search(pattern, data[max(0, position - _BEFORE) : position]))
+    return re.search(pattern, data[max(0, position - _BEFORE) : position]) is not None
 
 
 @cache

@@ -112,20 +112,22 @@ class Engine:
         self._wordless = [number for number in wordless if number not in self._always]
         self._atoms = AtomFilter([rules[number] for number in self._wordless])
         self._searches: dict[int, _Search] = {}
+        self._together: dict[tuple[int, ...], ExpressionSet] = {}
 
     def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
-        """Give what the rules find in *data*; None now and then, when others may have their turn.
+        """Give what the rules find in *data*; None between steps, when others may have their turn.
 
         With *spans* only what begins in one of them is looked for.
         """
         for start, stop in spans or ((0, len(data)),) if self.rules else ():
             for begin in range(start, min(stop, len(data)), STEP):
+                if begin > start:
+                    yield None
                 end = min(stop, len(data), begin + STEP)
                 reach = min(len(data), end + self._reach)
                 for number in sorted(self._candidates(data[begin:reach])):
                     search = self._searches.get(number) or self._search(number)
                     yield from search.hits(data, (begin, end, reach))
-                yield None
 
     def _candidates(self, data: bytes) -> set[int]:
         """Return the numbers of the rules that may match in *data*."""
@@ -138,7 +140,8 @@ class Engine:
         for numbers in self._usual:
             usual = candidates.intersection(numbers)
             if len(usual) > _FEW:
-                matching = self._together(numbers).match(data)
+                together = self._together.get(numbers) or self._set_of(numbers)
+                matching = together.match(data)
                 candidates -= usual.difference([numbers[index] for index in matching])
         return candidates
 
@@ -166,8 +169,10 @@ class Engine:
         starts = range(0, len(usual), _GROUP)
         return [tuple(usual[start : start + _GROUP]) for start in starts]
 
-    def _together(self, numbers: tuple[int, ...]) -> ExpressionSet:
-        return _set_of(tuple([self.rules[number].pattern for number in numbers]))
+    def _set_of(self, numbers: tuple[int, ...]) -> ExpressionSet:
+        patterns = [self.rules[number].pattern for number in numbers]
+        together = self._together[numbers] = ExpressionSet(patterns)
+        return together
 
     def _search(self, number: int) -> _Search:
         rule = self.rules[number]
@@ -220,11 +225,6 @@ class _Search:
             if start < end:
                 return start, end
         return 0, 0
-
-
-@lru_cache(maxsize=32)
-def _set_of(patterns: tuple[str, ...]) -> ExpressionSet:
-    return ExpressionSet(patterns)
 
 
 @lru_cache(maxsize=8)

@@ -96,7 +96,7 @@ class Examination(Generic[T]):
             if self._walk(self._record, collected) is not self._record:
                 return False
             results = at_once(self._scanner.search(collected, again=False))
-            if not results and self._registry.knows():
+            if not results and self._registry.search.knows():
                 known = Scanner(None, self._registry, (), self._tail)
                 at_once(known.look_for_known(collected, again=False))
                 results += [_SearchedText(group, [], is_json=False) for group in known.edits]
@@ -196,7 +196,7 @@ class Scanner:
         self._names: dict[tuple[str, str, bool, bool], str] = {}
         self._has_grown = False
         # Assumed values that look random: the same secret wherever the record has them again.
-        self._recurring = SecretSearch()
+        self._recurring: SecretSearch | None = None
         self._searched: set[Group] = set()
         self._looked_at: set[Group] = set()
         self.edits: dict[Group, list[Edit]] = {}
@@ -246,10 +246,12 @@ class Scanner:
             if place is None:
                 continue
             key = place[:3]
-            known = best.get(key)
-            if known is not None and _rank(known) <= _rank(place.hit):
+            if key in best and _rank(best[key]) <= _rank(place.hit):
                 continue
-            if not self._goes_on_by_chance(place, tail) and self._is_secret(place):
+            # What ends in the tail was found with the record that it ended.
+            if place.end <= tail or (place.start < tail and self._goes_on_by_chance(place, tail)):
+                continue
+            if self._is_secret(place):
                 best[key] = place.hit
                 if len(best) > _MOST_PLACES:
                     raise UnexaminedError(_too_many_places())
@@ -265,6 +267,7 @@ class Scanner:
             ]
             for finding, edit in zip(findings, edits, strict=True):
                 if finding.value in self._assumed and self._judge.recurs(finding.value):
+                    self._recurring = self._recurring or SecretSearch()
                     self._recurring.add(finding.value, edit.placeholder)
             if is_json:
                 values = _values(group[0], edits)
@@ -277,7 +280,7 @@ class Scanner:
 
     async def look_for_known(self, collected: Collector, *, again: bool) -> None:
         """Note the edits for known secrets in *collected*, in any form in which they stand."""
-        if not (self._registry.knows() or self._recurring.knows()):
+        if self._recurring is None and not self._registry.search.knows():
             return
         if self._has_grown:
             # What was found now may stand in a text that was looked at before.
@@ -298,14 +301,17 @@ class Scanner:
         if part in self._looked_at:
             return
         self._looked_at.add(part)
-        edits = await self._known_in("".join(part), _spans(part, again=again))
-        self._enter(part, edits)
+        if edits := await self._known_in("".join(part), _spans(part, again=again)):
+            self._enter(part, edits)
 
     async def _known_in(self, text: str, spans: Spans | None) -> list[Edit]:
         """Return the edits of *text* for known secrets, in any form."""
         edits: dict[Edit, None] = {}  # What is found in two views is one.
-        blank = self._registry.has_blank() or self._recurring.has_blank()
-        sought = known_places(self._find_known, text.encode(), spans, blank=blank)
+        search = self._registry.search
+        find, blank = search.find, search.has_blank
+        if self._recurring is not None:
+            find, blank = self._find_known, blank or self._recurring.has_blank
+        sought = known_places(find, text.encode(), spans, blank=blank)
         for number, place in enumerate(sought):
             if place is None or number % _PATIENCE == _PATIENCE - 1:
                 await turn()
@@ -316,9 +322,10 @@ class Scanner:
                 raise UnexaminedError(_too_many_places())
         return [*edits]
 
-    def _find_known(self, data: bytes, spans: Spans | None) -> Iterator[Hit | None]:
-        yield from self._registry.find(data, spans)
-        yield from self._recurring.find(data, spans)
+    def _find_known(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
+        yield from self._registry.search.find(data, spans)
+        if self._recurring is not None:
+            yield from self._recurring.find(data, spans)
 
     def _enter(self, group: Group, edits: list[Edit]) -> None:
         """Enter the *edits* of a text; of adjoining texts those of what stands where they meet."""
@@ -365,8 +372,6 @@ class Scanner:
 
         A name there says nothing of a value in another record, nor does what is whole go on.
         """
-        if place.start >= tail:
-            return False
         return place.hit.rule.loose or (place.start, tail) in self._tail_spans
 
     @cached_property
@@ -383,8 +388,9 @@ class Scanner:
         rest = without_placeholders(value)
         if rest is not value and len(rest) < _REST:
             return False
-        if any(value == allowed or fnmatchcase(value, allowed) for allowed in self._allow):
-            return False
+        for allowed in self._allow:
+            if value == allowed or fnmatchcase(value, allowed):
+                return False
         # The letters of a placeholder are random, and say nothing of what stands beside it.
         judged = value if rest is value else evened(value)
         return self._judge.is_likely(judged, place.data, place.hit)
@@ -433,12 +439,11 @@ def _spans(group: Group, *, again: bool) -> Spans | None:
     """
     if len(group) == 1 and not again:
         return None
-    joints = [(joint, joint) for joint in _joints(group)]
+    near = [(joint, joint) for joint in _joints(group)] if len(group) > 1 else []
     if not again:
-        return around(joints)
+        return around(near)
     data = "".join(group).encode()
-    ends = [(0, 0), (len(data), len(data))]
-    return around([*ends, *joints, *placeholder_spans(data)], _NEAR)
+    return around([(0, 0), (len(data), len(data)), *near, *placeholder_spans(data)], _NEAR)
 
 
 def _unescaped(text: str) -> str:

@@ -38,7 +38,7 @@ def places(find: Find, data: bytes, spans: Spans | None) -> Iterator[Place | Non
     """
     for hit in find(data, spans):
         yield hit and _place(data, hit)
-    if spans is not None or not looks_the_same(data):
+    if not looks_the_same(data, is_whole=spans is None):
         yield from _places_in_views(find, data, spans, other_views)
 
 
@@ -55,7 +55,7 @@ def known_places(
         place = hit and _place(data, hit)
         count += place is not None and BLANK.search(place.value) is None
         yield place
-    if spans is not None or not looks_the_same(data):
+    if not looks_the_same(data, is_whole=spans is None):
         yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.

@@ -56,7 +56,7 @@ class Redactor:
         session: str,
         record: T,
         walk: Callable[[T, TextVisitor], T],
-        state: State | None = None,
+        kept: Callable[[], State | None] = lambda: None,
         *,
         look: bool = True,
         stream: str | None = None,
@@ -65,18 +65,19 @@ class Redactor:
 
         *walk* takes a visitor over its texts. Without *look* only those that are known are taken
         out. Records of one *stream* follow each other. The event loop turns meanwhile; records of
-        one session, for which *state* is kept, wait for each other. Raises `UnexaminedError` and
-        `StoreError`.
+        one session, of which *kept* gives the state, wait for each other. Raises `UnexaminedError`
+        and `StoreError`.
         """
-        registry = self.registry(session, state)
         sight = self._looking if look else self._knowing
         gated: Examination[T] | None = None
-        # What another task is examining may be known when this record has its turn.
-        if not registry.lock.here().locked():
-            with self.registries.lock:
+        with self.registries.lock:
+            registry = self.registries.of(session)
+            # What another task is examining may be known when this record has its turn.
+            if not registry.lock.here().locked():
                 gated = Examination(record, walk, registry, sight, stream)
                 if gated.is_clean():
                     return record
+        registry.placeholders.begin(kept())
 
         async def work() -> T:
             nonlocal gated
@@ -102,7 +103,7 @@ class Redactor:
             return None if placeholder in before else f"(secret {kind_of(placeholder)})"
 
         rewrite_record(record, _Mapper(note))
-        cleaned = await self.clean(session, record, rewrite_record, state)
+        cleaned = await self.clean(session, record, rewrite_record, lambda: state)
         return rewrite_record(cleaned, _Mapper(lambda text: restored(text, mark)))
 
     async def filled(

@@ -16,10 +16,9 @@ from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from toolbus.redaction.former_placeholders import FormerPlaceholders
-    from toolbus.redaction.secrets.engine import Hit, Spans
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -65,7 +64,8 @@ class SecretRegistry:
         self._by_form: dict[str, Secret] = {}
         self._record = 0
         self.lock = LoopLock()
-        self._search = SecretSearch()
+        self.search = SecretSearch()
+        """The search for telling secrets; its rules are the placeholders."""
         self._tails: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, None] = OrderedDict()
         self._answers: OrderedDict[Caller, set[str]] = OrderedDict()
@@ -73,24 +73,9 @@ class SecretRegistry:
     def __len__(self) -> int:
         return len(self._known) + len(self._assumed)
 
-    def knows(self) -> bool:
-        """Tell whether there is anything to be found."""
-        return self._search.knows()
-
-    def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
-        """Give where telling secrets stand in *data*, in any form; the rule is the placeholder.
-
-        It is looked at, and None is given between, as in `Engine.find`.
-        """
-        return self._search.find(data, spans)
-
-    def has_blank(self) -> bool:
-        """Tell whether any telling secret has a blank or a backslash inside."""
-        return self._search.has_blank()
-
     def open_value(self, data: bytes) -> int:
         """Return where in *data* a telling secret may go on behind its end, else its length."""
-        return self._search.open_value(data)
+        return self.search.open_value(data)
 
     def placeholder(
         self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
@@ -205,14 +190,14 @@ class SecretRegistry:
         self._known.add(secret)
         for form in secret.forms:
             if is_telling(form):
-                self._search.add(form, secret.placeholder)
+                self.search.add(form, secret.placeholder)
 
     def _forget(self, secret: Secret) -> None:
         latest = self._assumed if secret.assumed else self._known
         latest.remove(secret)
         for form in secret.forms:
             del self._by_form[form]
-            self._search.remove(form)
+            self.search.remove(form)
 
     def _secret(self, placeholder: str) -> Secret | None:
         return self._known.get(placeholder) or self._assumed.get(placeholder)

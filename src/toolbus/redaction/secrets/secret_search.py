@@ -80,8 +80,9 @@ class SecretSearch:
                         self._by_head.setdefault(written[:size], []).append(written)
         return self._by_head
 
+    @property
     def has_blank(self) -> bool:
-        """Tell whether any has a blank or a backslash inside."""
+        """Whether any has a blank or a backslash inside."""
         return bool(self._blank)
 
     def knows(self) -> bool:

@@ -17,8 +17,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.messages.text_walker import rewrite_call, updated
-from toolbus.redaction.secrets.open_blocks import open_block
 from toolbus.redaction.placeholders import placeholders_in
+from toolbus.redaction.secrets.open_blocks import open_block
 from toolbus.redaction.secrets.places import known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
@@ -95,7 +95,8 @@ class StreamContext(NamedTuple):
 
     def spans(self, data: bytes) -> set[tuple[int, int]]:
         """Return where in *data* anything stands that may be a secret."""
-        known = known_places(self.registry.find, data, None, blank=self.registry.has_blank())
+        search = self.registry.search
+        known = known_places(search.find, data, None, blank=search.has_blank)
         both = (*places(self.engine.find, data, None), *known)
         return {(place.start, place.end) for place in both if place is not None}
 
@@ -121,7 +122,7 @@ class RecurringValues:
         if not self.search.knows():
             return text
         data, position, pieces = text.encode(), 0, list[bytes]()
-        blank = self.search.has_blank()
+        blank = self.search.has_blank
         again = filter(None, known_places(self.search.find, data, None, blank=blank))
         for place in sorted(again, key=lambda place: (place.start, -place.end)):
             if place.start >= position:

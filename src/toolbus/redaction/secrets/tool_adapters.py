@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.components.adapters import ToolAdapter
@@ -47,15 +48,19 @@ class SecretsAdapter(ToolAdapter):
     ) -> ToolResponse:
         """Return *response* without secrets, or what says why it is withheld."""
         session, look = session_of(ctx.scope), self._examined.matches(call.name)
-        state = self._kept(ctx.scope)
         if self._redactor.registries.vaults:
-            caller = (ctx.scope.session_id, call.id)
+            caller, state = (ctx.scope.session_id, call.id), self._kept(ctx.scope)
             response = await self._redactor.unquoted(
                 session, response, state, ctx.message_id, caller
             )
         try:
             new = await self._redactor.clean(
-                session, response, rewrite_response, state, look=look, stream=call.name
+                session,
+                response,
+                rewrite_response,
+                partial(self._kept, ctx.scope),
+                look=look,
+                stream=call.name,
             )
         except UnexaminedError as error:
             return stand_in(response, withheld(error, "secrets"))

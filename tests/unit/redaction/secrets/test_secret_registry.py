@@ -26,7 +26,7 @@ LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000
 
 
 def found(registry, text):
-    return [hit.rule.name for hit in registry.find(text.encode()) if hit]
+    return [hit.rule.name for hit in registry.search.find(text.encode()) if hit]
 
 
 def secret(number):
@@ -40,7 +40,7 @@ def test_a_long_secret_is_found_in_every_form_from_end_to_end(size):
     registry.placeholder(value, "long")
 
     for form in (value, value.encode().hex(), b64encode(b"x" + value.encode() + b"y").decode()):
-        hits = sorted([(hit.start, hit.end) for hit in registry.find(form.encode()) if hit])
+        hits = sorted([(hit.start, hit.end) for hit in registry.search.find(form.encode()) if hit])
 
         assert hits[0][0] <= 4
         assert hits[-1][1] >= len(form) - 4
