@@ -754,7 +754,7 @@ class Vault:
 
     def quote(self, request):
         """Answer as a model that passes on what it has read."""
-        placeholder = re.search(r"\[[a-z-]+-\d+-[a-z2-7]{6}\]", request.messages[-1].text)[0]
+        placeholder = re.search(r"\[[a-z-]+-[a-z2-7]{16}\]", request.messages[-1].text)[0]
         call = ToolCall(id="c-2", name="use", arguments={"key": placeholder})
         return AssistantMessage(id="m-2", tool_calls=(call,))
 

@@ -522,6 +522,7 @@ SPOKEN = [
     "echo x > ~/.config/toolbus/approvals.secret",
     "cat ~/.local/state/toolbus/hidden-values.key",
     "cp x ~/.local/state/toolbus/hidden-values.key",
+    "cat ~/.config/toolbus/store.key",
     "rm s.db",
     "sqlite3 s.db 'update states set body = 1'",
 ]
@@ -534,7 +535,7 @@ async def test_what_speaks_for_a_person_is_denied(place, tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     own = ".local/state/toolbus"
     for secret in (
-        ".config/toolbus/approvals.secret",
+        *(".config/toolbus/approvals.secret", ".config/toolbus/store.key"),
         *(f"{own}/logins/a.json", f"{own}/hidden-values.key"),
     ):
         (tmp_path / secret).parent.mkdir(parents=True, exist_ok=True)

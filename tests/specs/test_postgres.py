@@ -845,7 +845,7 @@ async def test_two_machines_share_placeholders(database):
     def agent_of(number):
         @tool
         async def give(n: int) -> str:
-            return f"token {secrets[n]}"
+            return f"token {secrets[n]} PIN 7391"
 
         calls = iter(range(number, 6, 2))
         turns = (
@@ -862,7 +862,7 @@ async def test_two_machines_share_placeholders(database):
         return Agent(
             ScriptedModel(turns),
             tools=[give],
-            components=[RedactSecrets()],
+            components=[RedactSecrets(rules={"pin": r"(PIN \d{4})"})],
             store=store,
             session_id="s",
         )
@@ -875,9 +875,10 @@ async def test_two_machines_share_placeholders(database):
 
     async with PostgresStore(database) as store:
         answers = [one.text for one in await store.read("s") if isinstance(one, ToolMessage)]
-    marks = [re.fullmatch(r"token \[github-pat-(\d)-([a-z2-7]{6})\]", text) for text in answers]
-    assert [mark[1] for mark in marks] == list("123456")
-    assert len({mark[2] for mark in marks}) == 1
+    pattern = re.compile(r"token \[github-pat-[a-z][a-z2-7]{15}\] \[pin-([a-z][a-z2-7]{15})\]")
+    marks = [pattern.fullmatch(text) for text in answers]
+    assert len({mark[0] for mark in marks}) == 6
+    assert len({mark[1] for mark in marks}) == 1
 
 
 @pytest.mark.full

@@ -35,6 +35,7 @@ from toolbus import (
     ToolResponse,
     UserMessage,
 )
+from toolbus.components import State
 from toolbus.components.participants import ComponentHost
 from toolbus.config import load
 from toolbus.errors import ConfigurationError, ModelError, RegistrationError
@@ -49,6 +50,7 @@ from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine
 from toolbus.messages import ImagePart, Resource, ResourcePart, decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.placeholders import evened
+from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.secrets import assigned, heuristics
 from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
@@ -798,6 +800,83 @@ async def test_a_key_of_others_is_not_used(tmp_path, monkeypatch, caplog, make):
     assert [(path, one.st_mtime_ns) for path, one in after] == [
         (path, one.st_mtime_ns) for path, one in before
     ]
+
+
+@pytest.mark.parametrize("source", ["variable", "file"])
+async def test_machines_share_a_named_key(tmp_path, monkeypatch, source):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("STORE_KEY", "k" * 40)
+    key_file(tmp_path / "config/toolbus/store.key", b"k" * 40 + b"\n")
+    key = 'key = "env:STORE_KEY"' if source == "variable" else 'key = "store.key"'
+    uses = '[[component]]\nuse = "redact-secrets"\n'
+    (tmp_path / "toolbus.toml").write_text(f"[store]\n{key}\n{uses}")
+    (tmp_path / "without.toml").write_text(uses)
+    place, names = StorePlace("sqlite", tmp_path / "s.db"), []
+    for machine, file in (("a", "toolbus"), ("b", "toolbus"), ("b", "without"), ("a", "without")):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / machine))
+        components = load(tmp_path / f"{file}.toml")
+        names.append(await read_in_a_process(place, pat(), components=components))
+    await place.close()
+
+    assert evened(" ".join(names)) == " ".join([f"[github-pat-{at}]" for at in (1, 1, 2, 3)])
+
+
+UNFIT_KEYS = {
+    "env:MISSING": "the environment has no variable 'MISSING'",
+    "env:SHORT": "variable 'SHORT': expected 32 to 64 bytes, got 5; make one: openssl rand -hex 32",
+    "open.key": "store.key': others may write it|open.key': .*others",
+    "gone.key": "gone.key' cannot be read: No such file or directory",
+    "/tmp/store.key": "file '/tmp/store.key' may be read by tools; name a file ",
+    "../store.key": "may be read by tools; name a file ",
+    "store.txt": "may be read by tools; name a file ",
+}
+
+
+@pytest.mark.parametrize("key", UNFIT_KEYS)
+def test_a_named_key_that_is_unfit_is_refused(tmp_path, monkeypatch, key):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("SHORT", "short")
+    key_file(tmp_path / "config/toolbus/open.key", b"secret-" * 6, mode=0o666)
+    file = tmp_path / "toolbus.toml"
+    file.write_text(f'[store]\nkey = "{key}"\n')
+
+    with pytest.raises(ConfigurationError, match=UNFIT_KEYS[key]) as raised:
+        load(file)
+
+    assert f"{file.name}:2" in str(raised.value)
+    assert "secret-" not in str(raised.value)
+
+
+async def test_a_session_of_0_3_goes_on(tmp_path):
+    got, quoted = [], "see [github-pat-1-x7k2m5]"
+
+    def use(key: str) -> str:
+        """Use a key."""
+        got.append(key)
+        return "fine"
+
+    place = StorePlace("sqlite", tmp_path / "s.db")
+    store = place.open()
+    state = State(store, "s", "redact-secrets")
+    digest = hashlib.blake2b(f"value:{pat()}".encode(), key=state.digest_key(), digest_size=16)
+    values = {"github-pat": {urlsafe_b64encode(digest.digest()).rstrip(b"=").decode(): 1}}
+    fields = {"numbers": {"github-pat": 1}, "suffix": "x7k2m5", "values": values}
+    await state.update(lambda _: fields)
+    personal = {"numbers": {"email": 1}, "values": {"email": {"x" * 22: 1}}}
+    await State(store, "s", "redact-personal-data").update(lambda _: personal)
+    components = [RedactSecrets(vault=USE), RedactPersonalData()]
+    options = {"components": components, "store": store, "session_id": "s"}
+    async with Agent(ScriptedModel([]), tools=[use, giving(quoted, pat())], **options) as agent:
+        calls = [
+            ("use", {"key": "[github-pat-1-x7k2m5]"}), ("give", {}), ("use", {"key": "[email-1]"}),
+            ("give", {}), ("use", {"key": "[github-pat-1-x7k2m5]"}),
+        ]  # fmt: skip
+        outcomes = [await agent.call_tool(name, arguments) for name, arguments in calls]
+    await place.close()
+
+    assert [outcome.status for outcome in outcomes] == ["denied", "ok", "denied", "ok", "ok"]
+    assert outcomes[1].response.text == "see [github-pat-1-(quoted)]"
+    assert got == [pat()]
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.sampled_from(["=", " ", '": "', "\n", "/"]))

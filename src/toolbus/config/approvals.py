@@ -54,7 +54,7 @@ _KINDS: dict[str, Any] = {
 
 
 class ApprovalSettings(Struct, frozen=True, kw_only=True):
-    """What is said in `[approvals]`; None where nothing is said."""
+    """What is said in `[approvals]`, and the *key* in `[store]`; None where nothing is said."""
 
     wait: float | None = None
     expires_after: float | None = None
@@ -63,6 +63,7 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
     max_denials: int | None = None
     host_asks: bool | None = None
     webhook: WebhookSettings | None = None
+    key: bytes | None = None
 
     def before(self, others: ApprovalSettings) -> ApprovalSettings:
         """Return these, and *others* where these say nothing."""
@@ -89,6 +90,7 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
             max_open=self.max_open or OPEN,
             max_hourly=self.max_hourly or HOURLY,
             max_denials=self.max_denials or DENIALS,
+            key=self.key,
         )
 
     def channels(self) -> tuple[Notifier, ...]:

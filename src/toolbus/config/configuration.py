@@ -23,6 +23,8 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from msgspec.structs import replace
+
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.configured import Configuration, Configured
 from toolbus.config.documents import NAME, Document, find, read_document
@@ -33,6 +35,7 @@ from toolbus.config.named_files import making_of
 from toolbus.config.offers import find_maker
 from toolbus.config.prices import read_prices
 from toolbus.config.servers import read_servers
+from toolbus.config.store_key import read_store_key
 from toolbus.config.trust import (
     PERSONAL_SETTINGS,
     InForce,
@@ -64,6 +67,13 @@ class HasPersonalSettings(Protocol):
     """A class of components with parameters that no project's configuration may give."""
 
     personal_settings: Collection[str]
+
+
+@runtime_checkable
+class HasValueKey(Protocol):
+    """A component that makes digests of values with a key."""
+
+    value_key: bytes | None
 
 
 class _Layer(NamedTuple):
@@ -178,7 +188,9 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
     servers: list[ServerEntry] = []
     prices: list[Price] = []
     approvals = ApprovalSettings()
+    key: bytes | None = None
     for layer in layers:
+        key = read_store_key(layer.document, is_project=bool(layer.judged)) or key
         servers += read_servers(layer.document, servers)
         prices += read_prices(layer.document)
         approvals = read_approvals(layer.document, approvals, is_project=bool(layer.judged))
@@ -193,6 +205,9 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
             ]
         configured += _in_order(layer.document, made, configured)
         disabled += [entry for entry in entries if not entry.enabled]
+    for each in configured:
+        if key is not None and isinstance(each.component, HasValueKey):
+            each.component.value_key = key
     file = layers[-1].document.file
     return Configuration(
         file,
@@ -200,7 +215,7 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         tuple(disabled),
         servers=tuple(servers),
         prices=tuple(prices),
-        approvals=approvals,
+        approvals=replace(approvals, key=key),
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from toolbus.config.approvals import APPROVALS
 from toolbus.config.prices import PRICES
 from toolbus.config.servers import SERVERS
+from toolbus.config.store_key import STORE
 from toolbus.settings.hints import nearest, unknown_key
 from toolbus.toml.files import unknown_file_key
 from toolbus.toml.values import MisfitError, fit
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from toolbus.config.documents import Document
 
 TABLES = "component"
-_TABLES = (TABLES, SERVERS, PRICES, APPROVALS)
+_TABLES = (TABLES, SERVERS, PRICES, APPROVALS, STORE)
 _OF_POLICY = 'name it in a toolbus.toml: [[component]], use = "policy", settings = { file = … }'
 _KINDS: dict[str, Any] = {
     "use": str,

@@ -107,7 +107,8 @@ def _refusals(refusal: str) -> Iterator[Finding]:
 def _unknown_values(configuration: Configuration) -> Iterator[Finding]:
     """Yield why hidden values are not known again, which a hook itself has nobody to tell."""
     kinds = RedactSecrets, RedactPersonalData
-    if not any(isinstance(each.component, kinds) for each in configuration.configured):
+    hides = any(isinstance(each.component, kinds) for each in configuration.configured)
+    if not hides or configuration.approvals.key is not None:
         return
     try:
         check_user_key(value_key_file())

@@ -32,15 +32,15 @@ class FormerPlaceholders:
     """The placeholders that 0.3 gave in a session, by the JSON that is *stored* for it."""
 
     def __init__(self, stored: Any, find_key: Callable[[], bytes | None]) -> None:
-        kept = stored if isinstance(stored, Mapping) else {}
+        fields = stored if isinstance(stored, Mapping) else {}
         self._numbers = {
             kind: number
-            for kind, number in _items(kept.get("numbers"))
+            for kind, number in _items(fields.get("numbers"))
             if type(number) is int and number > 0 and re.fullmatch(KIND, kind)
         }
-        suffix = kept.get("suffix")
+        suffix = fields.get("suffix")
         self.suffix = suffix if isinstance(suffix, str) and re.fullmatch(SUFFIX, suffix) else ""
-        self._values, self._find_key = kept.get("values"), find_key
+        self._values, self._find_key = fields.get("values"), find_key
         # The longest first: one kind may end as another one is called.
         names = sorted(map(re.escape, self._numbers), key=len, reverse=True)
         named = rf"({'|'.join(names) or '(?!)'})-({NUMBER})"

@@ -53,12 +53,12 @@ class HeldPlaceholder(NamedTuple):
 
 
 def held_placeholder(
-    arguments: Any, own: SessionPlaceholders, former: FormerPlaceholders | None = None
+    arguments: Any, placeholders: SessionPlaceholders, former: FormerPlaceholders | None = None
 ) -> HeldPlaceholder | None:
-    """Return the first placeholder in *arguments* that is an *own* or a *former* one, or None."""
+    """Return the first of the *placeholders*, or of the *former*, in *arguments*, or None."""
     for path, text in _texts(arguments):
         for match in LETTERS.finditer(text):
-            if own.is_own(match[1]):
+            if placeholders.is_own(match[1]):
                 kind = _KIND_BEFORE.search(text, max(match.start() - 80, 0), match.start())
                 # A denial is a result, in which the letters would be taken for a quotation.
                 return HeldPlaceholder(path, f"[{kind[1] if kind else ''}-…]")

@@ -17,8 +17,9 @@ from hmac import digest
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolbus.errors import RegistrationError
 from toolbus.redaction.limits import UnexaminedError
-from toolbus.settings.user_key import value_key
+from toolbus.settings.user_key import SIZE, value_key
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,9 +69,11 @@ class SessionPlaceholders:
         self._state: State | None = None
         self._key: bytes | None = None
 
-    def begin(self, state: State | None) -> None:
-        """Take the key, and a salt if one is needed, from *state* from now on."""
+    def begin(self, state: State | None, key: bytes | None = None) -> None:
+        """Take a salt, if one is needed, from *state* from now on, and the key without a *key*."""
         self._state = state
+        if key is not None:
+            self._key = key
 
     def of(self, kind: str, value: str) -> str:
         """Return the placeholder of *value*; raises `SaltMissingError`, see `salted`."""
@@ -107,8 +110,8 @@ class SessionPlaceholders:
             return fresh
 
         def drawn(stored: Any) -> dict[str, Any]:
-            kept = stored if isinstance(stored, Mapping) else {}
-            return {**kept, "salt": _salt_in(kept) or fresh}
+            before = stored if isinstance(stored, Mapping) else {}
+            return {**before, "salt": _salt_in(before) or fresh}
 
         return _salt_in(await self._state.update(drawn))
 
@@ -126,8 +129,17 @@ class SessionPlaceholders:
             # Without a key that lasts, this process has one of its own.
             lasting = None if self._state is None else self._state.digest_key()
             self._key = lasting or value_key(durable=False) or b""
-        data = [field.encode(errors="surrogatepass") for field in (self._session, *fields)]
-        return digest(self._key, b"".join([len(one).to_bytes(8) + one for one in data]), "sha256")
+        texts = [text.encode(errors="surrogatepass") for text in (self._session, *fields)]
+        return digest(
+            self._key, b"".join([len(text).to_bytes(8) + text for text in texts]), "sha256"
+        )
+
+
+def checked_key(key: object) -> bytes | None:
+    """Return *key*, which a component is given; raises `RegistrationError`."""
+    if key is None or (isinstance(key, bytes) and len(key) >= SIZE):
+        return key
+    raise RegistrationError("key", f"expected at least {SIZE} bytes")
 
 
 def kind_of(placeholder: str) -> str:

@@ -44,7 +44,7 @@ from toolbus.redaction.live_placeholders import (
 from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
 from toolbus.redaction.personal.record_examination import redact_record
 from toolbus.redaction.personal.visitor import PersonalDataVisitor
-from toolbus.redaction.placeholders import SessionPlaceholders, kind_of
+from toolbus.redaction.placeholders import SessionPlaceholders, checked_key, kind_of
 from toolbus.redaction.record_walk import rewrite_record
 from toolbus.redaction.withholding import stand_in, withheld
 
@@ -83,6 +83,8 @@ class RedactPersonalData(AgentComponent):
         max_chars: of text in one result; a larger one is withheld.
         max_seconds: of the processor's time for a million characters of one result, or fewer; what
             takes longer is withheld.
+        key: at least 32 random bytes for placeholders, which all machines of a deployment have;
+            without it the user's, see `toolbus.settings.user_key`.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class RedactPersonalData(AgentComponent):
         binary: Literal["withhold", "keep"] = "withhold",
         max_chars: int = MAX_CHARS,
         max_seconds: float = MAX_SECONDS,
+        key: bytes | None = None,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
@@ -114,6 +117,7 @@ class RedactPersonalData(AgentComponent):
                 raise RegistrationError("RedactPersonalData", reason)
         self._limits = ScanLimits(max_chars, max_seconds)
         self._keep_binary = binary == "keep"
+        self.value_key = checked_key(key)
         allowed = tuple(allow)
 
         @cache
@@ -144,7 +148,7 @@ class RedactPersonalData(AgentComponent):
         except UnexaminedError:
             return None
 
-    def _kept(self, scope: Scope) -> State | None:
+    def _state(self, scope: Scope) -> State | None:
         """Return what is kept of placeholders; all components of its kind share it."""
         return None if self.host is None else self.host.state(_STATE, scope, shared=True)
 
@@ -152,7 +156,7 @@ class RedactPersonalData(AgentComponent):
         """Return the placeholders of a session, which an agent's sub-agents share."""
         session = scope.root_session_id or scope.session_id
         placeholders = self._sessions.pop(session, None) or SessionPlaceholders(session)
-        placeholders.begin(self._kept(scope))
+        placeholders.begin(self._state(scope), self.value_key)
         self._sessions[session] = placeholders
         if len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
@@ -164,7 +168,7 @@ class RedactPersonalData(AgentComponent):
         if not may_hold(arguments) or gives_a_task(ctx, self.host):
             return None
         is_former = may_hold_former(arguments)
-        former = await former_placeholders(self._kept(ctx.scope)) if is_former else None
+        former = await former_placeholders(self._state(ctx.scope)) if is_former else None
         held = held_placeholder(arguments, self._placeholders(ctx.scope), former)
         return Deny(held.reason(ctx.value, "personal data")) if held else None
 

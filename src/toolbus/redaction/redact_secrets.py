@@ -36,6 +36,7 @@ from toolbus.redaction.live_placeholders import (
     may_hold,
     may_hold_former,
 )
+from toolbus.redaction.placeholders import checked_key
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
@@ -92,6 +93,8 @@ class RedactSecrets(AgentComponent):
         max_chars: of text in one result; a larger one is withheld.
         max_seconds: of the processor's time for a million characters of one result, or fewer; what
             takes longer is withheld.
+        key: at least 32 random bytes for placeholders, which all machines of a deployment have;
+            without it the user's, see `toolbus.settings.user_key`.
         enabled: as for every component.
     """
 
@@ -109,6 +112,7 @@ class RedactSecrets(AgentComponent):
         prompts: bool = False,
         max_chars: int = 8_000_000,
         max_seconds: float = 5.0,
+        key: bytes | None = None,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
@@ -122,10 +126,20 @@ class RedactSecrets(AgentComponent):
         self._engine = engine = engine_for(chosen)
         self._answers = RedactedAnswers(held=any(map(may_pass_line_ends, chosen)))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
-        self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.kept)
+        self.value_key = checked_key(key)
+        self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.stored)
         self.register_tool_adapter(self._results)
         if self._vault is not None:
-            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.kept))
+            self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.stored))
+
+    @property
+    def value_key(self) -> bytes | None:
+        """The key of placeholders; None: the user's."""
+        return self._redactor.key
+
+    @value_key.setter
+    def value_key(self, key: bytes | None) -> None:
+        self._redactor.key = key
 
     @on(
         MESSAGE_APPEND_BEFORE, roles=("system", "user", "tool"), priority=_LATEST, on_error="closed"
@@ -142,13 +156,13 @@ class RedactSecrets(AgentComponent):
 
     async def keep_secrets(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Deny a call that holds a placeholder of the session which no vault fills."""
-        call, state = ctx.value, self.kept(ctx.scope)
+        call, state = ctx.value, self.stored(ctx.scope)
         if not may_hold(call.arguments) or gives_a_task(ctx, self.host):
             return None
         registry = self._redactor.registry(session_of(ctx.scope), state)
         if may_hold_former(call.arguments):
             await self._redactor.read_former(registry, state)
-        find = partial(held_placeholder, own=registry.placeholders, former=registry.former)
+        find = partial(held_placeholder, placeholders=registry.placeholders, former=registry.former)
         if held := find(self._unfilled(ctx, lambda _: "").arguments):
             return Deny(held.reason(call, "secret"))
         held = find(self._unfilled(ctx, registry.without_known).arguments)
@@ -199,11 +213,11 @@ class RedactSecrets(AgentComponent):
     async def concealed(self, record: R, scope: Scope) -> R | None:
         """Return *record* with marks in place of secrets; None if it could not be examined."""
         try:
-            return await self._redactor.concealed(session_of(scope), record, self.kept(scope))
+            return await self._redactor.concealed(session_of(scope), record, self.stored(scope))
         except UnexaminedError:
             return None
 
-    def kept(self, scope: Scope) -> State | None:
+    def stored(self, scope: Scope) -> State | None:
         """Return what is kept of placeholders, for all components of its kind."""
         return None if self.host is None else self.host.state(_STATE, scope, shared=True)
 
@@ -255,7 +269,7 @@ class RedactSecrets(AgentComponent):
     ) -> R:
         """Return *record* without secrets. Raises `UnexaminedError`."""
         return await self._redactor.clean(
-            session_of(scope), record, walk, partial(self.kept, scope), stream=stream
+            session_of(scope), record, walk, partial(self.stored, scope), stream=stream
         )
 
     def _stream_context(self, scope: Scope) -> StreamContext:

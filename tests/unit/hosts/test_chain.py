@@ -218,7 +218,7 @@ async def test_a_result_is_told_of_once_and_redacted(tmp_path):
         again = await handled(chain, result(f"token={SECRET}"))
         messages = await chain.store.read("plain:s1")
     assert SECRET not in json.dumps(answer)
-    assert "[github-pat-1" in answer["response"]["content"][0]["text"]
+    assert "[github-pat-" in answer["response"]["content"][0]["text"]
     assert again["response"]["content"] == answer["response"]["content"]
     assert recorder.seen == [("ok", "plain:s1/c1")]
     assert [type(message) for message in messages] == [AssistantMessage, ToolMessage]

@@ -25,18 +25,18 @@ QUOTED = "(quoted)"
 
 
 class Unquoter(SecretVisitor):
-    """Takes the letters of *own* placeholders out of texts, and the suffix of the *former* ones.
+    """Takes the letters of *placeholders* out of texts, and the suffix of the *former* ones.
 
     Those of the placeholders *allowed* stay.
     """
 
     def __init__(
         self,
-        own: SessionPlaceholders,
+        placeholders: SessionPlaceholders,
         former: FormerPlaceholders | None = None,
         allowed: Collection[str] = (),
     ) -> None:
-        self._own = own
+        self._placeholders = placeholders
         # What is allowed comes first, and is no span.
         parts = [*map(re.escape, allowed), LETTERS.pattern]
         if former is not None and former.suffix:
@@ -54,7 +54,7 @@ class Unquoter(SecretVisitor):
     def _quotations(self, whole: str) -> Iterator[tuple[int, int]]:
         for match in self._pattern.finditer(whole):
             group = match.lastindex
-            if group == 2 or (group == 1 and self._own.is_own(match[1])):  # noqa: PLR2004 - the suffix
+            if group == 2 or (group == 1 and self._placeholders.is_own(match[1])):  # noqa: PLR2004 - the suffix
                 yield match.span(group)
 
 

@@ -48,6 +48,8 @@ class Redactor:
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self.registries = SessionRegistries()
+        self.key: bytes | None = None
+        """The key of placeholders; None: the user's."""
         limits = ScanLimits(chars, seconds, clock)
         self._looking, self._knowing = Sight(engine, allow, limits), Sight(None, allow, limits)
 
@@ -166,7 +168,7 @@ class Redactor:
         """Return what is known of the secrets of *session*, for which *state* is kept."""
         with self.registries.lock:
             registry = self.registries.of(session)
-            registry.placeholders.begin(state)
+            registry.placeholders.begin(state, self.key)
             return registry
 
 

@@ -31,16 +31,16 @@ class SecretsAdapter(ToolAdapter):
     name = "RedactSecrets"
 
     def __init__(
-        self, redactor: Redactor, examined: ToolSelector, kept: Callable[[Scope], State | None]
+        self, redactor: Redactor, examined: ToolSelector, stored: Callable[[Scope], State | None]
     ) -> None:
-        self._redactor, self._examined, self._kept = redactor, examined, kept
+        self._redactor, self._examined, self._stored = redactor, examined, stored
         self.latest: ToolResponse | None = None
 
     async def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec | None:
         """Return *spec* without placeholders: a server that got one might quote it there."""
         if not self._redactor.registries.vaults:
             return None
-        session, state = session_of(ctx.scope), self._kept(ctx.scope)
+        session, state = session_of(ctx.scope), self._stored(ctx.scope)
         return await self._redactor.unquoted_spec(session, spec, state)
 
     async def adapt_response(
@@ -49,7 +49,7 @@ class SecretsAdapter(ToolAdapter):
         """Return *response* without secrets, or what says why it is withheld."""
         session, look = session_of(ctx.scope), self._examined.matches(call.name)
         if self._redactor.registries.vaults:
-            caller, state = (ctx.scope.session_id, call.id), self._kept(ctx.scope)
+            caller, state = (ctx.scope.session_id, call.id), self._stored(ctx.scope)
             response = await self._redactor.unquoted(
                 session, response, state, ctx.message_id, caller
             )
@@ -58,7 +58,7 @@ class SecretsAdapter(ToolAdapter):
                 session,
                 response,
                 rewrite_response,
-                partial(self._kept, ctx.scope),
+                partial(self._stored, ctx.scope),
                 look=look,
                 stream=call.name,
             )
@@ -74,14 +74,14 @@ class VaultAdapter(ToolAdapter):
     name = "RedactSecrets.vault"
 
     def __init__(
-        self, redactor: Redactor, vault: Vault, kept: Callable[[Scope], State | None]
+        self, redactor: Redactor, vault: Vault, stored: Callable[[Scope], State | None]
     ) -> None:
-        self._redactor, self._vault, self._kept = redactor, vault, kept
+        self._redactor, self._vault, self._stored = redactor, vault, stored
         self.tools = vault.tools
 
     async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
         """Return *call* with the values, or why its tool gets none."""
-        session, state = session_of(ctx.scope), self._kept(ctx.scope)
+        session, state = session_of(ctx.scope), self._stored(ctx.scope)
         filled = await self._redactor.filled(session, call, self._vault, state)
         objection = None if filled is call else self._vault.objection(call, ctx.tool)
         objection = objection or self._unfilled(filled, self._redactor.registry(session, state))

@@ -1,0 +1,44 @@
+import pytest
+
+from toolbus.config.documents import read_document
+from toolbus.config.store_key import read_store_key
+from toolbus.errors import ConfigurationError
+
+
+def document(tmp_path, text):
+    file = tmp_path / "toolbus.toml"
+    file.write_text(text)
+    return read_document(file)
+
+
+def test_a_project_names_no_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("STORE_KEY", "k" * 32)
+    named = document(tmp_path, '[store]\nkey = "env:STORE_KEY"')
+
+    assert read_store_key(named) == b"k" * 32
+    with pytest.raises(ConfigurationError, match=r"toolbus\.toml:2: key 'key' is no project's"):
+        read_store_key(named, is_project=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("store = 5", "'store' is not a table"),
+        ("[store]\nkeys = 5", "unknown key 'keys'; did you mean 'key'"),
+        ("[store]\nkey = 5", "expected a string, got 5"),
+        ('[store]\nkey = ""', "may be read by tools"),
+    ],
+)
+def test_the_form_is_checked(tmp_path, text, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        read_store_key(document(tmp_path, text))
+
+
+def test_random_bytes_are_used_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "toolbus/keys/own.key"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\n" * 32)
+    file.chmod(0o600)
+
+    assert read_store_key(document(tmp_path, '[store]\nkey = "keys/own.key"')) == b"\n" * 32
