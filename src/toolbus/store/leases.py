@@ -49,7 +49,8 @@ class Lease(NamedTuple):
         """Return the lease with the end that *job* asks for, as it is if another holder has it."""
         if self.holder != job.holder:
             return self
-        return self._replace(until_ns=after_seconds(now_ns, job.seconds))
+        until_ns = after_seconds(now_ns, job.seconds)
+        return Lease(self.epoch, self.holder, self.process, until_ns)
 
 
 def after_seconds(now_ns: int, seconds: float) -> int:
