@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from toolbus.agent.task_set import TaskSet
 from toolbus.bus.dispatch.deadlines import running_loop
-from toolbus.bus.grace import Grace, check_grace
+from toolbus.bus.grace import CURRENT, Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
 from toolbus.messages.records import ToolCall
-from toolbus.tasks.loops import LoopLock
+from toolbus.tasks.loops import LoopLock, holding
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -308,7 +308,7 @@ class AgentRuntime(Participant):
     async def _close_session(self) -> None:
         grace = Grace(self._work.grace)
         grace.begin()
-        with grace.here():
+        with holding(CURRENT, grace):
             await self._main.close()
 
     def _state_place(self) -> tuple[Store, str]:

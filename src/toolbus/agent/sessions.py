@@ -24,7 +24,7 @@ from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.runner import Answered, ToolRunner
 from toolbus.tools.contexts import NO_DEPS
-from toolbus.transcript.pairing import known
+from toolbus.transcript.admission import known
 from toolbus.transcript.transcript import ToolAnswer, Transcript
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ class AgentSession:
         """Return an id that no message and no call of the session has."""
         made = self.config.ids()
         # One that counts from 1 in each process finds the ids of the one before.
-        is_taken = self.transcript.has(made) or self.transcript.has_call(made)
-        return new_id() if is_taken else made
+        return new_id() if self.transcript.knows(made) else made
 
     async def begin(self, scope: Scope, *, settle: bool = False) -> None:
         """Make ready for the next message: answer what was left open, introduce the system.
@@ -136,13 +135,13 @@ class AgentSession:
         if self.transcript.appending:
             return  # The append that follows is refused, and waiting here would be for ever.
         system = self.config.system
-        is_new = system is not None and not self.transcript.messages
+        is_new = system is not None and not self.transcript.length
         if not (settle or is_new or self._is_stale()):
             return
         async with self._beginning.here():
             if settle or self._is_stale():
                 await self.settle(scope)
-            if system is not None and not self.transcript.messages:
+            if system is not None and not self.transcript.length:
                 message = SystemMessage(id=self.new_id(), content=system)
                 await self.transcript.append(message, scope)
 
@@ -184,7 +183,7 @@ class AgentSession:
 
         The first time it is also found out what a former process knew of its questions.
         """
-        is_new_here = not self._settled and bool(self.transcript.messages)
+        is_new_here = not self._settled and self.transcript.length > 0
         if self.transcript.unanswered or is_new_here:
             await open_calls.settle(self, scope)
         self._stale, self._settled = False, True
@@ -204,7 +203,7 @@ class AgentSession:
     async def take_waiting(self, scope: Scope) -> None:
         """Append what was enqueued; what could not be appended waits on."""
         while self._waiting:
-            message, before = self._waiting.popleft(), len(self.transcript.messages)
+            message, before = self._waiting.popleft(), self.transcript.length
             if reason := self.transcript.flaw(message):
                 logger.warning("enqueued %s message %r: %s", message.role, message.id, reason)
                 continue
@@ -276,7 +275,7 @@ class AgentSession:
 
     async def _write(self, *messages: Message) -> None:
         if not self.config.store.durable:
-            await self._writer.append(_stored(messages), len(self.transcript.messages))
+            await self._writer.append(_stored(messages), self.transcript.length)
             return
         with self._unsaved.taking() as records:
             originals = originals_of(records) if self.config.keep_originals else ()
@@ -284,7 +283,7 @@ class AgentSession:
             if not messages:
                 await self.config.store.append(self.scope.session_id, stored)
             else:
-                await self._writer.append(stored, len(self.transcript.messages))
+                await self._writer.append(stored, self.transcript.length)
 
     async def _read(self) -> None:
         messages = await self.config.store.read(self.scope.session_id)
@@ -293,20 +292,14 @@ class AgentSession:
 
     async def _catch_up(self, length: int) -> None:
         # What is stored never changes, so one of the same length has the same messages.
-        if length != len(self.transcript.messages):
+        if length != self.transcript.length:
             await self._read()
 
     def _tap(self) -> None:
         """Keep the records of this session's dispatches, as long as there is the session."""
         self._end_tap()
-        method = weakref.WeakMethod(self.note)
-
-        def log(record: DispatchRecord) -> None:
-            if (log_record := method()) is not None:
-                log_record(record)
-
         end = self.config.bus.tap(
-            log,
+            partial(_note, self.records, self._unsaved if self.config.store.durable else None),
             values=self.config.keep_originals,
             idle=False,
             without=(MODEL_CALL_DELTA,),
@@ -317,9 +310,16 @@ class AgentSession:
 
     def note(self, record: DispatchRecord) -> None:
         """Put *record* into the ledger."""
-        self.records.append(record.without_values())
-        if self.config.store.durable:
-            self._unsaved.add(record)
+        _note(self.records, self._unsaved if self.config.store.durable else None, record)
+
+
+def _note(
+    records: deque[DispatchRecord], unsaved: WriteBehind | None, record: DispatchRecord
+) -> None:
+    """Put *record* into the ledger; no reference to its session, which a tap must not keep."""
+    records.append(record.without_values())
+    if unsaved is not None:
+        unsaved.add(record)
 
 
 def _stored(

@@ -8,9 +8,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.bus.grace import GRACE, Grace
+from toolbus.bus.grace import CURRENT, GRACE, Grace
 from toolbus.errors import ClosedError, DispatchError
-from toolbus.tasks.loops import holding
 from toolbus.tasks.shielding import ContainedTask, outlast
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ class TaskSet:
         """
         self.check_open()
         grace = Grace(self.grace)
-        with grace.here(), holding(self._inside, value=True):
-            running = ContainedTask(work)
+        running = ContainedTask(partial(self._within, grace, work))
         self._running[running] = grace
         try:
             cancelled = await outlast(running.ended, partial(self._cancel, running))
@@ -57,6 +55,11 @@ class TaskSet:
             if not self._stopped:
                 raise
             raise ClosedError(self._owner) from None
+
+    async def _within(self, grace: Grace, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        CURRENT.set(grace)
+        self._inside.set(True)
+        return await work()
 
     def _cancel(self, running: ContainedTask[Any]) -> None:
         running.cancel()

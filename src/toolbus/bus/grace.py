@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
-from toolbus.tasks.loops import give_back, holding
+from toolbus.tasks.loops import give_back
 from toolbus.tasks.shielding import ContainedTask, outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-    from contextlib import AbstractContextManager
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Event
@@ -53,14 +52,6 @@ class Grace:
         if self._deadline == inf:
             return inf
         return max(LEAST, self._deadline - asyncio.get_running_loop().time())
-
-    def here(self) -> AbstractContextManager[Grace | None]:
-        """Hold for the dispatches in a block, also in tasks that begin in it."""
-        return holding(_current, self)
-
-    def hold(self) -> None:
-        """Hold for the rest of this context, which is that of a task."""
-        _current.set(self)
 
     @contextmanager
     def bounding(self, running: ContainedTask[Any]) -> Iterator[None]:
@@ -102,7 +93,7 @@ async def within_grace(
             return await dispatch()
         finally:
             give_back(answerable, token)
-    grace = _current.get() or Grace()
+    grace = CURRENT.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
 
     def stop() -> None:
@@ -124,11 +115,6 @@ async def _answerable(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return await dispatch()
 
 
-def current_grace() -> Grace | None:
-    """Return the grace that holds here, None if there is none."""
-    return _current.get()
-
-
 def check_grace(seconds: Any) -> float:
     """Return *seconds*; raises `RegistrationError` if they are not a bound."""
     if type(seconds) in {int, float} and 0 <= seconds < inf:
@@ -136,4 +122,5 @@ def check_grace(seconds: Any) -> float:
     raise RegistrationError("grace", f"expected a number of seconds, got {seconds!r}")
 
 
-_current: ContextVar[Grace | None] = ContextVar("toolbus_grace", default=None)
+CURRENT: ContextVar[Grace | None] = ContextVar("toolbus_grace", default=None)
+"""The grace of the work that this context is in."""

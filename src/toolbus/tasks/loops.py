@@ -16,11 +16,8 @@ T = TypeVar("T")
 class LoopLock:
     """One lock in whatever loop runs; `async with lock.here():`."""
 
-    __slots__ = ("__weakref__", "_lock", "_loop")
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock: asyncio.Lock | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _lock: asyncio.Lock | None = None
 
     def here(self) -> asyncio.Lock:
         """Return the lock of the running loop; the lock of a former loop is not held any more."""

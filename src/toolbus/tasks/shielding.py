@@ -123,7 +123,8 @@ class ContainedTask(Generic[T]):
 
     def _when_done(self, task: asyncio.Task[Any]) -> None:
         if self._work is None:
-            forget(task)
+            if not task.cancelled():
+                task.exception()  # Unasked, asyncio would report it as never retrieved.
         elif self._is_cancelled:
             self.leave_behind()
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,9 @@ from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.reasoning import without_broken_seals
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.transcript.pairing import indistinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Sequence
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
@@ -67,7 +67,9 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
         # As the transformers left them: one of them may have taken a secret out.
         facts = parameters_of(context.value)
         return refused(message, context.denied.reason, "denied", facts)
-    after = settled(message, context.value)
+    after = context.value
+    if after is not message:
+        after = settled(message, after)
     if judge is not None and (objection := judge(after)):
         return refused(message, objection, "denied")
     return after
@@ -153,24 +155,45 @@ def settled(before: Message, after: Message) -> Message:
     return without_stale_content(after)
 
 
+def known(message: Message) -> str:
+    """Return why *message* is refused by a session that has its id already."""
+    return f"it has a message {message.id!r} already; give each message an id of its own"
+
+
+def indistinct(calls: Sequence[ToolCall], asked: Container[str] = ()) -> str | None:
+    """Return why the answers of *calls* could not be told apart, or None.
+
+    Nor could one from that of an earlier call; *asked* are the ids of those.
+    """
+    ids = Counter(call.id for call in calls)
+    if "" in ids:
+        return f"the call of tool {next(call.name for call in calls if not call.id)!r} has no id"
+    call_id, times = ids.most_common(1)[0]
+    if times > 1:
+        return f"{times} calls have the id {call_id!r}"
+    again = next((call_id for call_id in ids if call_id in asked), None)
+    return again and f"call {again!r} was made already; give each call an id of its own"
+
+
 def _check_of(
     message: Message, tool: ToolSpec | None, asked: Container[str]
 ) -> Callable[[EventContext[Any], Any], str | None] | None:
     """Return what judges the replacements of *message*, or None."""
     if isinstance(message, AssistantMessage):
-        earlier = _Earlier(asked, message)
-        return lambda _, after: indistinct(after.tool_calls, earlier) if after.tool_calls else None
+        return partial(_confused, message, asked)
     return None if tool is None or tool.output_schema is None else partial(_broken, tool)
 
 
-class _Earlier:
-    """The ids of earlier calls, *asked*, but for those that a recorded *message* repeats."""
-
-    def __init__(self, asked: Container[str], message: AssistantMessage) -> None:
-        self._asked, self._repeated = asked, {call.id for call in message.tool_calls}
-
-    def __contains__(self, call_id: object) -> bool:
-        return call_id in self._asked and call_id not in self._repeated
+def _confused(
+    message: AssistantMessage, asked: Container[str], _: EventContext[Any], after: Message
+) -> str | None:
+    """Return why the calls of *after* cannot be told apart, or from calls that were *asked*."""
+    if not isinstance(after, AssistantMessage) or not after.tool_calls:
+        return None
+    # A recorded message may repeat earlier calls, which is not its handlers' fault.
+    repeated = {call.id for call in message.tool_calls}
+    earlier = {call.id for call in after.tool_calls if call.id in asked} - repeated
+    return indistinct(after.tool_calls, earlier)
 
 
 def _broken(tool: ToolSpec, turn: EventContext[Any], after: Message) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,14 +19,21 @@ from toolbus.events.catalogue import (
     ToolCallPersist,
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.tasks.loops import LoopLock, holding
-from toolbus.transcript.admission import OVERDUE, admit, check_calls, settled, stub
-from toolbus.transcript.pairing import flaw
-from toolbus.transcript.reentrancy import APPENDING, AppendTurn
+from toolbus.tasks.loops import LoopLock, give_back, holding
+from toolbus.transcript.admission import (
+    OVERDUE,
+    admit,
+    check_calls,
+    indistinct,
+    known,
+    settled,
+    stub,
+)
 from toolbus.transcript.views import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from contextvars import Token
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Event, ObserveEvent, Scope, ToolSpec
@@ -65,6 +73,40 @@ class EnteringMessage(NamedTuple):
     scope: Scope
 
 
+class AppendTurn:
+    """A context in which an append has its turn in *transcript*, behind its *lock*.
+
+    Raises `AppendError` inside another turn of the same transcript, which would wait for itself.
+    """
+
+    __slots__ = ("_lasts", "_lock", "_outer", "_token", "_transcript")
+
+    _token: Token[AppendTurn | None]
+
+    def __init__(self, transcript: Transcript, lock: LoopLock) -> None:
+        self._transcript, self._lasts = transcript, True
+        self._lock: asyncio.Lock = lock.here()
+        self._outer = _turn.get()
+
+    async def __aenter__(self) -> None:
+        if self._outer is not None and self._outer.holds(self._transcript):
+            reason = "from inside one of its own dispatches it waits for itself; "
+            raise AppendError(self._transcript.session_id, reason + "use `agent.enqueue(message)`")
+        await self._lock.acquire()
+        self._token = _turn.set(self)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lasts = False
+        give_back(_turn, self._token)
+        self._lock.release()
+
+    def holds(self, transcript: Transcript) -> bool:
+        """Return whether *transcript* is being appended to, here or further out."""
+        if self._lasts and self._transcript is transcript:
+            return True
+        return self._outer is not None and self._outer.holds(transcript)
+
+
 class Transcript:
     """The messages of one session, append-only; *write* puts messages into the store, if any.
 
@@ -102,6 +144,11 @@ class Transcript:
         return Messages(self._items)
 
     @property
+    def length(self) -> int:
+        """How many messages there are so far."""
+        return len(self._items)
+
+    @property
     def unanswered(self) -> tuple[ToolCall, ...]:
         """The calls that a model asked for and that have no tool message yet, in order."""
         return tuple(self._open.values())
@@ -109,7 +156,7 @@ class Transcript:
     @property
     def appending(self) -> bool:
         """Whether this very context is inside an append, where another would wait for itself."""
-        turn = APPENDING.get()
+        turn = _turn.get()
         return turn is not None and turn.holds(self)
 
     async def append(
@@ -135,7 +182,11 @@ class Transcript:
             reason = f"expected a message, got `{type(message).__name__}`"
             raise AppendError(self.session_id, reason)
         async with AppendTurn(self, self._lock):
-            self._check_pairing(message)
+            if self._open and not isinstance(message, ToolMessage):
+                # Providers refuse a history where calls and answers are apart.
+                apart = f"{len(self._open)} tool calls have no answer yet; "
+                apart += "use `agent.enqueue(message)`, it enters after them"
+                raise AppendError(self.session_id, apart)
             if reason := self.flaw(message):
                 raise AppendError(self.session_id, reason)
             return await self.enter(message, scope, tool, judge=judge)
@@ -251,17 +302,17 @@ class Transcript:
             return [store_error(self.session_id, error)]
         for each in entering:
             self._remember(each.message)
-        return [await self._announced(each) or cancelled for each in entering]
-
-    async def _announced(self, entering: EnteringMessage) -> BaseException | None:
-        """Announce a message; return what came of it, which takes nothing back."""
-        try:
-            await self.announce(entering)
-        except GeneratorExit:
-            raise  # As above.
-        except BaseException as error:  # noqa: BLE001 - as above
-            return error
-        return None
+        errors: list[BaseException | None] = []
+        for each in entering:
+            try:
+                await self.announce(each)
+            except GeneratorExit:
+                raise  # As above.
+            except BaseException as error:  # noqa: BLE001 - as above
+                errors.append(error)
+            else:
+                errors.append(cancelled)
+        return errors
 
     async def announce(self, entering: EnteringMessage) -> None:
         """Tell the observers that a message was written."""
@@ -272,7 +323,7 @@ class Transcript:
         finally:
             if self._bus.has_listeners(MESSAGE_APPEND_AFTER):
                 # Nobody waits for these observers: so they may append, and wait for their turn.
-                with holding(APPENDING, None):
+                with holding(_turn, None):
                     self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     @property
@@ -287,6 +338,10 @@ class Transcript:
             self._indexed += 1
         return message_id in self._ids
 
+    def knows(self, any_id: str) -> bool:
+        """Return whether a message or a call of the transcript has this id."""
+        return any_id in self._asked or self.has(any_id)
+
     def has_call(self, call_id: str) -> bool:
         """Tell whether a message of the transcript asks for a call of this id."""
         return call_id in self._asked
@@ -297,7 +352,15 @@ class Transcript:
 
     def flaw(self, message: Message) -> str | None:
         """Return why *message* can never enter as things are, or None."""
-        return flaw(message, self.has, self._asked, self._open)
+        if self.has(message.id):
+            return known(message)
+        match message:
+            case AssistantMessage(tool_calls=calls) if calls:
+                return indistinct(calls, self._asked)
+            case ToolMessage(tool_call_id=call_id) if call_id not in self._open:
+                fate = "has its answer already" if call_id in self._asked else "was never made"
+                return f"call {call_id!r} {fate}"
+        return None
 
     def _remember(self, message: Message) -> None:
         self._items.append(message)
@@ -344,15 +407,9 @@ class Transcript:
         except DeadlineError:
             logger.warning("an observer of %r did not end: %s", event.name, OVERDUE)
 
-    def _check_pairing(self, message: Message) -> None:
-        """Keep every call next to its answer: providers refuse a history where they are apart."""
-        if self._open and not isinstance(message, ToolMessage):
-            reason = (
-                f"{len(self._open)} tool calls have no answer yet; "
-                "use `agent.enqueue(message)`, it enters after them"
-            )
-            raise AppendError(self.session_id, reason)
 
+_turn: ContextVar[AppendTurn | None] = ContextVar("toolbus_append_turn", default=None)
+"""The turn that this very context is inside of."""
 
 _NOBODY = RequestedCall("", ToolCall(id="", name=""))
 

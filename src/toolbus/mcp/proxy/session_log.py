@@ -131,8 +131,8 @@ class CallRecord:
             await self._transcript.announce(each)
 
     async def _write_now(self, *entering: EnteringMessage) -> None:
-        *before, last = [each.copy for each in entering]
-        await self._log.write(last, *before)
+        *before, answer = [each.copy for each in entering]
+        await self._log.write(answer, *before)
         for each in entering:
             await self._transcript.announce(each)
 

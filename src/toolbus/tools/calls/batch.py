@@ -6,11 +6,11 @@ import asyncio
 import logging
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from toolbus.bus.grace import Grace, current_grace
+from toolbus.bus.grace import CURRENT, Grace
 from toolbus.events.catalogue import TOOL_CALL_AFTER
 from toolbus.messages.fields import with_sound
 from toolbus.messages.immutable import EMPTY
@@ -20,7 +20,7 @@ from toolbus.transcript.admission import admit
 from toolbus.transcript.transcript import ToolAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from toolbus.events.catalogue import ToolCallOutcome
     from toolbus.messages.records import Message
@@ -54,8 +54,8 @@ class CallBatch:
         self._ended: dict[CallInProgress, ToolCallOutcome] = {}
         self._answered: dict[CallInProgress, ToolCallOutcome] = {}
         self._errors: list[BaseException] = []
-        self._grace = current_grace() or Grace()
-        # Answers of several calls see none of the variables that one of the tools has set.
+        self._grace = CURRENT.get() or Grace()
+        # Of all tasks: what a tool sets in its own is not there when other calls are answered.
         self._context = copy_context()
         self._tasks: list[ContainedTask[None]] = []
         self._all_answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -70,9 +70,11 @@ class CallBatch:
         if not self._calls:
             return ()
         # Eager tasks inside each other's first step would grow the stack.
-        eager = not _inside.get()
+        is_outermost = not _inside.get()
+        self._context.run(_inside.set, True)  # noqa: FBT003 - it is the value
+        self._context.run(CURRENT.set, self._grace)
         for call in self._calls:
-            self._tasks.append(ContainedTask(partial(self._take, call), eager=eager))
+            self._begin(partial(self._take, call), eager=is_outermost)
         cancelled = await outlast(self._all_answered, self.stop)
         if self._timer is not None:
             self._timer.cancel()
@@ -92,9 +94,13 @@ class CallBatch:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._grace.remaining, self._leave_behind)
 
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]], *, eager: bool) -> None:
+        # A copy, since an eager task may begin another one.
+        context = self._context.copy()
+        self._tasks.append(context.run(ContainedTask, work, eager=eager))
+
     async def _take(self, call: CallInProgress) -> None:
         """Take *call* to its end, whatever is cancelled meanwhile, and have it answered."""
-        self._enter_task()
         if len(self._calls) > 1:
             call.on_waiting = self._answer_soon
         try:
@@ -115,11 +121,6 @@ class CallBatch:
         else:
             self._answer_soon()
 
-    def _enter_task(self) -> None:
-        """Prepare the context of a task of this batch."""
-        _inside.set(True)
-        self._grace.hold()
-
     def _end(self, call: CallInProgress) -> None:
         """Note the outcome of *call*, which has ended, and tell the observers, once."""
         outcome, call_id, runner = call.outcome, call.requested.id, self._runner
@@ -128,7 +129,7 @@ class CallBatch:
             self._let_go(call)
             return
         if call_id not in runner.reported:
-            if runner.may_be_told(call_id):
+            if runner.may_be_told is not None and runner.may_be_told(call_id):
                 outcome = with_sound(outcome, again=True)
             if not self._nested:
                 runner.reported[call_id] = outcome
@@ -143,17 +144,14 @@ class CallBatch:
         """Have a task answer the calls that are ready, if none does so already."""
         if not self._is_answering:
             self._is_answering = True
-            self._tasks.append(self._context.run(ContainedTask, self._answer_in_task))
-
-    async def _answer_in_task(self) -> None:
-        self._enter_task()
-        await self._answer_ready()
+            # Not eager: the calls that end at the same time are answered together.
+            self._begin(self._answer_ready, eager=False)
 
     async def _answer_ready(self) -> None:
         """Answer each call that has ended, once those before it are answered."""
         self._is_answering = True
         try:
-            while ready := self._ready():
+            while self._remaining and (ready := self._ready()):
                 messages = await self._append(ready)
                 for call, message in zip(ready, messages, strict=True):
                     await self._answer(call, message)
@@ -173,7 +171,16 @@ class CallBatch:
     async def _append(self, calls: Sequence[CallInProgress]) -> list[Message | BaseException]:
         """Append the messages of *calls*; return each as it was appended, or its error."""
         runner, scope = self._runner, self._runner.scope
-        answers = [ToolAnswer(self._message(self._ended[call]), call.spec) for call in calls]
+        answers = []
+        for call in calls:
+            outcome = self._ended[call]
+            message = ToolMessage(
+                id=runner.ids(),
+                tool_call_id=outcome.requested.id,
+                tool_name=outcome.response.tool_name or outcome.requested.name,
+                tool_response=outcome.response,
+            )
+            answers.append(ToolAnswer(message, call.spec))
         try:
             if self._nested:
                 return [await admit(runner.bus, answers[0].message, scope, answers[0].tool)]
@@ -184,14 +191,6 @@ class CallBatch:
             raise  # As above.
         except BaseException as error:  # noqa: BLE001 - as above
             return [error] * len(answers)
-
-    def _message(self, outcome: ToolCallOutcome) -> ToolMessage:
-        return ToolMessage(
-            id=self._runner.ids(),
-            tool_call_id=outcome.requested.id,
-            tool_name=outcome.response.tool_name or outcome.requested.name,
-            tool_response=outcome.response,
-        )
 
     async def _answer(self, call: CallInProgress, message: Message | BaseException) -> None:
         """Answer *call* with its *message* as it was appended, or fail with its error."""

@@ -272,9 +272,6 @@ class CallInProgress:
 
     def _go_on(self) -> Signal | Awaitable[Signal]:
         """Let the call go on: no guard is against it, and none asks."""
-        return self._allowed()
-
-    def _allowed(self) -> Signal:
         if self._answer is None:
             return "allowed"
         self._response = self._answer

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from toolbus.bus.dispatch.deadlines import in_thread
-from toolbus.bus.grace import GRACE, current_grace
+from toolbus.bus.grace import CURRENT, GRACE
 from toolbus.errors import DeadlineError, FreezeError
 from toolbus.messages.immutable import escape_surrogates, mend, mend_text
 from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
@@ -74,7 +74,7 @@ async def execute(
             watch(running.task)
             running.cancel()
             # It may clean up, so that its own calls end before it does.
-            grace = current_grace()
+            grace = CURRENT.get()
             await running.wait(GRACE if grace is None else grace.seconds)
     return running.result()
 

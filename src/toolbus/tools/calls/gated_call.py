@@ -159,7 +159,9 @@ class GatedCall(CallInProgress):
 
     def _allowed(self) -> Signal:
         self.passed.set()
-        return super()._allowed()
+        signal = super()._go_on()
+        assert isinstance(signal, str)  # noqa: S101 - without this gate it waits for nothing
+        return signal
 
     def _validate(self) -> Signal | Awaitable[Signal]:
         return super()._validate() if self.permit is None else self._take(self.permit)

@@ -82,7 +82,7 @@ class ToolRunner:
         append: Callable[[ToolMessage, Scope, ToolSpec | None], Awaitable[Message]] | None = None,
         append_all: AppendAll | None = None,
         reported: dict[str, ToolCallOutcome | None] | None = None,
-        may_be_told: Callable[[str], bool] = lambda _: False,
+        may_be_told: Callable[[str], bool] | None = None,
         deps: Any = NO_DEPS,
         leaves_pending: bool = False,
         max_attempts: int = 3,

@@ -6,7 +6,8 @@ import gc
 import pytest
 
 from toolbus import EventBus, ToolCall, ToolRunner, Toolset, tool
-from toolbus.bus.grace import Grace
+from toolbus.bus.grace import CURRENT, Grace
+from toolbus.tasks.loops import holding
 from toolbus.tools.calls.batch import CallBatch
 
 
@@ -26,7 +27,7 @@ async def test_a_call_that_is_being_answered_is_not_answered_again(way):
         return message
 
     runner = ToolRunner(EventBus(), Toolset([ready]), append=append)
-    with Grace(0.01).here():
+    with holding(CURRENT, Grace(0.01)):
         calling = asyncio.create_task(runner.call("ready"))
         await begun.wait()
         if way == "stop":
@@ -55,7 +56,7 @@ async def test_a_stopped_call_that_does_not_listen_is_left_behind():
         return "late"
 
     runner = ToolRunner(EventBus(), Toolset([deaf]))
-    with Grace(0.01).here():
+    with holding(CURRENT, Grace(0.01)):
         calling = asyncio.create_task(runner.call("deaf"))
         await begun.wait()
         runner.stop()
