@@ -100,6 +100,8 @@ async def within_grace(
         grace.begin()
         running.cancel()
 
+    if running.ended.done():
+        return running.result()  # In its first step: then it has not waited at all.
     with grace.bounding(running):
         cancelled = await outlast(running.ended, stop)
     if running.is_left_behind:

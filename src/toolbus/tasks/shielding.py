@@ -21,15 +21,17 @@ async def outlast(
     """Wait until *end* is done, whatever cancels this task; return the last cancellation.
 
     Each cancellation calls *on_cancel*, which sees to it that the end comes: it tells the work to
-    stop, and sets a time after which the work is left behind.
+    stop, and sets a time after which the work is left behind. Other tasks have a turn meanwhile,
+    also if the end has come already.
     """
     cancelled = None
-    while not end.done():
+    while True:
         try:
             # Most work ends in its first step: then one turn of the loop is enough, no callback.
             await asyncio.sleep(0)
             if not end.done():
                 await asyncio.wait({end})
+            break
         except asyncio.CancelledError as error:
             cancelled = error
             on_cancel()
