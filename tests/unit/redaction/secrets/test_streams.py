@@ -64,7 +64,7 @@ class Session:
 
         async def clean(text, walk, stream):
             self.examined += len(text)
-            return await self.redactor.clean("s", text, walk, STATE, stream=stream)
+            return await self.redactor.clean("s", text, walk, lambda: STATE, stream=stream)
 
         engine = self.redactor._looking.engine
         self.context = StreamContext(
@@ -90,7 +90,7 @@ class Session:
 
     def at_once(self, text):
         """Return what becomes of *text* as the result of a tool."""
-        return asyncio.run(self.redactor.clean("s", text, walk, STATE))
+        return asyncio.run(self.redactor.clean("s", text, walk, lambda: STATE))
 
 
 def check(text, ends, ticks=(), values=()):
