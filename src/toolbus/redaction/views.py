@@ -92,6 +92,11 @@ class TextView:
         origins.append(position)
         return starts, origins
 
+    def shows_end(self, size: int) -> bool:
+        """Return whether it is of a part of the text, of *size* bytes, that goes to its end."""
+        *_, (stop, _) = self._cuts() if self._cuts is not None else ((size, size),)
+        return stop == size
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
@@ -146,6 +151,12 @@ def _patterns(data: bytes) -> list[re.Pattern[bytes]]:
     return [
         pattern for beginning, pattern in beginnings if beginning[:1] in data and beginning in data
     ]
+
+
+def views_to_end(data: bytes) -> Iterator[TextView]:
+    """Give those `views` of *data* in which its end is seen, *data* itself first."""
+    yield TextView.of(data)
+    yield from (view for view in other_views(data) if view.shows_end(len(data)))
 
 
 def joined_views(data: bytes) -> Iterator[TextView]:

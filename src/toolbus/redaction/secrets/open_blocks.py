@@ -22,7 +22,7 @@ from toolbus.redaction.secrets.columns import (
 )
 from toolbus.redaction.secrets.expressions import compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.views import other_views
+from toolbus.redaction.views import views_to_end
 
 _IS = r"[ \t]*(?::|=>|=)[ \t]*"
 _QUOTE = r"""["'\x60]"""
@@ -101,12 +101,13 @@ def open_block(data: bytes, begin: int) -> int:
 
     What stands before *begin* was released.
     """
-    starts = [_open_block(data, begin)]
-    for view in other_views(data[begin:]):
-        size = len(view.data)
-        if view.span(size - 1, size)[1] == len(data) - begin:
-            starts.append(begin + view.span(_open_block(view.data, 0), size)[0])
-    return max(begin, min(starts))
+    place = _open_block(data, begin)
+    _, *others = views_to_end(data[begin:])
+    for view in others:
+        start, size = _open_block(view.data, 0), len(view.data)
+        if start < size:
+            place = min(place, begin + view.span(start, size)[0])
+    return max(begin, place)
 
 
 def _open_block(data: bytes, begin: int) -> int:

@@ -9,7 +9,7 @@ from toolbus.redaction.secrets.engine import REACH, Engine
 from toolbus.redaction.secrets.forms import LONGEST, expression
 from toolbus.redaction.secrets.places import BLANK
 from toolbus.redaction.secrets.rules import Rule
-from toolbus.redaction.views import TextView, joined_views, without_line_breaks
+from toolbus.redaction.views import joined_views, views_to_end, without_line_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class SecretSearch:
 
         A line may break inside of the value, be it there or not in the value itself.
         """
-        for view in (TextView.of(data), *joined_views(data)):
+        for view in (*views_to_end(data), *joined_views(data)):
             size = len(view.data)
             for start in self._heads_in(view.data):
                 place = view.span(start, size)[0]
