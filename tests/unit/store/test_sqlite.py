@@ -19,7 +19,7 @@ from toolbus.events.catalogue import Scope
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import ENCODING
-from toolbus.store.sqlite import SqliteStore, queries, schema
+from toolbus.store.sqlite import SqliteStore, schema, sqlite_reader
 from toolbus.store.sqlite.writes import Writes
 from toolbus.store.worker import Worker
 
@@ -1045,7 +1045,7 @@ async def test_a_call_leads_to_the_messages_that_speak_of_it(path):
 @pytest.mark.parametrize(
     "query",
     [
-        queries.STATEMENTS.session,
+        sqlite_reader.STATEMENTS.session,
         schema.COUNTED,
         "SELECT body FROM messages WHERE id = ?",
         "SELECT body FROM calls JOIN messages ON key = message WHERE calls.id = ?",

@@ -32,11 +32,11 @@ from toolbus.messages.records import (
 )
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.reading import MessageRow
-from toolbus.store.sqlite import SqliteStore, queries
+from toolbus.store.sqlite import SqliteStore, sqlite_reader
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.terminal.output import Output
 
-STATEMENTS = queries.STATEMENTS._asdict()
+STATEMENTS = sqlite_reader.STATEMENTS._asdict()
 PRAGMA = STATEMENTS.pop("changes")
 for name in ("ids_from", "ids_before"):
     STATEMENTS |= {f"{name} {kind}": text for kind, text in STATEMENTS.pop(name).items()}

@@ -13,8 +13,8 @@ from toolbus.store.postgres.answer_guard import NO_APPROVER
 from toolbus.store.postgres.batches import Batch, BatchJob, EncodedAppend, Work, encode_append
 from toolbus.store.postgres.connection import PgConnection, PostgresLink, Watchdog
 from toolbus.store.postgres.driver import psycopg
-from toolbus.store.postgres.migrations import prepare
 from toolbus.store.postgres.postgres_errors import UNKNOWN, failure_of
+from toolbus.store.postgres.tables import prepare
 from toolbus.store.postgres.text_ids import indexed, unescape
 from toolbus.store.worker import NotYetError
 

@@ -1,8 +1,15 @@
-"""The schema of a PostgreSQL store."""
+"""The schema of a PostgreSQL store, made and brought up to date by the first process that comes."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from toolbus.errors import StoreError, WrongPathError
 from toolbus.store.postgres.answer_guard import ANSWER_GUARD
+from toolbus.store.postgres.postgres_errors import READ_ONLY
+
+if TYPE_CHECKING:
+    from toolbus.store.postgres.connection import PgConnection
 
 VERSION = 7
 """The version of the schema, in its table `meta`."""
@@ -146,7 +153,7 @@ _VIEWS = (
         WHERE call.status IS NOT NULL""",
 )
 
-TABLES = (
+_SCHEMA = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
     *_TABLES,
     "CREATE INDEX states_by_name ON toolbus.states (name, session)",
@@ -155,9 +162,73 @@ TABLES = (
 )
 """The statements that make the schema."""
 
-UPGRADES = (
+_UPGRADES = (
     # Version 5 had a function that appended a message, and a number for calls of it that came late.
     "DROP FUNCTION IF EXISTS toolbus.append_message",
     "ALTER TABLE toolbus.commits DROP COLUMN IF EXISTS barrier",
 )
 """The statements that bring an older schema up to date."""
+
+_LOCK = int.from_bytes(b"toolbus", "big")
+"""The advisory lock of who makes or changes the schema."""
+
+_STANDS = """SELECT to_regclass('toolbus.meta') IS NOT NULL,
+    (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('toolbus')),
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"""
+_PARTITIONED = """SELECT relname FROM pg_class
+    WHERE relnamespace = 'toolbus'::regnamespace AND relkind = 'p'"""
+
+
+def read_version(where: str, connection: PgConnection, *, read_only: bool) -> int:
+    """Return the version of the schema, 0 if there is none.
+
+    Raises `StoreError` for a database that is not a store, or is a newer one.
+    """
+    is_ours, tables, only_reads = connection.execute(_STANDS).fetchone() or (False, 0, False)
+    if only_reads and not read_only:
+        raise StoreError(where, READ_ONLY)
+    if not is_ours and tables:
+        reason = f"its schema {SCHEMA!r} is another application's; give another database"
+        raise WrongPathError(where, reason)
+    if not is_ours:
+        if read_only:
+            raise StoreError(where, "it is empty; give the address of a store")
+        return 0
+    (version,) = connection.execute("SELECT version FROM toolbus.meta").fetchone() or (-1,)
+    _check_version(where, version)
+    return int(version)
+
+
+def _check_version(where: str, version: int) -> None:
+    if version > VERSION:
+        reason = f"it has version {version}, newer than {VERSION}; update toolbus"
+        raise WrongPathError(where, reason)
+    if version < OLDEST:
+        raise StoreError(where, f"it has version {version}, which no release wrote; restore it")
+
+
+def prepare(where: str, connection: PgConnection) -> None:
+    """Make the schema, or bring it up to date, in one transaction.
+
+    Raises `StoreError` for a database that cannot be a store.
+    """
+    if read_version(where, connection, read_only=False) == VERSION:
+        return
+    with connection.transaction():
+        # Another process that makes it waits here, and then sees that it is done.
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        version = read_version(where, connection, read_only=False)
+        if version == VERSION:
+            return
+        for statement in _UPGRADES if version else _SCHEMA:
+            connection.execute(statement)
+        _add_default_partitions(connection)
+        connection.execute("DELETE FROM toolbus.meta")
+        connection.execute("INSERT INTO toolbus.meta VALUES (%s)", (VERSION,))
+
+
+def _add_default_partitions(connection: PgConnection) -> None:
+    """Give each partitioned table of a store of 0.3 a partition for sessions of any time."""
+    for (table,) in connection.execute(_PARTITIONED).fetchall():
+        name = f"{SCHEMA}.{table}"
+        connection.execute(f"CREATE TABLE {name}_rest PARTITION OF {name} DEFAULT")

@@ -24,8 +24,8 @@ from toolbus.store.leases import Lease, after_seconds, check_position, this_proc
 from toolbus.store.protocol import Position
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import FileIdentity, read_header
-from toolbus.store.sqlite.queries import STATEMENTS
 from toolbus.store.sqlite.sqlite_errors import STILL_LOGGED, failure_of
+from toolbus.store.sqlite.sqlite_reader import STATEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,13 +12,13 @@ import pytest
 
 from toolbus import ToolMessage
 from toolbus.store import PostgresStore, Stored
-from toolbus.store.postgres import pg_queries
+from toolbus.store.postgres import reader
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import PostgresLink, Watchdog
 
 STATEMENTS = {
     f"{name} {kind}".strip(): statement
-    for name, value in pg_queries.STATEMENTS._asdict().items()
+    for name, value in reader.STATEMENTS._asdict().items()
     if name != "changes"
     for kind, statement in (value.items() if isinstance(value, dict) else [("", value)])
 }
