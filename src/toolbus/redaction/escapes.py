@@ -7,10 +7,10 @@ around an escape are read anew, and what is found there leads back to where it s
 from __future__ import annotations
 
 import re
-from array import array
-from bisect import bisect_right
 from html.entities import html5
 from typing import TYPE_CHECKING
+
+from toolbus.redaction.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,40 +32,13 @@ _AROUND = 512
 """How many bytes of a long line are read before and behind an escape."""
 
 
-class DecodedView:
-    """A text as it is read without escapes, and only the lines that have any.
-
-    *starts* are the offsets in *data*, in UTF-8, where a piece begins, in order; *origins* and
-    *ends* where these pieces begin and end in the text: an escape is longer there.
-    """
-
-    def __init__(
-        self, data: bytes, starts: array[int], origins: array[int], ends: array[int]
-    ) -> None:
-        self.data, self._starts, self._origins, self._ends = data, starts, origins, ends
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where bytes *start* to *end* of the view stand in the text, as one span."""
-        first = bisect_right(self._starts, start) - 1
-        begin = self._origins[first] + start - self._starts[first]
-        final = bisect_right(self._starts, end - 1) - 1
-        follows = self._starts[final + 1] if final + 1 < len(self._starts) else len(self.data)
-        if end == follows:
-            return begin, self._ends[final]
-        return begin, self._origins[final] + end - self._starts[final]
-
-
-def decoded(data: bytes) -> DecodedView | None:
-    """Return the text *data*, in UTF-8, without escapes, or None if it has none."""
-    pieces, starts, origins, ends = list[bytes](), array("Q"), array("Q"), array("Q")
-    size = 0
-    for origin, end, segment in _pieces(data):
-        pieces.append(segment)
-        starts.append(size)
-        origins.append(origin)
-        ends.append(end)
-        size += len(segment)
-    return DecodedView(b"".join(pieces), starts, origins, ends) if pieces else None
+def decoded(data: bytes) -> View | None:
+    """Return the lines of the text *data*, in UTF-8, that have escapes, without these, or None."""
+    pieces = [*_pieces(data)]
+    if not pieces:
+        return None
+    view = b"".join([segment for _, _, segment in pieces])
+    return View(view, lambda: [(start, end, len(segment)) for start, end, segment in pieces])
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -41,15 +41,12 @@ from toolbus.redaction.live_placeholders import (
     may_hold,
     may_hold_former,
 )
-from toolbus.redaction.personal.appraisal import MAX_CHARS, MAX_SECONDS, Appraisal
-from toolbus.redaction.personal.record_examination import redact_record
-from toolbus.redaction.personal.visitor import PersonalDataVisitor
 from toolbus.redaction.placeholders import SessionPlaceholders, checked_key, kind_of
 from toolbus.redaction.record_walk import rewrite_record
 from toolbus.redaction.withholding import stand_in, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.components.adapters import AdapterContext
@@ -95,15 +92,15 @@ class RedactPersonalData(AgentComponent):
         allow: Iterable[str] = (),
         tools: Iterable[str] = ("*",),
         binary: Literal["withhold", "keep"] = "withhold",
-        max_chars: int = MAX_CHARS,
-        max_seconds: float = MAX_SECONDS,
+        max_chars: int = 8_000_000,
+        max_seconds: float = 5.0,
         key: bytes | None = None,
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
         # They need the extra, and the documentation does not.
         from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
-        from toolbus.redaction.personal.identity_forms import COUNTRIES  # noqa: PLC0415
+        from toolbus.redaction.personal.identities import COUNTRIES  # noqa: PLC0415
         from toolbus.redaction.personal.phones import supported_regions  # noqa: PLC0415
 
         wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
@@ -209,18 +206,14 @@ class RedactPersonalData(AgentComponent):
     ) -> T:
         placeholders = self._placeholders(scope)
         detector = self._detector(self._region(scope))
-        visitor = partial(PersonalDataVisitor, covers=self._covers, keep_binary=keep_binary)
+
+        def name(kind: str, value: str) -> str:
+            return shown(placeholders.of(kind, value))
 
         async def redact() -> T:
-            appraisal = Appraisal(self._limits)
-
-            def name(kind: str, value: str) -> str:
-                return shown(placeholders.of(kind, value))
-
-            def replace(text: str, key: str) -> Generator[None, None, str]:
-                return detector.replace(text, name, appraisal, key)
-
-            return await redact_record(record, walk, visitor, replace, appraisal)
+            return await detector.clean(
+                record, walk, name, self._limits, covers=self._covers, keep_binary=keep_binary
+            )
 
         return await placeholders.salted(redact)
 

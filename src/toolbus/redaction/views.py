@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    Piece: TypeAlias = tuple[int, int, int]
 
 # Each begins with one letter that is seldom, so that the search leaps to it.
 # ECMA-48, sections 5.3 to 5.6: a control sequence, a string with its end, and short ones. A string
@@ -63,60 +66,58 @@ _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\
 _FOLD = re.compile(rb"(?:>[0-9+-]{0,2}[ \t]*)?\r?\n[ \t]+")
 
 
-class TextView:
-    """A text as it is seen in one way: *data*, in UTF-8, is it without *cuts*, if there are any.
+class View:
+    """A text as it is seen in one way: *data*, in UTF-8, and the way back.
 
-    Those are told, in order, when somebody asks for the way back, which is seldom.
+    It is made of *pieces*: where each begins and ends in the text, and how many bytes it has here.
+    They are asked for with the first way back, which is seldom; None if it is the text itself.
+    *end* is where the part of the text ends that is seen.
     """
 
-    def __init__(self, data: bytes, cuts: Callable[[], Iterable[tuple[int, int]]] | None) -> None:
-        self.data, self._cuts = data, cuts
-
-    @classmethod
-    def of(cls, data: bytes) -> TextView:
-        """Return the view of a text that is the text *data* itself."""
-        return cls(data, None)
+    def __init__(
+        self,
+        data: bytes,
+        pieces: Callable[[], Iterable[Piece]] | None = None,
+        end: int | None = None,
+    ) -> None:
+        self.data, self._pieces = data, pieces
+        self.end = len(data) if end is None else end
 
     @cached_property
-    def _offsets(self) -> tuple[array[int], array[int]]:
-        """Where in the view a piece begins, in order, and where each stands in the text."""
-        starts, origins = array("Q"), array("Q")
-        size = position = 0
-        for start, end in self._cuts() if self._cuts is not None else ():
-            if start > position:
-                starts.append(size)
-                origins.append(position)
-                size += start - position
-            position = end
-        starts.append(size)
-        origins.append(position)
-        return starts, origins
-
-    def shows_end(self, size: int) -> bool:
-        """Return whether it is of a part of the text, of *size* bytes, that goes to its end."""
-        *_, (stop, _) = self._cuts() if self._cuts is not None else ((size, size),)
-        return stop == size
+    def _origins(self) -> tuple[array[int], array[int], array[int]]:
+        """Where in the view each piece begins, in order, and where in the text its two ends are."""
+        starts, origins, ends = array("Q"), array("Q"), array("Q")
+        size = 0
+        for origin, end, length in self._pieces() if self._pieces is not None else ():
+            starts.append(size)
+            origins.append(origin)
+            ends.append(end)
+            size += length
+        return starts, origins, ends
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes *start* to *end* of the view stand in the text, as one span.
 
         What was left out inside of them is in it, and what was left out around them is not.
         """
-        if self._cuts is None:
+        if self._pieces is None:
             return start, end
-        starts, origins = self._offsets
+        starts, origins, ends = self._origins
         first = bisect_right(starts, start) - 1
         final = max(bisect_left(starts, end) - 1, first)
-        return origins[first] + start - starts[first], origins[final] + end - starts[final]
+        # A piece may be shorter here than in the text: then it counts as a whole.
+        behind = starts[final + 1] if final + 1 < len(starts) else len(self.data)
+        stop = ends[final] if end == behind else origins[final] + end - starts[final]
+        return origins[first] + start - starts[first], stop
 
 
-def views(data: bytes) -> Iterator[TextView]:
+def views(data: bytes) -> Iterator[View]:
     """Give views of the text *data*, in UTF-8: itself, and others if there is something to see."""
-    yield TextView.of(data)
+    yield View(data)
     yield from other_views(data)
 
 
-def other_views(data: bytes) -> Iterator[TextView]:
+def other_views(data: bytes) -> Iterator[View]:
     """Give the views of the text *data*, in UTF-8, that are not *data* itself.
 
     They are of parts of it: without escape sequences of terminals (also as they are written in logs
@@ -153,20 +154,21 @@ def _patterns(data: bytes) -> list[re.Pattern[bytes]]:
     ]
 
 
-def views_to_end(data: bytes) -> Iterator[TextView]:
+def views_to_end(data: bytes) -> Iterator[View]:
     """Give those `views` of *data* in which its end is seen, *data* itself first."""
-    yield TextView.of(data)
-    yield from (view for view in other_views(data) if view.shows_end(len(data)))
+    yield View(data)
+    yield from (view for view in other_views(data) if view.end == len(data))
 
 
-def joined_views(data: bytes) -> Iterator[TextView]:
+def joined_views(data: bytes) -> Iterator[View]:
     """Give the view of *data* with all its lines joined, if it has several.
 
     That is where to look for what is known: of what is not, a line may be the whole.
     """
     rest = without_line_breaks(data)
     if 0 < len(rest) < len(data):
-        yield TextView(rest, lambda: map(re.Match.span, _LINE_BREAK.finditer(data)))
+        end = (len(data), len(data))
+        yield View(rest, lambda: _between([*map(re.Match.span, _LINE_BREAK.finditer(data)), end]))
 
 
 def without_line_breaks(data: bytes) -> bytes:
@@ -229,9 +231,18 @@ def _letter(data: bytes, index: int) -> int:
     return index
 
 
-def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> Iterator[TextView]:
+def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> Iterator[View]:
     """Give the view of *data* that is the *window* of it without *cuts*, if anything is left."""
     (begin, end), all_cuts = window, [(0, window[0]), *cuts, (window[1], len(data))]
     rest = b"".join([data[start:stop] for (_, start), (stop, _) in pairwise(all_cuts)])
     if rest and len(rest) < end - begin:
-        yield TextView(rest, lambda: all_cuts)
+        yield View(rest, lambda: _between(all_cuts), end)
+
+
+def _between(cuts: Iterable[tuple[int, int]]) -> Iterator[Piece]:
+    """Give the pieces of a text that stand between its *cuts*, of which the last is at its end."""
+    position = 0
+    for start, end in cuts:
+        if start > position:
+            yield position, start, start - position
+        position = end

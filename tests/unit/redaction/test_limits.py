@@ -1,10 +1,12 @@
 """What one examination may take of the processor's time."""
 
+import asyncio
 import time
 
 import pytest
 
-from toolbus.redaction.limits import ScanLimits, UnexaminedError
+from toolbus.redaction import limits as limits_of_work
+from toolbus.redaction.limits import Budget, ScanLimits, UnexaminedError, turn
 
 
 def spent(work):
@@ -37,3 +39,35 @@ def test_the_seconds_are_for_a_million_characters():
     for spent, chars, told in ((5.1, 0, "5"), (5.1, 900_000, "5"), (10.1, 2_000_000, "10")):
         with pytest.raises(UnexaminedError, match=f"longer than {told} seconds"):
             limits.check(spent, chars)
+
+
+async def test_the_turns_of_others_do_not_count(monkeypatch):
+    now, turns = 0.0, 0
+
+    async def others(_):
+        nonlocal now
+        now += 100
+
+    async def work(count):
+        nonlocal now, turns
+        for _ in range(count):
+            now += 0.4
+            turns += 1
+            await turn()
+
+    monkeypatch.setattr(limits_of_work, "SLICE", -1.0)
+    monkeypatch.setattr(asyncio, "sleep", others)
+
+    await Budget(ScanLimits(10, 1.0, lambda: now)).spend(work(2))
+    with pytest.raises(UnexaminedError):
+        await Budget(ScanLimits(10, 1.0, lambda: now)).spend(work(5))
+
+    assert turns == 5
+
+
+def test_a_record_has_no_more_letters_than_it_may():
+    budget = Budget(ScanLimits(10, 1.0))
+    budget.read(10)
+
+    with pytest.raises(UnexaminedError, match="more than 10 characters"):
+        budget.read(1)

@@ -22,9 +22,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.redaction.personal.appraisal import Appraisal
     from toolbus.redaction.personal.lines import Line
-    from toolbus.redaction.personal.matches import PersonalDataMatch
+    from toolbus.redaction.personal.matches import Appraisal, PersonalDataMatch
 
 CARD = "card"
 CARD_WORDS = (

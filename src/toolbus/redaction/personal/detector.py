@@ -1,30 +1,40 @@
-"""Personal data in a text, replaced: which kinds, of which countries, and whose not."""
+"""Personal data in the texts of a record, replaced: which kinds, of which countries, whose not."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolbus.messages.blobs import text_in
+from toolbus.messages.parts import Part, ResourcePart, TextPart
+from toolbus.messages.text_walker import TextVisitor, is_text_type, rewrite_json
 from toolbus.redaction.encoded import SHORTEST, encoded_texts
+from toolbus.redaction.limits import turn
 from toolbus.redaction.personal.accounts import CARD, CARD_WORDS, find_cards, find_ibans
-from toolbus.redaction.personal.appraisal import Appraisal
 from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
-from toolbus.redaction.personal.identities import Identities, words
-from toolbus.redaction.personal.identity_forms import COUNTRIES
-from toolbus.redaction.personal.lines import lines_with
-from toolbus.redaction.personal.matches import located, merged
+from toolbus.redaction.personal.identities import COUNTRIES, Identities, words
+from toolbus.redaction.personal.lines import TextTopics, Vocabulary, lines_with
+from toolbus.redaction.personal.matches import Appraisal, located, merged
 from toolbus.redaction.personal.phones import PHONE, PHONE_WORDS, Phones
 from toolbus.redaction.personal.readings import readings
-from toolbus.redaction.personal.words import TextTopics, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
+    from toolbus.redaction.limits import ScanLimits
     from toolbus.redaction.personal.lines import Line
     from toolbus.redaction.personal.matches import PersonalDataMatch
 
     Find: TypeAlias = Callable[[Line, Appraisal], Iterator[PersonalDataMatch]]
+    Change: TypeAlias = Callable[[str, str], str]
+    """Returns another text in place of one; the second argument is the key that it stands under."""
+
+T = TypeVar("T")
+
+_SMALLEST_NUMBER = 1_000_000
+"""A number with fewer digits is nobody's."""
 
 REGIONS = ("US", "GB", "DE", "FR")
 """Whose phone numbers are known in national form when no countries are asked for, in this order."""
@@ -70,45 +80,73 @@ class Detector:
         vocabulary = {CARD: CARD_WORDS, PHONE: PHONE_WORDS, EMAIL: EMAIL_WORDS, **words()}
         self._vocabulary = Vocabulary(vocabulary)
 
-    def replace(
+    async def clean(
         self,
-        text: str,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
         name: Callable[[str, str], str],
-        appraisal: Appraisal | None = None,
-        key: str = "",
-    ) -> Generator[None, None, str]:
+        limits: ScanLimits,
+        *,
+        covers: Callable[[str], bool],
+        keep_binary: bool,
+    ) -> T:
+        """Return *record*, over whose texts *walk* takes a visitor, with *name* for each value.
+
+        *name* takes a kind and a value; see `PersonalDataVisitor` for *covers* and *keep_binary*.
+        The event loop turns meanwhile. Raises `UnexaminedError`.
+        """
+        appraisal = Appraisal(limits)
+        visitor = partial(PersonalDataVisitor, covers=covers, keep_binary=keep_binary)
+        return await appraisal.spend(self._clean(record, walk, visitor, name, appraisal))
+
+    async def _clean(
+        self,
+        record: T,
+        walk: Callable[[T, TextVisitor], T],
+        visitor: Callable[[Change], TextVisitor],
+        name: Callable[[str, str], str],
+        appraisal: Appraisal,
+    ) -> T:
+        """Gather the texts of *record*, search them, and write them anew."""
+        texts: dict[tuple[str, str], str] = {}
+
+        def gather(text: str, key: str) -> str:
+            appraisal.read(len(text))
+            texts[text, key] = text
+            return text
+
+        walk(record, visitor(gather))
+        for text, key in texts:
+            texts[text, key] = await self.replace(text, name, appraisal, key)
+        # A text that was not gathered is none that anybody looked at: then this fails.
+        return walk(record, visitor(lambda text, key: texts[text, key]))
+
+    async def replace(
+        self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str = ""
+    ) -> str:
         """Return *text* with *name* of kind and value in place of what was found.
 
-        *key* is the name of the member that it is the value of. A generator of slices of work:
-        between two of them others may have their turn. Raises `UnexaminedError`.
+        *key* is the name of the member that it is the value of. Texts that stand in it in base64
+        are searched as well, and are base64 again. Raises `UnexaminedError`.
         """
-        appraisal = appraisal or Appraisal()
-        text = yield from self._replace_encoded(text, name, appraisal, key)
-        return (yield from self._replace_plain(text, name, appraisal, key))
+        if len(text) >= SHORTEST:
+            data = text.encode(errors="surrogatepass")
+            pieces, position = list[bytes](), 0
+            for inner in encoded_texts(data):
+                appraisal.check()
+                new = await self._replace_plain(inner.text, name, appraisal, key)
+                if new != inner.text:
+                    pieces += [data[position : inner.start], inner.encoded(new).encode()]
+                    position = inner.end
+            if pieces:
+                text = b"".join([*pieces, data[position:]]).decode(errors="surrogatepass")
+        return await self._replace_plain(text, name, appraisal, key)
 
-    def _replace_encoded(
+    async def _replace_plain(
         self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str
-    ) -> Generator[None, None, str]:
-        """Replace what stands in texts that stand in *text* in base64, which they are again."""
-        if len(text) < SHORTEST:
-            return text
-        data = text.encode(errors="surrogatepass")
-        pieces, position = list[bytes](), 0
-        for inner in encoded_texts(data):
-            appraisal.check()
-            new = yield from self._replace_plain(inner.text, name, appraisal, key)
-            if new != inner.text:
-                pieces += [data[position : inner.start], inner.encoded(new).encode()]
-                position = inner.end
-        if not pieces:
-            return text
-        return b"".join([*pieces, data[position:]]).decode(errors="surrogatepass")
-
-    def _replace_plain(
-        self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str
-    ) -> Generator[None, None, str]:
+    ) -> str:
         for _ in range(_ROUNDS):
-            matches = yield from self.find(text, appraisal, key)
+            matches = await self.find(text, appraisal, key)
             if not matches:
                 return text
             pieces, end = [], 0
@@ -118,17 +156,14 @@ class Detector:
             text = "".join([*pieces, text[end:]])
         return text
 
-    def find(
-        self, text: str, appraisal: Appraisal | None = None, key: str = ""
-    ) -> Generator[None, None, list[PersonalDataMatch]]:
-        """Return what is in *text*, in order; of what overlaps, the whole. In slices, as above."""
+    async def find(self, text: str, appraisal: Appraisal, key: str = "") -> list[PersonalDataMatch]:
+        """Return what is in *text*, in order; of what overlaps, the whole."""
         if _ANY.search(text) is None:
             return []
-        appraisal = appraisal or Appraisal()
         matches: list[PersonalDataMatch] = []
         for reading in readings(text):
             appraisal.check()
-            yield
+            await turn()
             topics = TextTopics(self._vocabulary, reading.text, key)
             for spot, finders in self._finders:
                 for line in lines_with(spot, reading.text, topics):
@@ -139,7 +174,7 @@ class Detector:
                             if match.end <= line.sure and not self._allows(reading.text, match)
                         ]
                     appraisal.check()
-                    yield
+                    await turn()
         return merged(matches)
 
     def _allows(self, text: str, match: PersonalDataMatch) -> bool:
@@ -152,3 +187,50 @@ class Detector:
             return False
         labels = match.value.rpartition("@")[2].split(".")
         return any(".".join(labels[index:]) in self._allowed for index in range(len(labels)))
+
+
+class PersonalDataVisitor(TextVisitor):
+    """Has *change* rewrite each text by itself, and long numbers of JSON as texts.
+
+    Parts that hold no text are withheld unless *keep_binary*; those that say that they are text,
+    and are not, are withheld always. Calls are visited of the tools that *covers* tells of.
+    """
+
+    def __init__(self, change: Change, covers: Callable[[str], bool], *, keep_binary: bool) -> None:
+        self._change, self._keep_binary, self._covers = change, keep_binary, covers
+
+    def texts(self, texts: tuple[str, ...], key: str = "", /) -> tuple[str, ...]:
+        """Return each of the *texts* changed."""
+        return tuple([self._change(text, key) for text in texts])
+
+    def json(self, value: Any) -> Any:
+        """Return *value* with its texts, keys and long numbers changed."""
+        return rewrite_json(value, self.texts, self._number)
+
+    def part(self, part: Part) -> Part:
+        """Return *part*, or a note in its place if nobody can examine it."""
+        if isinstance(part, TextPart):
+            return part
+        if isinstance(part, ResourcePart):
+            data, mime_type = part.resource.blob, part.resource.mime_type or ""
+        else:
+            data, mime_type = part.data, part.mime_type
+        if data is None:
+            return part
+        readable = text_in(data) is not None if is_text_type(mime_type) else self._keep_binary
+        return part if readable else self._note(mime_type)
+
+    def covers(self, tool_name: str) -> bool:
+        """Return whether a model's call of *tool_name* is visited."""
+        return self._covers(tool_name)
+
+    def _number(self, value: int, key: str) -> Any:
+        if abs(value) < _SMALLEST_NUMBER:
+            return value
+        text = str(value)
+        return value if (new := self._change(text, key)) == text else new
+
+    def _note(self, mime_type: str) -> TextPart:
+        kind = self._change(mime_type[:100], "") or "unknown type"
+        text = f"[A part of {kind} was withheld: what is no text cannot be examined.]"
+        return TextPart(text=text)

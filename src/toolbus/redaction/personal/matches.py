@@ -1,17 +1,19 @@
-"""What was found in a text, and the search for candidates."""
+"""What was found in a text, the search for candidates, and what libraries say of each."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.redaction.limits import Budget
 from toolbus.redaction.personal.lines import Line
 
 if TYPE_CHECKING:
+    from toolbus.redaction.limits import ScanLimits
     from toolbus.redaction.personal.readings import TextReading
 
 
@@ -32,6 +34,25 @@ Judge: TypeAlias = Callable[[re.Match[str], Line], tuple[str, int] | None]
 """Returns the value of a candidate, and where it ends; None if it is none."""
 
 _GROUPS = 6
+_REMEMBERED = 50_000
+
+
+class Appraisal(Budget):
+    """The budget of one record's examination, in which libraries are asked about a value once."""
+
+    def __init__(self, limits: ScanLimits) -> None:
+        super().__init__(limits)
+        self._answers: dict[tuple[Callable[[str], Any], str], Any] = {}
+
+    def ask(self, question: Callable[[str], Any], candidate: str) -> Any:
+        """Return what *question* answers to *candidate*, which it is asked once."""
+        key = (question, candidate)
+        if key not in self._answers:
+            self.check()
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            self._answers[key] = question(candidate)
+        return self._answers[key]
 
 
 def scan(

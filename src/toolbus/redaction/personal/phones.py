@@ -25,9 +25,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
-    from toolbus.redaction.personal.appraisal import Appraisal
     from toolbus.redaction.personal.lines import Line
-    from toolbus.redaction.personal.matches import PersonalDataMatch
+    from toolbus.redaction.personal.matches import Appraisal, PersonalDataMatch
 
 PHONE = "phone"
 PHONE_WORDS = (

@@ -14,8 +14,7 @@ from toolbus.redaction.views import views
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolbus.redaction.escapes import DecodedView
-    from toolbus.redaction.views import TextView
+    from toolbus.redaction.views import View
 
 # As people write them in other scripts: signs that look alike, each in place of one.
 _ALIKE: dict[int, int | str] = {
@@ -111,9 +110,7 @@ def _letters(data: bytes, offset: int) -> int:
     return offset
 
 
-def _through(
-    view: TextView, plain: DecodedView, offset: int
-) -> Callable[[int, int], tuple[int, int]]:
+def _through(view: View, plain: View, offset: int) -> Callable[[int, int], tuple[int, int]]:
     """Return the way back from *plain*, which is of what stands from *offset* of *view* on."""
 
     def back(start: int, end: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from toolbus.redaction.secrets.engine import Hit, Spans
-    from toolbus.redaction.views import TextView
+    from toolbus.redaction.views import View
 
     Find: TypeAlias = Callable[[bytes, Spans | None], Iterator[Hit | None]]
 
@@ -85,7 +85,7 @@ def _places_in_views(
     find: Find,
     data: bytes,
     spans: Spans | None,
-    see: Callable[[bytes], Iterator[TextView]],
+    see: Callable[[bytes], Iterator[View]],
 ) -> Iterator[Place | None]:
     """Give what *find* finds in the views of *data* that *see* gives."""
     for start, end in spans or ((0, len(data)),):
