@@ -66,8 +66,10 @@ _ESCAPE = r"(?:\x1b|\x{9b}|\^\[|\\(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE]))"
 _OPEN_ENDS = (
     # The text of an element, the first literal of a list, and two tokens with a blank inside.
     r"<\w[^<>\n]*>\s*(?:<!\[CDATA\[)?\s*[^<>\r\n]*\s*",
-    rf"[(\[{{]\s*[\w.:()\[\]@$]*{_QUOTE}[^\n]*{_QUOTE}\s*",
+    rf"[(\[{{]\s*(?:[\w.:()\[\]@$]*{_QUOTE}[^\n]*{_QUOTE}\s*)?",
     r"(?:FlyV1|(?i:ApiKey-v1))\s+\S*",
+    # A password that is piped into a command.
+    r"\b(?:echo|printf)[ \t][^\n]*",
     # Keys of PuTTY, the vault of Ansible, base64 of a token that is base64 itself, and all that is
     # base64 or hexadecimal and wrapped.
     r"Private-Lines: ?\d+(?:\r?\n|\\n)(?:[ \tA-Za-z0-9+/=]+(?:\r?\n|\\n))*[^\n]*",

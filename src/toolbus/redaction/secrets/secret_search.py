@@ -45,10 +45,11 @@ class SecretSearch:
         for view in (*views_to_end(data), *joined_views(data)):
             size = len(view.data)
             for start in self._heads_in(view.data):
+                if not self._begins_value(view.data[start:]):
+                    continue
                 place = view.span(start, size)[0]
                 # A few letters are the beginning of a value only if they stand alone.
-                is_apart = size - start >= _HEAD or not data[max(place - 1, 0) : place].isalnum()
-                if is_apart and self._begins_value(view.data[start:]):
+                if size - start >= _HEAD or not data[max(place - 1, 0) : place].isalnum():
                     return place
         return len(data)
 

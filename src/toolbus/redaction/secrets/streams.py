@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_HELD, PATIENCE = 2_000, 2.0
 """Characters without a line end, and seconds, after which text is released up to a blank."""
 
-_SEGMENT, _CONTEXT, _AHEAD, _TAIL = 64, 512, 256, 512
+_SEGMENT, _CONTEXT, _AHEAD, _TAIL = 64, 512, 96, 512
 """Characters of a segment at least, before it and behind it that it is read with, and of the end
 of an answer that the next one is read with."""
 
@@ -251,13 +251,15 @@ class RedactedText:
         if not self.segments:
             context.follow(before)
             return await context.clean(segment, _walk, context.name)
-        walk = _WalkBehind(_end_of(self.cleaned))
-        cleaned = await context.clean(segment, walk, None)
-        if walk.is_changed:
-            # What stands before may be known for a secret by now, but it was released: of a secret
-            # that begins there the rest is cut out.
-            return await context.clean(segment, walk.beside, None)
-        return cleaned
+        behind = _WalkBehind(self.text[self._context_begin() : self._done])
+        cleaned = await context.clean(segment, behind, None)
+        return await context.clean(segment, behind.apart, None) if behind.is_found else cleaned
+
+    def _context_begin(self) -> int:
+        """Return where the context of the next segment begins: a line, or at least a word."""
+        begin = max(0, self._done - _CONTEXT)
+        line = self.text.find("\n", begin, begin + _CONTEXT // 2) + 1 if begin else 0
+        return line or (self.text.find(" ", begin, self._done) + 1 if begin else 0) or begin
 
 
 def _walk(text: str, visitor: TextVisitor) -> str:
@@ -266,31 +268,22 @@ def _walk(text: str, visitor: TextVisitor) -> str:
 
 
 class _WalkBehind:
-    """Shows a text to visitors behind *context*, which is to stay as it is."""
+    """Shows a text to visitors behind *context*, which was released; often neither has a secret."""
 
     def __init__(self, context: str) -> None:
-        self._context, self.is_changed = context, False
+        self._context, self.is_found = context, False
 
     def __call__(self, text: str, visitor: TextVisitor) -> str:
-        (new,) = visitor.texts((self._context + text,))
-        if new.startswith(self._context):
-            return new[len(self._context) :]
-        self.is_changed = True
+        (both,) = visitor.texts((self._context + text,))
+        self.is_found = both != self._context + text
         return text
 
-    def beside(self, text: str, visitor: TextVisitor) -> str:
-        """Show the text as one that adjoins the context."""
-        _, new = visitor.texts((self._context, text))
-        return text if new == text else new
-
-
-def _end_of(text: str) -> str:
-    """Return the last lines of *text*, or its last words."""
-    start = len(text) - _CONTEXT
-    if start <= 0:
-        return text
-    line = text.find("\n", start, start + _CONTEXT // 2) + 1
-    return text[line or text.find(" ", start) + 1 or start :]
+    def apart(self, text: str, visitor: TextVisitor) -> str:
+        """Show the text in such a way that it can be told from the context."""
+        (both,), (before,) = visitor.texts((self._context + text,)), visitor.texts((self._context,))
+        _, beside = visitor.texts((self._context, text))
+        # Of a secret that begins in the context the rest is cut out.
+        return both[len(before) :] if both.startswith(before) else beside
 
 
 class RedactedAnswer:

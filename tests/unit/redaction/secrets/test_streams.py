@@ -148,7 +148,7 @@ def test_text_without_a_line_end_is_released_after_two_seconds():
     assert session.grow(text[:610]) == ""
     session.now += 0.1
     shown = session.grow(text[:614])
-    assert 250 < len(shown) <= 614 - 256
+    assert 400 < len(shown) <= 614 - 96
     assert text.startswith(shown)
     assert shown.endswith(" ")
     # The next piece of it has two seconds again.
@@ -161,7 +161,7 @@ def test_text_without_a_line_end_is_released_after_many_characters():
 
     assert session.grow(text[:1_999]) == ""
     shown = session.grow(text[:2_003])
-    assert 1_600 < len(shown) <= 2_003 - 256
+    assert 1_600 < len(shown) <= 2_003 - 96
     assert text.startswith(shown)
 
 
@@ -193,8 +193,9 @@ def test_chinese_is_released_behind_its_signs():
 
     shown = session.grow(text)
 
+    assert len(shown) > 1_500
     assert text.startswith(shown)
-    assert shown.endswith("。")
+    assert shown[-1] in "。，"
 
 
 @pytest.mark.parametrize("sign", ["", "\r", "\u2028", "\u0085", "\v"])
