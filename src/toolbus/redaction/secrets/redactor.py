@@ -79,7 +79,7 @@ class Redactor:
                 gated = Examination(record, walk, registry, sight, stream)
                 if gated.is_clean():
                     return record
-        registry.placeholders.begin(kept())
+        registry.placeholders.begin(kept(), self.key)
 
         async def work() -> T:
             nonlocal gated
