@@ -42,8 +42,7 @@ from toolbus.redaction.live_placeholders import (
     may_hold_former,
 )
 from toolbus.redaction.placeholders import SessionPlaceholders, checked_key, kind_of
-from toolbus.redaction.record_walk import rewrite_record
-from toolbus.redaction.withholding import stand_in, withheld
+from toolbus.redaction.records import rewrite_record, stand_in, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,6 +37,7 @@ from toolbus.redaction.live_placeholders import (
     may_hold_former,
 )
 from toolbus.redaction.placeholders import checked_key
+from toolbus.redaction.records import withheld
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
@@ -53,7 +54,6 @@ from toolbus.redaction.secrets.tool_adapters import (
     session_of,
 )
 from toolbus.redaction.secrets.vault import Vault, vault_entries
-from toolbus.redaction.withholding import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.redaction.escapes import decoded
+from toolbus.redaction.views import decoded
 
 ESCAPES = [
     ("%40", "@"), ("%7e", "~"), ("&#64;", "@"), ("&#x40;", "@"), ("&commat;", "@"), ("&lt;", "<"),

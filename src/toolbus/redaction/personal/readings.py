@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.escapes import decoded
-from toolbus.redaction.views import views
+from toolbus.redaction.views import decoded, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

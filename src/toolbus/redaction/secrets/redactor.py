@@ -10,7 +10,7 @@ from toolbus.redaction.former_placeholders import former_placeholders
 from toolbus.redaction.limits import ScanLimits
 from toolbus.redaction.live_placeholders import may_hold_former
 from toolbus.redaction.placeholders import kind_of, placeholders_in, restored
-from toolbus.redaction.record_walk import rewrite_record
+from toolbus.redaction.records import rewrite_record
 from toolbus.redaction.secrets.collecting import SecretVisitor
 from toolbus.redaction.secrets.examination import Examination, Sight
 from toolbus.redaction.secrets.quoting import Unquoter

@@ -10,7 +10,7 @@ from toolbus.events.catalogue import Deny
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.live_placeholders import held_placeholder
-from toolbus.redaction.withholding import stand_in, withheld
+from toolbus.redaction.records import stand_in, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

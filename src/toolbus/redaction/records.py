@@ -1,0 +1,44 @@
+"""Records that a report or a store shows: the walk over one, and what stands for one withheld."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from toolbus.messages.records import TextPart, ToolCall, ToolResponse
+from toolbus.messages.text_walker import rewrite_call, rewrite_message
+
+if TYPE_CHECKING:
+    from toolbus.messages.text_walker import TextVisitor
+    from toolbus.redaction.limits import UnexaminedError
+
+R = TypeVar("R")
+
+
+def rewrite_record(record: R, visitor: TextVisitor) -> R:
+    """Return *record*, a message, a call or a text, rewritten."""
+    new: object
+    match record:
+        case str():
+            (new,) = visitor.texts((record,))
+        case ToolCall():
+            new = rewrite_call(record, visitor)
+        case _:
+            new = rewrite_message(record, visitor)  # type: ignore[arg-type]  # no text, no call
+    return new  # type: ignore[return-value]  # of the type of what was rewritten
+
+
+def stand_in(response: ToolResponse, reason: str) -> ToolResponse:
+    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
+    return ToolResponse(
+        content=(TextPart(text=reason),),
+        is_error=True,
+        error_type="withheld",
+        tool_name=response.tool_name,
+        tool_call_id=response.tool_call_id,
+        duration_ns=response.duration_ns,
+    )
+
+
+def withheld(error: UnexaminedError, sought: str) -> str:
+    """Return the reason that stands for what *error* is about, in which *sought* may be."""
+    return f"withheld, for it was not examined for {sought}: {error.reason}"
