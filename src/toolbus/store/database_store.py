@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_BATCH = 512
-"""How many writes share a commit at most."""
+"""The most writes of one commit."""
 
 
 class DatabaseWrites(Protocol):
@@ -52,7 +52,7 @@ class DatabaseStore(JobStore):
 
     @property
     def commits(self) -> int:
-        """How many transactions this store has written."""
+        """The number of transactions that this store has written."""
         return self._writes.commits if self._writes else 0
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The right to write a session: the lease that words it early, and the fence that decides."""
+"""The right to write a session: the lease that refuses early, and the fence that decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Position
 
 LEASE_SECONDS = 30.0
-"""How long a lease lasts that nobody extends: so long a session of a stopped machine may rest."""
+"""Seconds of a lease without an extension: the session of a stopped machine rests so long."""
 
 # An agent that is killed is known to have ended; one whose disk is full may not be able to say so.
 _RUNNING = (
@@ -28,7 +28,7 @@ _TAKEN = (
 
 
 class Lease(NamedTuple):
-    """Who writes a session: *holder*, in *process*, until *until_ns* at least, under *epoch*."""
+    """The writer of a session: *holder* in *process*, under *epoch*, until *until_ns* at least."""
 
     epoch: int = 0
     holder: str = ""
@@ -36,7 +36,7 @@ class Lease(NamedTuple):
     until_ns: int = 0
 
     def taken(self, job: Open, process: str, now_ns: int) -> Lease:
-        """Return the lease of the next epoch, for the holder of *job*, who is in *process*.
+        """Return the lease of the next epoch for the holder that *job* names, in *process*.
 
         Raises `SessionBusyError` while this lease of another holder lasts, and its process does.
         """
@@ -46,7 +46,7 @@ class Lease(NamedTuple):
         return Lease(self.epoch + 1, job.holder, process, after_seconds(now_ns, job.seconds))
 
     def extended(self, job: Extend, now_ns: int) -> Lease:
-        """Return the lease with the end that *job* asks for, as it is if another holder has it."""
+        """Return the lease with the new end of *job*; unchanged for another holder."""
         if self.holder != job.holder:
             return self
         until_ns = after_seconds(now_ns, job.seconds)
@@ -65,7 +65,7 @@ def check_position(session_id: str, expected: Position | None, actual: Position)
 
 
 def this_process() -> str:
-    """Return what names this process to others that may see its file."""
+    """Return a name of this process for other processes that open the same store."""
     return f"{_machine()}:{os.getpid()}"
 
 
@@ -87,7 +87,7 @@ def is_gone(process: str) -> bool:
 
 
 def _machine() -> str:
-    """Return what tells apart those among whom a number means one process."""
+    """Return a name of the namespace in which a number means one process."""
     name = os.uname().nodename
     # Containers may share a name, and each counts its processes from 1.
     with suppress(OSError):

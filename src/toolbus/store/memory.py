@@ -48,7 +48,7 @@ class MemorySession(Struct):
 
     @property
     def records(self) -> int:
-        """How many records it has."""
+        """The number of its records."""
         if not self.pages:
             return 0
         latest = self.pages[-1]

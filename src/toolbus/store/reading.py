@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Original
 
 IdKind: TypeAlias = Literal["session", "message", "call"]
-"""What an id can be the id of."""
+"""The kinds of ids."""
 
 FEW = 20
-"""How many candidates are looked at when an id is not known or not unique."""
+"""The most candidates for an id that is not known or not unique."""
 
 MANY = 200
-"""How many rows are read at once at most."""
+"""The most rows that are read at once."""
 
 
 class SessionRow(NamedTuple):
@@ -43,7 +43,7 @@ class SessionRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """The message number *seq* of a session, or None and what *damage* it has: "is damaged: …".
+    """The message number *seq* of a session, or None and its *damage*: "is damaged: …".
 
     *key* is the store's own number of it; in one session it grows with *seq*, which begins at 1.
     """
@@ -91,7 +91,7 @@ class Page(NamedTuple):
 
 
 class StateRow(NamedTuple):
-    """What is kept for a session under *name*: JSON, or None and what *damage* it has."""
+    """The JSON that is kept for a session under *name*, or None and its *damage*."""
 
     name: str
     body: bytes | None
@@ -119,7 +119,7 @@ def whole_messages(rows: Iterable[MessageRow], session_id: str) -> tuple[Message
 
 
 class StoreFacts(NamedTuple):
-    """What a store says of itself: the *version* of its tables, its size in *bytes*, 0 if unknown.
+    """Facts of a whole store: the *version* of its tables, its size in *bytes*, 0 if unknown.
 
     *problems* is what the database finds wrong with its own structure.
     """
@@ -130,16 +130,16 @@ class StoreFacts(NamedTuple):
 
 
 class StoreReader(ABC):
-    """Reads a store for a person, and changes nothing; it needs no more than the right to read.
+    """Reads a store for a person, and changes nothing; the right to read is enough.
 
-    Used by one thread at a time, and not in an event loop: each verb waits for its rows. What
-    comes as an iterator is read a few rows at a time (bounded in number and in bytes), whatever
-    the session holds; what comes as a list has at most `FEW` entries but where a verb says
-    otherwise. Sees what was committed before the verb was called. Raises `StoreError` for what
-    cannot be read; a single damaged row is no error, but has its `damage`.
+    One thread at a time uses it, outside of event loops: each verb waits for its rows. An iterator
+    reads a few rows at a time (bounded in number and in bytes), however long the session is; a
+    list has at most `FEW` entries unless its verb says otherwise. A verb sees every commit before
+    its call. A store that cannot be read raises `StoreError`; a single damaged row is not an
+    error, and has its `damage`.
 
-    The verbs that look something up go through all that there is, here. Those of a database find
-    their rows by an index, so that none costs more in a store of 10,000,000 rows than in one of
+    The abstract verbs are enough for a store of your own: the lookups below go through all rows.
+    A database finds rows by an index, so that a lookup in 10,000,000 rows costs no more than in
     10,000.
 
     >>> store = MemoryStore()
@@ -152,7 +152,7 @@ class StoreReader(ABC):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """A number that is another one once somebody else has written; cheap to ask for."""
+        """A number that changes when another program or store has written; cheap to ask for."""
 
     @abstractmethod
     def sessions(self) -> Iterator[SessionRow]:
@@ -166,7 +166,7 @@ class StoreReader(ABC):
     def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
         """Give records of a session in the order in which they were written.
 
-        Those whose place is behind *after* and not behind *to*; None is the end of the session.
+        Only records of the places *after* + 1 to *to*; None is the end of the session.
         """
 
     @abstractmethod
@@ -179,9 +179,9 @@ class StoreReader(ABC):
 
     @abstractmethod
     def facts(self) -> StoreFacts:
-        """Return what the store says of itself, having looked through its structure.
+        """Return the facts of the store, after the database has looked through its structure.
 
-        Takes as long as that. Rows are not decoded here: `toolbus check` does that by the verbs.
+        Takes as long as this look. Rows are not decoded: `toolbus check` does that by the verbs.
         """
 
     @abstractmethod
@@ -208,7 +208,7 @@ class StoreReader(ABC):
     def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
         """Return a few ids that begin with *prefix*, each once, in the order of code points.
 
-        For messages and calls also those that only ledger records speak of.
+        For messages and calls also ids that only ledger records mention.
         """
         ids = self._ids(kind)
         if kind != "session":
@@ -216,9 +216,9 @@ class StoreReader(ABC):
         return sorted([name for name in ids if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
-        """Return ids next to *name* in the order of code points; of sessions also the newest.
+        """Return ids next to *name* in the order of code points: candidates for a misspelt id.
 
-        Of the newest, a few hundred. They are what a hint for a misspelt id is chosen from.
+        Of sessions also a few hundred of the newest.
         """
         ids = sorted(self._ids(kind))
         place = bisect_left(ids, name)
@@ -233,8 +233,8 @@ class StoreReader(ABC):
     ) -> list[MessageRow]:
         """Return the last few messages that ask for the call *name* or answer it, in order.
 
-        With *before* the last few before that message. Without a *session* the very first one,
-        too, so that it is known if several have the id.
+        With *before* only messages before that one. Without a *session* the very first message,
+        too, so that ids in several sessions are noticed.
         """
         rows = self._of_call(name, session)
         if before is not None:
@@ -255,8 +255,8 @@ class StoreReader(ABC):
     def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
         """Return pages that speak of the id *name*, but for those of its own message.
 
-        At most a few hundred, of any session: those written with messages that were added to the
-        store behind the message *behind*, and the newest that came without a message.
+        At most a few hundred, of any session: pages of messages that were added to the store
+        behind the message *behind*, and the newest pages without a message.
         """
         pages = [(page, row) for page, row, names in self._mentions() if name in names]
         after = behind.key if behind else 0
@@ -306,7 +306,7 @@ class StoreReader(ABC):
         return {name for message in messages if message for name in call_ids(message)}
 
     def _mentions(self) -> Iterator[tuple[Page, MessageRow | None, set[str]]]:
-        """Give each page, the message that came with it, and the ids that only it mentions."""
+        """Give each page, its message if it has one, and the ids that it mentions besides."""
         for session in self.sessions():
             rows = {row.seq: row for row in self.messages(session.key)}
             for page in self.pages(session.key):

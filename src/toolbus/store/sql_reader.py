@@ -1,4 +1,4 @@
-"""The reader of stores in a database: its verbs over rows, whichever database gives them."""
+"""The reader of stores in a database: its verbs over rows, the same for each database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.store.reading import IdKind
 
 _BATCH_BYTES = 2**20
-"""How many bytes of bodies are read at once, as far as the rows before tell."""
+"""The bytes of bodies that are read at once, as far as the rows before allow to guess."""
 
 _BODY = -2
 """The column of the body, in all rows that are read in batches."""
@@ -65,8 +65,8 @@ class Statements(NamedTuple):
 class SqlReader(StoreReader):
     """Reads the store *where* by its *statements*.
 
-    *indexed* returns what stands for an id in the columns of ids, and *unescape* the id that it
-    stands for: both for a database that cannot keep every text there.
+    *indexed* returns the form of an id in columns of ids, and *unescape* the id of such a form:
+    both are for a database that cannot keep every text there.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class SqlReader(StoreReader):
     def _batches(
         self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
     ) -> Iterator[Any]:
-        """Give the rows of *statement* behind *after*; the columns *place* of a row are its own."""
+        """Give the rows of *statement* behind *after*, the values that a row has in *place*."""
         # Few at first, for some want to see the next one only.
         limit = 4
         while rows := self._rows(statement, *within, *after, limit):

@@ -168,7 +168,7 @@ class Holding:
 
 
 def _works(task: asyncio.Task[Any] | None) -> bool:
-    """Tell whether *task* will come to its end, as it does not if its loop was closed."""
+    """Return whether *task* will end, which it does not after its loop was closed."""
     return task is not None and not (task.done() or task.get_loop().is_closed())
 
 

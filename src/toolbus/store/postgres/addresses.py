@@ -29,11 +29,11 @@ _NO_ADDRESS = (
     "with %XX for what is special in a URL"
 )
 _UNNAMED = "postgresql"
-"""How an address is called that may not be shown."""
+"""The name of an address that may not be shown."""
 
 
 class DatabaseAddress(NamedTuple):
-    """What libpq is given, `conninfo`, and what people are shown, `label`: neither has a secret."""
+    """An address for libpq, `conninfo`, and for people, `label`: neither has a secret."""
 
     conninfo: str
     label: str
@@ -85,7 +85,7 @@ def _hosts(facts: Mapping[str, str], environment: Mapping[str, str]) -> list[str
 
 
 def _is_here(host: str) -> bool:
-    """Tell whether *host* is certainly this machine."""
+    """Return whether *host* is certainly this machine."""
     if host in {"", "localhost"} or host.startswith(("/", "@")):
         return True
     try:

@@ -1,10 +1,10 @@
-"""Who may answer questions and grant: members of a role, where a database has that role.
+"""The server's own check that only members of a role answer questions and grant.
 
-The server itself holds to it, so what a program does with the database is the same as what it does
-through a store. Without the role there is no check. Not a member, a program can ask, take what was
-approved, and say what became of it, along `toolbus.approvals.questions.TRANSITIONS`; approve by a
-grant that is in force; and change nothing else of a question. So it cannot waive one either: a call
-about which nobody asks any more is denied there as long as its question has no answer.
+It holds for each program with the database's address, by a store or by plain SQL; a database
+without the role has no check. A program that is not a member can ask, take an approval, and say
+what became of the call, along `toolbus.approvals.questions.TRANSITIONS`; it can approve by a grant
+that is in force; and it changes nothing else of a question. So it cannot waive a question either: a
+call without a question any more is denied there as long as the old question has no answer.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ BatchJob: TypeAlias = EncodedAppend | Open | Extend | Swap
 
 
 def encode_append(job: Append) -> EncodedAppend:
-    """Return the rows of *job*; raises `UnicodeEncodeError` for half a character in an id."""
+    """Return the rows of *job*."""
     stored = job.stored
     messages = [rows.message_row(message) for message in stored.messages]
     calls = [
@@ -54,21 +54,17 @@ def encode_append(job: Append) -> EncodedAppend:
         for index, message in enumerate(stored.messages)
         for call_id, tool, status, duration in _calls_of(message)
     ]
-    mentions = rows.mentioned(stored.records, stored.message) if stored.records else ()
     page = rows.page_row(stored.records) if stored.records else None
+    mentions = rows.mentioned(stored.records, stored.message)
     bodies = [row[2] for row in messages] + ([page[2]] if page else [])
-    originals = [len(original.body) for original in stored.originals]
-    names = [indexed(name) for name, *_ in messages]
-    for text in (*names, *[call[1] + call[2] for call in calls]):
-        text.encode()
     return EncodedAppend(
         job.session_id,
         stored,
-        tuple([(name, *row[1:]) for name, row in zip(names, messages, strict=True)]),
+        tuple([(indexed(row[0]), *row[1:]) for row in messages]),
         tuple(calls),
         page,
         tuple([indexed(name) for name in sorted(mentions)]),
-        sum(map(len, bodies)) + sum(originals),
+        sum(map(len, [*bodies, *[original.body for original in stored.originals]])),
     )
 
 

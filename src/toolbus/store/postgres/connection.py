@@ -89,7 +89,7 @@ class PostgresLink:
 
     @property
     def where(self) -> str:
-        """How people know the database."""
+        """The name of the database for people."""
         return self._address.label
 
     def connect(self, *, patient: bool = True) -> PgConnection:
@@ -144,7 +144,7 @@ class PostgresLink:
         return failure_of(self.where, error, reading=self._read_only)
 
     def is_lost(self) -> bool:
-        """Tell whether the connection is not there."""
+        """Return whether the connection is gone or was never made."""
         return self._connection is None
 
     def drop(self) -> None:

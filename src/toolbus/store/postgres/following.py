@@ -1,4 +1,4 @@
-"""Who follows a session: woken by the server when a message is written, or by the clock."""
+"""Following a session: the server wakes the follower at each message, else the clock does."""
 
 from __future__ import annotations
 

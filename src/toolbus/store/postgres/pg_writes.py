@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from toolbus.store.postgres.addresses import DatabaseAddress
 
 PgJob: TypeAlias = Append | Open | Extend | Swap | Forget | ForgetSessions
-"""What the writer of a PostgreSQL store is asked to do."""
+"""The jobs of the writer of a PostgreSQL store."""
 
 _MAX_JOBS = 512
-"""How many jobs share a commit at most: the keys of a batch have so many bits."""
+"""The most jobs of one commit: the keys of a batch have so many bits."""
 
 _MAX_BYTES = 32 << 20
 """Bytes of bodies that share a commit, but for one append that has more: the server takes 1 GB."""
 
 _BYTES_PER_SECOND = 1e6
-"""How slow a wire may be before what is sent is taken for lost."""
+"""The speed of a wire below which a sent batch is taken for lost."""
 
 _AGAIN = ("40P01", "40001")
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL's error codes mean to who uses a store, and the way out of each."""
+"""PostgreSQL's error codes in words, each with the way out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNWRITTEN = ", and nothing was written"
-"""What the reasons below say besides where a write failed."""
+"""The end of the reasons below where a write failed."""
 
 UNKNOWN = (
     "the connection was lost in the middle of a commit, and the server does not answer since: "
@@ -103,7 +103,7 @@ def _has_no_room(text: str) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Tell whether a server that answered a new connection with *error* may soon take one."""
+    """Return whether a server that refused a connection with *error* may soon take one."""
     # libpq gives no code for what fails before a connection is there.
     text = str(error)
     if "FATAL" not in text:

@@ -21,7 +21,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the text that `escape` has made *text* of."""
+    """Return the text from which `escape` made *text*."""
     if _ESCAPE not in text:
         return text
     parts = text.split(_ITSELF)
@@ -30,7 +30,7 @@ def unescape(text: str) -> str:
 
 
 def indexed(name: str) -> str:
-    """Return what stands for the id *name* in an index: itself, or its head and its digest."""
+    """Return the form of the id *name* in an index: itself, or its head and its digest."""
     text = escape(name)
     if len(text) <= MAX_INDEXED:
         return text
@@ -39,5 +39,5 @@ def indexed(name: str) -> str:
 
 
 def is_shortened(text: str) -> bool:
-    """Tell whether *text*, of an index, is not all of an id."""
+    """Return whether *text*, of an index, is only the beginning of an id."""
     return _SHORTENED in text

@@ -99,7 +99,7 @@ WITH_STATES = 5
 """The first version of the tables in which components kept anything."""
 
 NO_STATES = "CREATE TEMP TABLE states (key, session, name, version, body, checksum)"
-"""What a reader puts beside the tables of an older file, in memory."""
+"""The table, in memory, that a reader puts beside the tables of an older file."""
 
 COUNT_UP = """INSERT INTO sessions (id, messages, records, created_ns, updated_ns)
     VALUES (?, ?, ?, ?, ?)
