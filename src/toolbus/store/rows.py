@@ -10,7 +10,7 @@ from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, ToolMessage, decode, decoder, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.messages.records import Message
 
@@ -36,11 +36,6 @@ def mentioned(records: Iterable[DispatchRecord], message: Message | None) -> set
     """Return the ids that *records* speak of and *message*, written with them, does not have."""
     ids = {name for record in records for name in (record.subject, record.call_id)} - {""}
     return ids if message is None else ids - {message.id, *call_ids(message)}
-
-
-def columns_of(body: Message | tuple[DispatchRecord, ...]) -> Mapping[str, str | int]:
-    """Return the columns of a row that say again what stands in its *body*."""
-    return {"records": len(body)} if isinstance(body, tuple) else {"id": body.id}
 
 
 def call_ids(message: Message) -> tuple[str, ...]:
