@@ -28,8 +28,8 @@ from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AF
 from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import Original, SessionInfo, Stored
-from toolbus.store.check.file_check import check_file
 from toolbus.store.check.recovery import recover
+from toolbus.store.check.session_check import check_file
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock

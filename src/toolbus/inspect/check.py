@@ -8,9 +8,8 @@ from toolbus.errors import WrongPathError
 from toolbus.inspect.writing import count_things
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span
-from toolbus.store.check.file_check import check_file
 from toolbus.store.check.recovery import recover
-from toolbus.store.check.session_check import check_reader
+from toolbus.store.check.session_check import check_file, check_reader
 from toolbus.store.opening import is_postgres, open_reader
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen

@@ -121,12 +121,15 @@ def whole_messages(rows: Iterable[MessageRow], session_id: str) -> tuple[Message
 class StoreFacts(NamedTuple):
     """Facts of a whole store: the *version* of its tables, its size in *bytes*, 0 if unknown.
 
-    *problems* is what the database finds wrong with its own structure.
+    *problems* is what the database finds wrong with its own structure. A file also tells its
+    *pages*, and how many *calls* its index of calls has.
     """
 
     version: int
     bytes: int = 0
     problems: tuple[str, ...] = ()
+    pages: int = 0
+    calls: int | None = None
 
 
 class StoreReader(ABC):

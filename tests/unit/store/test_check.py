@@ -27,8 +27,8 @@ from toolbus.messages.records import (
     UserMessage,
     encode,
 )
-from toolbus.store.check.file_check import check_file
 from toolbus.store.check.recovery import recover
+from toolbus.store.check.session_check import check_file
 from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import ENCODING, checked_json, decode_message, decode_page
 from toolbus.store.sqlite import SqliteStore
@@ -524,7 +524,7 @@ def test_an_interrupted_check_ends(whole, monkeypatch):
     def connect_here(file, timeout, mode):
         return sqlite3.connect(file, factory=Interrupted, isolation_level=None)
 
-    monkeypatch.setattr("toolbus.store.check.file_check.connect", connect_here)
+    monkeypatch.setattr("toolbus.store.check.damaged_file.connect", connect_here)
     with stored(data) as path, pytest.raises(KeyboardInterrupt):
         check_file(str(path), silent)
 

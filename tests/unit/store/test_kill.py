@@ -14,7 +14,7 @@ import pytest
 
 import toolbus
 from toolbus.messages.records import UserMessage
-from toolbus.store.check.file_check import check_file
+from toolbus.store.check.session_check import check_file
 from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 

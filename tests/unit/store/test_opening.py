@@ -14,7 +14,7 @@ from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.inspect.retention import read_moment
 from toolbus.replay.sources import find_sources
-from toolbus.store.check.file_check import check_file
+from toolbus.store.check.session_check import check_file
 from toolbus.store.opening import is_postgres, open_reader, open_store
 from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore

@@ -11,7 +11,7 @@ import pytest
 from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, UserMessage
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import SessionBusyError, StoreError
-from toolbus.store.check.file_check import check_file
+from toolbus.store.check.session_check import check_file
 from toolbus.store.leases import is_gone, this_process
 from toolbus.store.memory import MemoryStore
 from toolbus.store.protocol import Position, Stored

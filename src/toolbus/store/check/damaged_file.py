@@ -1,22 +1,47 @@
-"""The rows of a store's file, as far as SQLite gives them: around damage, key by key."""
+"""A store's file, which may be damaged: its rows, as far as SQLite gives them."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.errors import DecodeError
+from toolbus.errors import DecodeError, WrongPathError
 from toolbus.store.protocol import Original
-from toolbus.store.reading import MessageRow, Page, SessionRow
+from toolbus.store.reading import MessageRow, Page, SessionRow, StoreFacts
 from toolbus.store.rows import decode_message
 from toolbus.store.sql_reader import found_page, found_state
+from toolbus.store.sqlite import schema
+from toolbus.store.sqlite.files import (
+    EMPTY,
+    ChangeDetector,
+    check_version,
+    checked_path,
+    connect,
+    integrity_problems,
+    looking_mode,
+    read_header,
+)
+from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
 
     from toolbus.store.reading import StateRow
-    from toolbus.store.sqlite.files import Connection
+    from toolbus.store.sqlite.files import Connection, Header
+
+# SQLite quotes what it finds in a damaged file, and that is not always text.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_ELSEWHERE = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
+"""How SQLite calls what is not wrong with the file itself."""
+
+_MAGIC = b"SQLite format 3\0"
+_OLD_NAMES = frozenset({"sessions", "messages", "calls", "ledger"})
+"""The tables that a file of any version has."""
+
+_NAME = re.compile(r"CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)")
 
 _MIN_ROW = 32
 """No row of a message or of a record takes fewer bytes, so there are no more keys than that."""
@@ -40,20 +65,57 @@ _TYPES = {
 }
 
 
-class DamagedFile:
-    """Reads the *tables* behind *connection*, which are those of a file of *size* bytes.
+class Structure(NamedTuple):
+    """What SQLite says of a file and its log, with the names of tables and indexes."""
 
-    Its verbs are those of a `StoreReader`. `problems` says which tables cannot be read whole.
+    problems: list[str]
+    version: int = 0
+    pages: int = 0
+    page_size: int = 0
+    names: frozenset[str] = frozenset()
+
+
+@contextmanager
+def open_damaged(where: str) -> Iterator[DamagedFile]:
+    """Open the file *where* to read it, and change nothing; raises `StoreError` for no store.
+
+    Not for a process that has the file open: that one would lose its locks on it, since POSIX
+    takes them from whoever closes a file, however often he has opened it.
     """
+    file = checked_path(where, read_only=True)
+    with file.open("rb") as stream:
+        head = stream.read(len(_MAGIC))
+    mode = looking_mode(file)
+    detector = None if mode == "ro" else ChangeDetector(where, file)
+    with wrap_errors(where), closing(connect(file, 5.0, mode)) as connection:
+        connection.text_factory = lambda text: text.decode(errors="replace")
+        yield DamagedFile(connection, file.stat().st_size, _read_structure(where, connection, head))
+    if detector:
+        detector.check()
 
-    def __init__(self, connection: Connection, size: int, tables: Container[str]) -> None:
-        self._connection, self._max_keys = connection, size // _MIN_ROW + 1
-        self.problems: dict[str, str] = {}
-        self._keys = {table: self._find_keys(table) for table in _COLUMNS if table in tables}
-        self._sessions = self._read_sessions() if "sessions" in tables else {}
+
+class DamagedFile:
+    """Reads a file of *size* bytes through *connection*, by the verbs of a `StoreReader`."""
+
+    def __init__(self, connection: Connection, size: int, structure: Structure) -> None:
+        self._connection, self._size, self._structure = connection, size, structure
+        self._max_keys = structure.pages * structure.page_size // _MIN_ROW + 1
+        self._problems: dict[str, str] = {}
+        tables = [table for table in _COLUMNS if table in structure.names]
+        self._keys = {table: self._find_keys(table) for table in tables}
+        self._sessions = self._read_sessions() if "sessions" in structure.names else {}
         listed = {session.key for session in self._sessions.values()}
         lost = {key for keys in self._keys.values() for key in keys} - listed
-        self.lost_sessions = [self._name_session(key) for key in sorted(lost)]
+        self._lost = [self._name_session(key) for key in sorted(lost)]
+
+    def facts(self) -> StoreFacts:
+        """Return what SQLite says of the file, and which rows it did not give until now."""
+        version, pages, calls = self._structure.version, self._structure.pages, None
+        if "calls" in self._structure.names:
+            calls = next((n for (n,) in self._execute("calls", "SELECT count(*) FROM calls")), None)
+        lost = [f"session {name!r} is missing in the list of sessions" for name in self._lost]
+        problems = (*self._structure.problems, *lost, *self._problems.values())
+        return StoreFacts(version, self._size, problems, pages, calls)
 
     def sessions(self) -> list[SessionRow]:
         """Return all sessions, the oldest first; one that is not in the list is given a name."""
@@ -115,12 +177,16 @@ class DamagedFile:
     def _row(self, table: str, session: int, key: int) -> Any:
         """Return a row, but for key and session; None if SQLite gives none that fits the table."""
         query = f"SELECT {_COLUMNS[table]} FROM {table} NOT INDEXED WHERE key = ? AND session = ?"
+        rows = self._execute(table, query, key, session)
+        return next((row for row in rows if self._fits(table, row)), None)
+
+    def _execute(self, table: str, query: str, *values: object) -> list[Any]:
+        """Return the rows of *query*, none if *table* is damaged there."""
         try:
-            row = self._connection.execute(query, (key, session)).fetchone()
-        except sqlite3.Error as error:
+            return self._connection.execute(query, values).fetchall()
+        except _ERRORS as error:
             self._note(table, error)
-            return None
-        return row if row is not None and self._fits(table, row) else None
+            return []
 
     def _fits(self, table: str, row: tuple[object, ...]) -> bool:
         fits = all(map(isinstance, row, _TYPES[table]))
@@ -129,7 +195,7 @@ class DamagedFile:
         return fits
 
     def _note(self, table: str, reason: object) -> None:
-        self.problems.setdefault(table, f"the table {table!r} cannot be read whole: {reason}")
+        self._problems.setdefault(table, f"the table {table!r} cannot be read whole: {reason}")
 
     def _find_keys(self, table: str) -> dict[int, set[int]]:
         """Return the keys of the rows in *table* by their sessions."""
@@ -162,11 +228,8 @@ class DamagedFile:
 
     def _indexed_name(self, key: int) -> str | None:
         query = "SELECT id FROM sessions INDEXED BY sqlite_autoindex_sessions_1 WHERE +key = ?"
-        try:
-            row = self._connection.execute(query, (key,)).fetchone()
-        except sqlite3.Error:
-            return None
-        return row[0] if row and isinstance(row[0], str) else None
+        names = self._execute("sessions", query, key)
+        return next((name for (name,) in names if isinstance(name, str)), None)
 
     def _scan(self, table: str, columns: str) -> Iterator[Any]:
         """Give the rows of *table*, of which the first column is the key; some may come twice.
@@ -187,7 +250,7 @@ class DamagedFile:
                         # A damaged key is no guide.
                         if low <= row[0] <= high:
                             low, high = (row[0] + 1, high) if order == "ASC" else (low, row[0] - 1)
-                except sqlite3.Error as error:
+                except _ERRORS as error:
                     self._note(table, error)
                 else:
                     break
@@ -195,3 +258,57 @@ class DamagedFile:
                 low, high = max(low, -self._max_keys), min(high, self._max_keys)
                 middle = (low + high) // 2
                 parts += [(low, middle), (middle + 1, high)] if low < high else []
+
+
+def _read_structure(where: str, connection: Connection, head: bytes) -> Structure:
+    """Return what SQLite says of a file; raises `WrongPathError` for what is no store."""
+    problems = _refusal(connection)
+    # Then SQLite also reads a file that was cut, and passes over tables it cannot make out.
+    connection.execute("PRAGMA writable_schema = ON")
+    # One state of the file is read, whatever is written meanwhile.
+    connection.execute("BEGIN")
+    try:
+        header = read_header(connection)
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    except _ERRORS as error:
+        if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
+            raise
+        if head != _MAGIC:
+            reason = "it is no store, or its head is gone: then restore it from a copy"
+            raise WrongPathError(where, reason) from error
+        why = f"SQLite cannot read anything of it ({error})"
+        return Structure([f"{why}; restore it from a copy"])
+    if header == EMPTY:
+        return Structure(["it is empty: nothing was ever stored in it, or all of it was cut off"])
+    problems += _header_problems(where, header, names)
+    problems += [f"SQLite finds: {problem}" for problem in integrity_problems(connection)]
+    return Structure(problems, header.version, pages, page_size, frozenset(names))
+
+
+def _header_problems(where: str, header: Header, names: set[str]) -> list[str]:
+    """Return what is wrong in *header* and *names*; refuse what is no store, or a newer one."""
+    is_ours = header.application_id == schema.APPLICATION_ID
+    if not is_ours and "messages" not in names:
+        raise WrongPathError(where, "it is another application's database; give another path")
+    check_version(where, header.version)
+    problems: list[str] = []
+    if not is_ours:
+        number = f"{header.application_id:#x}"
+        problems.append(f"its application id is {number}, which is not that of a store")
+    if header.version < schema.OLDEST:
+        problems.append(f"its version is {header.version}, which no release wrote")
+    found = [_NAME.match(statement) for statement in schema.TABLES]
+    needed = {name[1] for name in found if name} if header.version == schema.VERSION else _OLD_NAMES
+    missing = sorted(needed - names)
+    return problems + [f"the table or index {name!r} cannot be found" for name in missing]
+
+
+def _refusal(connection: Connection) -> list[str]:
+    """Return why SQLite does not open the file as it is, as one whose end is missing."""
+    try:
+        read_header(connection)
+    except _ERRORS as error:
+        return [f"SQLite does not open it: {error}"]
+    return []

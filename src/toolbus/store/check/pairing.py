@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from toolbus.messages.records import Message
+    from toolbus.store.reading import MessageRow
 
 
 class CallTurn(NamedTuple):
@@ -142,6 +143,12 @@ class Pairing:
         for turn, old_number in zip(order, old_numbers, strict=True):
             if turn.seq > old_number and turn.is_answer:
                 yield f"message {turn.seq} was moved next to its call {turn.call!r}"
+
+
+def pair_calls(rows: Iterable[MessageRow]) -> Pairing:
+    """Return how the calls of the messages in *rows* are paired."""
+    found = [(row, row.message) for row in rows if row.message]
+    return Pairing([turn for row, message in found for turn in turns_of(row.seq, row.key, message)])
 
 
 def turns_of(seq: int, key: int, message: Message) -> list[CallTurn]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
-from toolbus.store.check.file_check import checked_file
-from toolbus.store.check.pairing import Pairing
+from toolbus.store.check.damaged_file import open_damaged
+from toolbus.store.check.pairing import Pairing, pair_calls
 from toolbus.store.check.report import SavedRows
-from toolbus.store.check.session_check import damage_of
+from toolbus.store.check.session_check import check_reader, damage_of
 from toolbus.store.jobs import Append, Swap
 from toolbus.store.protocol import Stored
 from toolbus.store.sqlite.files import beside, connect, create_private
@@ -23,12 +23,10 @@ from toolbus.store.sqlite.sqlite_errors import wrap_errors
 from toolbus.store.sqlite.writes import Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from toolbus.store.check.damaged_file import DamagedFile
-    from toolbus.store.check.file_check import CheckedFile
     from toolbus.store.check.report import CheckReport, ProgressCallback
-    from toolbus.store.reading import SessionRow
 
 _BATCH = 256
 """How many appends share a transaction."""
@@ -44,7 +42,7 @@ def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
     keep their order and ids; where some are lost the others are numbered anew. A call that has
     several answers keeps one, next to it, and the notes say so. Raises `StoreError`, also if
     nothing can be read, and `WrongPathError` if *new* exists. Not for a process that has the file
-    open, as with `check_file`.
+    open, as with `open_damaged`.
     """
     goal = Path(os.path.realpath(new))
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
@@ -52,26 +50,32 @@ def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
     try:
         with wrap_errors(new):
             create_private(part)
-        with checked_file(where, progress) as checked:
-            if checked.report.problems and not checked.report.sessions:
-                why = checked.report.problems[0]
+        with open_damaged(where) as file:
+            report = check_reader(where, file, progress)
+            if report.problems and not report.sessions:
+                why = report.problems[0]
                 reason = f"nothing of it can be recovered, so restore it from a copy: {why}"
                 raise StoreError(where, reason)
-            saved = _write(checked, new, part)
+            torn = {} if report.is_whole else _torn_sessions(file)
+            saved = _write(_jobs(file, torn), new, part)
         _check_absent(new, goal)
         with wrap_errors(new):
             part.rename(goal)
     finally:
         for end in ("", "-wal", "-shm"):
             beside(part, end).unlink(missing_ok=True)
-    ids = {session.key: session.id for session in checked.rows.sessions()}
     repairs = [
-        f"session {ids[key]!r}: {repair}"
-        for key, pairing in checked.torn.items()
+        f"session {name!r}: {repair}"
+        for name, pairing in torn.items()
         for repair in pairing.repairs()
     ]
-    notes = (*checked.report.notes, *repairs)
-    return replace(checked.report, recovered=new, saved=saved, notes=notes)
+    return replace(report, recovered=new, saved=saved, notes=(*report.notes, *repairs))
+
+
+def _torn_sessions(file: DamagedFile) -> dict[str, Pairing]:
+    """Return the sessions in which a call has several answers, or one that is not next to it."""
+    pairings = ((each.id, pair_calls(file.messages(each.key))) for each in file.sessions())
+    return {name: pairing for name, pairing in pairings if any(pairing.problems())}
 
 
 def _check_absent(new: str, goal: Path) -> None:
@@ -81,12 +85,11 @@ def _check_absent(new: str, goal: Path) -> None:
         raise WrongPathError(new, f"there is no folder {str(goal.parent)!r}; make it first")
 
 
-def _write(checked: CheckedFile, new: str, part: Path) -> SavedRows:
-    """Append all rows to the new store *part*, so that they are numbered and indexed anew."""
+def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
+    """Do *jobs* in the new store *part*, which numbers and indexes all rows anew."""
     with wrap_errors(new), closing(connect(part, 5.0, "rw")) as target:
         writes = Writes(str(part), target)
         writes.prepare(5.0)
-        jobs = _jobs(checked)
         while batch := list(islice(jobs, _BATCH)):
             for answer in writes.serve(batch):
                 if isinstance(answer, StoreError):
@@ -94,27 +97,28 @@ def _write(checked: CheckedFile, new: str, part: Path) -> SavedRows:
         return SavedRows(*target.execute(_SAVED).fetchone())
 
 
-def _jobs(checked: CheckedFile) -> Iterator[Append | Swap]:
-    rows = checked.rows
-    for session in rows.sessions():
+def _jobs(file: DamagedFile, torn: Mapping[str, Pairing]) -> Iterator[Append | Swap]:
+    for session in file.sessions():
         # The first append makes the session, and says when that was.
         yield Append(session.id, Stored(written_ns=session.created_ns))
-        for stored in _entries(rows, session, checked.torn.get(session.key, Pairing(()))):
-            yield Append(session.id, replace(stored, written_ns=session.updated_ns))
-        for original in rows.originals(session.key):
+        moment = session.updated_ns
+        pairing = torn.get(session.id, Pairing(()))
+        for stored in _entries(file, session.key, pairing):
+            yield Append(session.id, replace(stored, written_ns=moment))
+        for original in file.originals(session.key):
             if not damage_of(original):
-                stored = Stored(originals=(original,), written_ns=session.updated_ns)
+                stored = Stored(originals=(original,), written_ns=moment)
                 yield Append(session.id, stored)
-        for state in rows.states(session.key):
+        for state in file.states(session.key):
             if state.body is not None:
-                yield Swap(session.id, state.name, None, state.body, session.updated_ns)
+                yield Swap(session.id, state.name, None, state.body, moment)
 
 
-def _entries(rows: DamagedFile, session: SessionRow, pairing: Pairing) -> Iterator[Stored]:
+def _entries(file: DamagedFile, session: int, pairing: Pairing) -> Iterator[Stored]:
     """Give messages with their records, and between them the records without a message."""
-    leftovers = deque(rows.leftovers(session.key))
-    for key in sorted(rows.entry_keys(session.key), key=pairing.position):
-        row, page = rows.message(session.key, key), rows.page(session.key, key)
+    leftovers = deque(file.leftovers(session))
+    for key in sorted(file.entry_keys(session), key=pairing.position):
+        row, page = file.message(session, key), file.page(session, key)
         place = row.seq if row else page.place if page else 0
         while leftovers and leftovers[0].place <= place:
             yield Stored(records=leftovers.popleft().records)

@@ -1,10 +1,11 @@
-"""The check of sessions: each row is decoded, numbers and counts agree, calls have one answer."""
+"""The check of a store: each row is decoded, numbers and counts agree, calls have one answer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.errors import DecodeError
+from toolbus.store.check.damaged_file import open_damaged
 from toolbus.store.check.pairing import Pairing, turns_of
 from toolbus.store.check.report import CheckReport, SessionState, lost_rows
 from toolbus.store.rows import ENCODING, checked_json
@@ -19,47 +20,51 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = list[tuple[int, int, str]]
 
 
-def check_reader(where: str, reader: StoreReader, progress: ProgressCallback) -> CheckReport:
+def check_file(where: str, progress: ProgressCallback) -> CheckReport:
+    """Check the store file *where*, and change nothing; raises as `open_damaged`."""
+    with open_damaged(where) as file:
+        return check_reader(where, file, progress)
+
+
+def check_reader(where: str, reader: Source, progress: ProgressCallback) -> CheckReport:
     """Check all sessions that *reader* gives; rows that are in no session are not found.
 
     *where* is the store's name in the report.
     """
+    sessions = list(reader.sessions())
+    total = sum([session.messages + session.records for session in sessions])
+    check = SessionCheck(reader, total, progress)
+    for session in sessions:
+        check.take(session)
     facts = reader.facts()
-    check = check_sessions(reader, progress)
-    problems = [f"the database finds: {problem}" for problem in facts.problems] + check.problems
+    problems = [*facts.problems, *check.problems]
+    if facts.calls not in {None, check.calls}:
+        problems.append(
+            f"the index of calls has {facts.calls}, and the messages have {check.calls}"
+        )
     return CheckReport(
         path=where,
         is_whole=not problems,
         version=facts.version,
         bytes=facts.bytes,
+        pages=facts.pages,
         sessions=tuple(check.states),
         problems=tuple(problems),
         notes=tuple(check.notes),
     )
 
 
-def check_sessions(source: Source, progress: ProgressCallback) -> SessionCheck:
-    """Check all sessions of *source*, the oldest first."""
-    sessions = list(source.sessions())
-    check = SessionCheck(source, sum([each.messages + each.records for each in sessions]), progress)
-    for session in sessions:
-        check.take(session)
-    return check
-
-
 class SessionCheck:
     """Reads the sessions of *source*, which have *total* messages and records, one by one.
 
     *states* has one entry for each session, *problems* says what is wrong, and *notes* what is odd.
-    *torn* has the sessions whose calls are not followed by one answer each, by their keys; *calls*
-    counts the calls that messages ask for or answer.
+    *calls* counts the calls that messages ask for or answer.
     """
 
     def __init__(self, source: Source, total: int, progress: ProgressCallback) -> None:
         self.states: list[SessionState] = []
         self.problems: list[str] = []
         self.notes: list[str] = []
-        self.torn: dict[int, Pairing] = {}
         self.calls = 0
         self._source, self._progress = source, progress
         self._done, self._total = 0, max(1, total)
@@ -88,9 +93,8 @@ class SessionCheck:
             if count > promised:
                 problems.append(f"it counts {promised} {kind}, and {count} are there")
         problems += [f"{rows.span} cannot be read: {rows.reason}" for rows in lost]
-        if torn := list(pairing.problems()):
-            self.torn[session.key] = pairing
-        self.problems += [f"session {session.id!r}: {problem}" for problem in problems + torn]
+        problems += pairing.problems()
+        self.problems += [f"session {session.id!r}: {problem}" for problem in problems]
         self.notes += [f"session {session.id!r}: {note}" for note in pairing.notes()]
 
     def _messages(self, session: SessionRow, problems: list[str]) -> tuple[Pairing, Numbers]:
