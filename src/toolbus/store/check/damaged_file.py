@@ -38,10 +38,11 @@ _ELSEWHERE = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 """How SQLite calls what is not wrong with the file itself."""
 
 _MAGIC = b"SQLite format 3\0"
+_NAMES = frozenset(re.findall(r"(?:TABLE|INDEX) IF NOT EXISTS (\w+)", " ".join(schema.TABLES)))
+"""The tables and indexes of a file of this version."""
+
 _OLD_NAMES = frozenset({"sessions", "messages", "calls", "ledger"})
 """The tables that a file of any version has."""
-
-_NAME = re.compile(r"CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)")
 
 _MIN_ROW = 32
 """No row of a message or of a record takes fewer bytes, so there are no more keys than that."""
@@ -299,8 +300,7 @@ def _header_problems(where: str, header: Header, names: set[str]) -> list[str]:
         problems.append(f"its application id is {number}, which is not that of a store")
     if header.version < schema.OLDEST:
         problems.append(f"its version is {header.version}, which no release wrote")
-    found = [_NAME.match(statement) for statement in schema.TABLES]
-    needed = {name[1] for name in found if name} if header.version == schema.VERSION else _OLD_NAMES
+    needed = _NAMES if header.version == schema.VERSION else _OLD_NAMES
     missing = sorted(needed - names)
     return problems + [f"the table or index {name!r} cannot be found" for name in missing]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.messages.records import AssistantMessage, ToolMessage
@@ -147,8 +147,8 @@ class Pairing:
 
 def pair_calls(rows: Iterable[MessageRow]) -> Pairing:
     """Return how the calls of the messages in *rows* are paired."""
-    found = [(row, row.message) for row in rows if row.message]
-    return Pairing([turn for row, message in found for turn in turns_of(row.seq, row.key, message)])
+    turns = [turns_of(row.seq, row.key, row.message) for row in rows if row.message]
+    return Pairing(chain.from_iterable(turns))
 
 
 def turns_of(seq: int, key: int, message: Message) -> list[CallTurn]:
