@@ -22,12 +22,9 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _NUMBER = re.compile(r"(?=.{3,16}\Z)-?(?:0|[1-9][0-9]*)\.[0-9]+")
 _TRUTHS = {"true": True, "false": False}
 _BRACKETS = {"{": "}", "[": "]"}
-_PLAIN = frozenset((bool, int, float, type(None)))
 
-
-def is_plain(arguments: JsonObject) -> bool:
-    """Return whether no member of *arguments* is a text or may hold one."""
-    return _PLAIN.issuperset(map(type, arguments.values()))
+PLAIN = frozenset((bool, int, float, type(None)))
+"""The types of values that are no text and hold none."""
 
 
 def converted(arguments: JsonObject, schema: JsonObject) -> JsonObject:
@@ -55,7 +52,7 @@ def _read(value: Any, rule: Any, root: JsonObject) -> Any:
         return _read_text(value, rule, root)
     rules, changed = _alternatives(rule, root), {}
     for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-        new = item if type(item) in _PLAIN else _read(item, _rule_of(key, rules), root)
+        new = item if type(item) in PLAIN else _read(item, _rule_of(key, rules), root)
         if new is not item:
             changed[key] = new
     if not changed:

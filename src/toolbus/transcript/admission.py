@@ -58,21 +58,27 @@ async def admit(  # noqa: PLR0917 - what a transcript knows of it
         context = await within_grace(bus, MESSAGE_APPEND_BEFORE, dispatch, sheltered=sheltered)
     except DeadlineError:
         return refused(message, f"the result was withheld: {OVERDUE}", "withheld")
-    if context.rejected:
-        what = "result" if isinstance(message, ToolMessage) else "message"
-        blame, reason = context.rejected.handler, context.rejected.reason
-        reason = f"handler {blame!r} broke the {what}: {reason}"
-        return refused(message, reason, "invalid_result")
-    if context.denied:
-        # As the transformers left them: one of them may have taken a secret out.
-        facts = parameters_of(context.value)
-        return refused(message, context.denied.reason, "denied", facts)
+    if context.ends(judging=True):
+        return _refusal_in(context, message)
     after = context.value
     if after is not message:
         after = settled(message, after)
     if judge is not None and (objection := judge(after)):
         return refused(message, objection, "denied")
     return after
+
+
+def _refusal_in(context: EventContext[Message], message: Message) -> ToolMessage:
+    """Return the error that stands for *message*, which the dispatch of *context* has refused."""
+    if context.rejected:
+        what = "result" if isinstance(message, ToolMessage) else "message"
+        blame, reason = context.rejected.handler, context.rejected.reason
+        reason = f"handler {blame!r} broke the {what}: {reason}"
+        return refused(message, reason, "invalid_result")
+    # As the transformers left them: one of them may have taken a secret out.
+    facts = parameters_of(context.value)
+    reason = context.denied.reason if context.denied else ""
+    return refused(message, reason, "denied", facts)
 
 
 def refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from toolbus.messages import schemas
-from toolbus.tools.lenient import converted, is_plain
+from toolbus.tools.lenient import PLAIN, converted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,7 +98,8 @@ class ArgumentsCheck:
 
         *spec* is the spec that the caller was told. Handlers judge the arguments of the tool.
         """
-        if is_plain(call.arguments) or call.raw is not None:
+        # Without a text, or a member that may hold one, there is nothing to convert.
+        if PLAIN.issuperset(map(type, call.arguments.values())) or call.raw is not None:
             return call
         tool = self._toolset.get(call.name)
         if tool is None or not tool.lenient:

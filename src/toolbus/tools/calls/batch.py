@@ -6,12 +6,12 @@ import asyncio
 import logging
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
 from toolbus.bus.grace import CURRENT, Grace
-from toolbus.events.catalogue import TOOL_CALL_AFTER
+from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER
 from toolbus.messages.fields import with_sound
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolMessage
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
     from toolbus.tools.calls.call import CallInProgress
     from toolbus.tools.calls.runner import ToolRunner
+
+Appended: TypeAlias = "Message | BaseException | None"
+"""A message as it was appended, or the error that kept it out; None: nobody would see it."""
 
 _inside: ContextVar[bool] = ContextVar("toolbus_inside_call", default=False)
 """Whether this context is inside a call."""
@@ -49,6 +52,8 @@ class CallBatch:
         self, runner: ToolRunner, calls: Sequence[CallInProgress], *, nested: bool = False
     ) -> None:
         self._runner, self._calls, self._nested = runner, calls, nested
+        self._append_one = None if nested else runner.append
+        self._append_all = None if nested else runner.append_all
         self._passes_waiting = runner.gate is not None and runner.gate.keeps_questions
         self._remaining = list(calls)
         self._ended: dict[CallInProgress, ToolCallOutcome] = {}
@@ -166,11 +171,14 @@ class CallBatch:
                 ready.append(call)
             elif not (self._passes_waiting and call.waits):
                 break
-        return ready if self._runner.append_all and not self._nested else ready[:1]
+        return ready[:1] if self._append_all is None else ready
 
-    async def _append(self, calls: Sequence[CallInProgress]) -> list[Message | BaseException]:
-        """Append the messages of *calls*; return each as it was appended, or its error."""
+    async def _append(self, calls: Sequence[CallInProgress]) -> list[Appended]:
+        """Append the messages of *calls*; none is made that no transcript takes and no handler."""
         runner, scope = self._runner, self._runner.scope
+        is_kept = self._append_one is not None or self._append_all is not None
+        if not (is_kept or runner.bus.has_listeners(MESSAGE_APPEND_BEFORE)):
+            return [None] * len(calls)
         answers = []
         for call in calls:
             outcome = self._ended[call]
@@ -182,17 +190,17 @@ class CallBatch:
             )
             answers.append(ToolAnswer(message, call.spec))
         try:
-            if self._nested:
-                return [await admit(runner.bus, answers[0].message, scope, answers[0].tool)]
-            if runner.append_all is not None:
-                return await runner.append_all(answers, scope)
-            return [await runner.append(answers[0].message, scope, answers[0].tool)]
+            if self._append_all is not None:
+                return [*await self._append_all(answers, scope)]
+            append = self._append_one or partial(admit, runner.bus)
+            ((message, tool),) = answers
+            return [await append(message, scope, tool)]
         except GeneratorExit:
             raise  # As above.
         except BaseException as error:  # noqa: BLE001 - as above
             return [error] * len(answers)
 
-    async def _answer(self, call: CallInProgress, message: Message | BaseException) -> None:
+    async def _answer(self, call: CallInProgress, message: Appended) -> None:
         """Answer *call* with its *message* as it was appended, or fail with its error."""
         runner, outcome = self._runner, self._ended[call]
         try:
@@ -201,9 +209,11 @@ class CallBatch:
             runner.reported.pop(call.requested.id, None)
             if call.permit is not None:
                 await call.permit.end()
-            if runner.answered is not None and not self._nested:
-                runner.answered(outcome, message)
-            self._answered[call] = _as_read(outcome, message)
+            if message is not None:
+                if runner.answered is not None and not self._nested:
+                    runner.answered(outcome, message)
+                outcome = _as_read(outcome, message)
+            self._answered[call] = outcome
         except GeneratorExit:
             raise  # As above.
         except BaseException as error:  # noqa: BLE001 - as above

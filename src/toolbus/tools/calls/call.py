@@ -256,15 +256,18 @@ class CallInProgress:
                 if isinstance(step.actor, ArgumentsFiller) and step.actor.fills
             ]
         )
-        if rejected := context.rejected:
-            text = f"handler {rejected.handler!r} broke the arguments: {rejected.reason}"
-            return self._fail("rejected", text, "invalid_arguments")
-        if denied := context.denied:
-            return self._fail("denied", denied.reason, "denied")
+        if context.ends(judging=True):
+            return self._refused(context)
         if asked := context.asked:
             return self._asked(asked, context)
         signal = self._go_on()
         return signal if isinstance(signal, str) else await signal
+
+    def _refused(self, context: EventContext[ToolCall]) -> Signal:
+        if rejected := context.rejected:
+            text = f"handler {rejected.handler!r} broke the arguments: {rejected.reason}"
+            return self._fail("rejected", text, "invalid_arguments")
+        return self._fail("denied", context.denied.reason if context.denied else "", "denied")
 
     def _asked(self, ask: Ask, _: EventContext[ToolCall]) -> Signal:
         """Deny the call: without a gate nobody can be asked."""

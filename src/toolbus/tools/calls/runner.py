@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +16,6 @@ from toolbus.tools.calls.batch import CallBatch
 from toolbus.tools.calls.call import PERMITTED, CallInProgress
 from toolbus.tools.calls.gated_call import ASKED, GatedCall
 from toolbus.tools.contexts import NO_DEPS, ToolContext
-from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -95,7 +93,7 @@ class ToolRunner:
         self.gate = None if approver is None else gate_of(approver)
         self.check, self.clock, self.max_attempts = ArgumentsCheck(toolset), clock, max_attempts
         self._progress, self._deps = progress, deps
-        self.append, self.append_all = append or partial(admit, bus), append_all
+        self.append, self.append_all = append, append_all
         self.ids, self.answered = ids, answered
         self.reported = {} if reported is None else reported
         self.may_be_told = may_be_told
