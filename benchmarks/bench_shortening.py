@@ -16,9 +16,7 @@ import msgspec
 from benchmarks.harness import Rig, table
 from toolbus.messages import ToolResponse
 from toolbus.truncation.budgets import Budget, estimate
-from toolbus.truncation.cut_texts import Plan
-from toolbus.truncation.notices import WholeOutput
-from toolbus.truncation.searches import find_words
+from toolbus.truncation.pages import WholeOutput
 from toolbus.truncation.shortener import Shortener
 
 if TYPE_CHECKING:
@@ -47,12 +45,11 @@ def bench_shortening_tokens(rig: Rig) -> None:
 def bench_shortening_huge(rig: Rig) -> None:
     """A result of 50 MB is cut in a second or two, whatever it is of; a slice keeps less."""
     size = SMALL if rig.once else SIZE
-    plan = Plan(find=find_words(["error"]))
     for name, budget in (
         ("20,000 characters", Budget(20_000)),
         ("5,000 tokens", Budget(80_000, tokens=5_000)),
     ):
-        shortener = Shortener(budget, plan)
+        shortener = Shortener(budget, words=("error",))
         for row, text in _huge(size).items():
             response = ToolResponse.from_text(text)
             took = _ns(lambda r=response, s=shortener: s.shorten(r, _kept, None))

@@ -88,7 +88,6 @@ def test_only_what_is_asked_for_is_loaded():
     [
         ("redact", "from toolbus.redaction import RedactSecrets; RedactSecrets()"),
         ("personal", "from toolbus.redaction import RedactPersonalData; RedactPersonalData()"),
-        ("patterns", "from toolbus.truncation import TruncateOutput; TruncateOutput(pattern='a')"),
         ("mcp", "from toolbus.mcp.client import tools"),
         ("testing", "from toolbus.testing import check_guard"),
         ("http", "import toolbus.mcp.proxy.http.serving"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from inspect import Parameter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from toolbus.components.components import AgentComponent, component_of
@@ -47,9 +48,10 @@ def _arguments(
     parameters = inspect.signature(maker).parameters.values()
     named = {each.name: each for each in parameters if each.kind in _NAMED}
     others = next((each for each in parameters if each.kind is Parameter.VAR_KEYWORD), None)
+    removed = getattr(maker, "removed_settings", {})
     for name in settings:
         if name not in named and others is None:
-            raise MisfitError(unknown_key(name, named, "setting"), name)
+            raise MisfitError(removed.get(name, unknown_key(name, named, "setting")), name)
     missing = [repr(name) for name in _required(parameters) if name not in settings]
     if missing:
         what = "setting" if len(missing) == 1 else "settings"
@@ -83,10 +85,8 @@ def _type_of(maker: Any, parameter: Parameter | None) -> Any:
         return Any
     function = inspect.unwrap(maker if inspect.isroutine(maker) else maker.__init__)
 
-    def holder() -> None: ...
-
     # One by one: who sets nothing of a type need not be able to read it.
-    holder.__annotations__ = {"it": parameter.annotation}
+    holder = SimpleNamespace(__annotations__={"it": parameter.annotation})
     names = getattr(function, "__globals__", {})
     try:
         return get_type_hints(holder, names, include_extras=True)["it"]

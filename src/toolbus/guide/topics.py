@@ -11,7 +11,10 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        ("first-agent", "models", "handlers", "adapters", "components", "failures", "streaming"),
+        (
+            *("first-agent", "models", "handlers", "adapters", "components", "truncation"),
+            *("failures", "streaming"),
+        ),
     ),
     (
         "Rules and secrets",

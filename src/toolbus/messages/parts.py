@@ -118,11 +118,13 @@ def freeze_content(record: Struct, field: str) -> None:
         freeze_parts(record, field)
 
 
+def text_of(part: Part) -> str | None:
+    """Return the text of a text part or a resource; None for a part without one."""
+    if isinstance(part, TextPart):
+        return part.text
+    return part.resource.text if isinstance(part, ResourcePart) else None
+
+
 def join_text(parts: tuple[Part, ...]) -> str:
     """Return the texts of text parts and resources, one a line."""
-    texts = [
-        part.text if isinstance(part, TextPart) else part.resource.text
-        for part in parts
-        if isinstance(part, TextPart | ResourcePart)
-    ]
-    return "\n".join([text for text in texts if text is not None])
+    return "\n".join([text for part in parts if (text := text_of(part)) is not None])

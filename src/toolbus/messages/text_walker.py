@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolbus.messages.blobs import text_in
 from toolbus.messages.immutable import FrozenDict, freeze
-from toolbus.messages.parts import ResourcePart, TextPart
+from toolbus.messages.parts import ResourcePart, TextPart, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def rewrite_parts(parts: tuple[Part, ...], visitor: TextVisitor) -> tuple[Part, 
     if len(parts) == 1 and isinstance(parts[0], TextPart):  # As most are.
         (new,) = visitor.texts((parts[0].text,))
         return parts if new == parts[0].text else (TextPart(text=new),)
-    texts = tuple([text for part in parts if (text := _text_of(part)) is not None])
+    texts = tuple([text for part in parts if (text := text_of(part)) is not None])
     rewritten = iter(visitor.texts(texts) if texts else ())
     return _unless_same([_rewrite_part(part, visitor, rewritten) for part in parts], parts)
 
@@ -194,17 +194,11 @@ def _rewrite_object(value: FrozenDict, texts: Rewrite, number: Any) -> FrozenDic
     return value if same else freeze(members)
 
 
-def _text_of(part: Part) -> str | None:
-    if isinstance(part, TextPart):
-        return part.text
-    return part.resource.text if isinstance(part, ResourcePart) else None
-
-
 def _rewrite_part(part: Part, visitor: TextVisitor, texts: Iterator[str]) -> Part:
     """Return *part* rewritten; *texts* gives what becomes of its text, if it has one."""
     if isinstance(part, TextPart):
         return updated(part, text=_unless_equal(next(texts), part.text))
-    text = None if _text_of(part) is None else next(texts)
+    text = None if text_of(part) is None else next(texts)
     if (other := visitor.part(part)) is not part:
         return other
     if isinstance(part, ResourcePart):

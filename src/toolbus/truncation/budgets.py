@@ -1,23 +1,15 @@
-"""How much of a text may stay: in characters, lines and tokens."""
+"""How much of a text may stay: in characters and in tokens, which are estimated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
-
-from toolbus.truncation.cuts import after_lines, before_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
+    from collections.abc import Callable, Sequence
 
-Count: TypeAlias = Callable[[str], int]
-"""Tells of how many tokens a text is."""
-
-_BLOCK = 4_096
+T = TypeVar("T")
 
 # Tokens per character of a kind, fitted to `o200k_base`: `benchmarks/bench_shortening.py` tells how
 # well. A kind is a set of bytes of UTF-8; of the bytes of one character only the first counts.
@@ -34,87 +26,41 @@ _SIGN = 0.59
 
 
 class Budget(Struct, frozen=True):
-    """What a text may have at most; None for *lines* or *tokens* is no limit.
-
-    Texts are counted in blocks, so that no tokenizer gets one of 50 MB, nor more of it than it
-    takes to see that it is too much.
-    """
+    """The most that a text may have; None for *tokens* is no limit."""
 
     characters: int
-    lines: int | None = None
     tokens: int | None = None
-    count: Count | None = None
 
     def fits(self, text: str) -> bool:
-        """Tell whether *text* is within all limits."""
-        if len(text) > self.characters:
-            return False
-        if self.lines is not None and text.count("\n") >= self.lines:
-            return False
-        return self._fit_tokens(text, 0, len(text))
+        """Return whether *text* is within the limits."""
+        return self.excess(text) <= 0
 
-    def count_of(self, text: str) -> int:
-        """Return of how many tokens *text* is, in the terms of this budget."""
-        return (self.count or estimate)(text)
+    def excess(self, text: str) -> int:
+        """Return about how many characters *text* has too many, at most 0 if it fits."""
+        excess = len(text) - self.characters
+        # A text of 50 MB is not counted to learn that it is too long.
+        if self.tokens is None or excess > self.characters:
+            return excess
+        tokens = estimate(text)
+        if tokens <= self.tokens:
+            return excess
+        return max(excess, len(text) - len(text) * self.tokens // tokens)
 
-    def ratio(self, text: str) -> float:
-        """Return which part of *text*, by the limit that it exceeds most, would fit."""
-        ratios = [self.characters / max(len(text), 1)]
-        if self.lines is not None:
-            ratios.append(self.lines / (text.count("\n") + 1))
-        if self.tokens is not None:
-            blocks = range(0, len(text), _BLOCK)
-            size = sum([self.count_of(text[block : block + _BLOCK]) for block in blocks])
-            ratios.append(self.tokens / max(size, 1))
-        return min(ratios)
+    def fill(self, sample: str, make: Callable[[int], T], text_of: Callable[[T], str]) -> T:
+        """Return what *make* returns for about the largest size with which its text fits, or for 0.
 
-    def part(self, share: float) -> Self:
-        """Return *share* of all limits, a number between 0 and 1."""
-        return replace(
-            self,
-            characters=int(self.characters * share),
-            lines=None if self.lines is None else int(self.lines * share),
-            tokens=None if self.tokens is None else int(self.tokens * share),
-        )
-
-    def head(self, text: str, start: int, end: int) -> int:
-        """Return where the longest part of *text* that fits ends, if it begins at *start*."""
-        end = min(end, start + max(self.characters, 0))
-        if self.lines is not None:
-            end = after_lines(text, start, end, self.lines)
-        return self._bisect(end - start, lambda size: (text, start, start + size)) + start
-
-    def tail(self, text: str, start: int, end: int) -> int:
-        """Return where the longest part of *text* that fits begins, if it ends at *end*."""
-        start = max(start, end - max(self.characters, 0))
-        if self.lines is not None:
-            # The end of the last line begins no other one.
-            inside = end - text.endswith("\n", start, end)
-            start = before_lines(text, start, inside, self.lines)
-        return end - self._bisect(end - start, lambda size: (text, end - size, end))
-
-    def _bisect(self, limit: int, part: Callable[[int], tuple[str, int, int]]) -> int:
-        """Return the size up to *limit* of the longest *part* whose tokens fit."""
-        if limit <= 0 or self._fit_tokens(*part(limit)):
-            return max(limit, 0)
-        low, high = 0, limit
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._fit_tokens(*part(middle)):
-                low = middle
-            else:
-                high = middle
-        return low
-
-    def _fit_tokens(self, text: str, start: int, end: int) -> bool:
-        if self.tokens is None:
-            return True
-        remaining, count = self.tokens, self.count_of
-        for block in range(start, end, _BLOCK):
-            remaining -= count(text[block : min(block + _BLOCK, end)])
-            if remaining < 0:
-                return False
-        return True
+        A size is a number of characters; *sample* tells how many of them a token has.
+        """
+        sample = sample[: self.characters]
+        size = max(len(sample) - max(self.excess(sample), 0), 0)
+        while True:
+            made = make(size)
+            excess = self.excess(text := text_of(made))
+            if excess <= 0 or size == 0:
+                return made
+            # A size without the excess would do, but where each character became many.
+            smaller = max(size - excess, int(size * 0.9 * (1 - excess / len(text))))
+            size = min(smaller, int(size * 0.95))
 
 
 def level_of(sizes: Sequence[int], total: float) -> float:
@@ -128,7 +74,7 @@ def level_of(sizes: Sequence[int], total: float) -> float:
 
 
 def estimate(text: str) -> int:
-    """Return about how many tokens *text* is of, by its kinds of characters."""
+    """Return about how many tokens *text* has, by its kinds of characters."""
     data = text.encode(errors="replace")
     signs, tokens = len(data), 0.0
     for weight, kind in _KINDS:

@@ -1,133 +1,186 @@
-"""A text cut to its head, its tail and the lines that match, with marks where something is gone."""
+"""A text cut to its head, its tail and the lines with some words, with a mark in each gap.
+
+A cut is between lines where possible, and not inside a character as a reader sees it: by the rules
+of Unicode Standard Annex 29 (grapheme clusters) for line ends of two characters, combining marks,
+joiners, skin tones, tags, flags and Hangul.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-from toolbus.truncation.cuts import after_lines, are_lines, before_lines, cut_after, cut_before
+import re
+import unicodedata
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from toolbus.truncation.budgets import Budget
+    from collections.abc import Iterator, Sequence
 
 Span: TypeAlias = tuple[int, int]
-Find: TypeAlias = Callable[[str, int, int], Iterator[Span]]
-"""Gives what matches in a text, between two places of it, in order."""
+"""A start and an end in a text."""
 
-_LONG = 400
-"""Of a longer line only what stands around a match is kept, in characters."""
+_LONGEST = 64
+"""A character with more marks than this is cut all the same: nobody reads it."""
 
-_MOST_MATCHES = 1_000
+_REACH = 180
+"""Of a longer line only this many characters at each side of a word are shown."""
+
+_MARK = 45
+"""The length of a gap's mark at most."""
+
+_WINDOW = 1 << 18
+# Joiners, vowels and final consonants of Hangul, skin tones, tags.
+_JOINS_BEFORE = re.compile(
+    "[\u200c\u200d\u1160-\u11ff\ud7b0-\ud7fb\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+)
+# The joiner, and first consonants of Hangul.
+_JOINS_BEHIND = re.compile("[\u200d\u1100-\u115f\ua960-\ua97c]")
+_FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
-class Plan(NamedTuple):
-    """How a budget is shared: *head* and *matches* are parts of 1, the tail has the rest.
+def cut_text(text: str, size: int, head: float, words: Sequence[str] = ()) -> tuple[str, int]:
+    """Return *text* cut to *size* characters with its marks, and where its head ends.
 
-    *find* gives the matches, which keep *context* lines before and after their own. Without
-    matches their share goes to head and tail.
+    Lines with *words*, if there are any, get a quarter of the size, and of the rest the head gets
+    the part *head*, a number between 0 and 1.
     """
-
-    head: float = 0.5
-    matches: float = 0.25
-    context: int = 1
-    find: Find | None = None
-
-
-class CutText(NamedTuple):
-    """What is left of a text, and where its head ends in the whole."""
-
-    text: str
-    end: int
+    size = max(size - _MARK, 0)
+    start, end = _ends(text, size - size // 4 if words else size, head)
+    spans = _lines_with(text, words, (start, end), size // 4) if words else []
+    if words and not spans:
+        start, end = _ends(text, size, head)
+    return "".join(_with_gaps(text, [(0, start), *spans, (end, len(text))])), start
 
 
-def cut_text(text: str, budget: Budget, plan: Plan) -> CutText:
-    """Return *text* cut to about *budget*; the marks of the gaps are not counted."""
-    share = plan.matches if plan.find is not None else 0.0
-    head_share = min(plan.head / max(1 - plan.matches, 0.01), 1.0)
-    head, tail = _ends(text, budget.part(1 - share), head_share)
-    matches: list[Span] = []
-    if plan.find is not None and head < tail:
-        matches = _matches(text, (head, tail), budget.part(share), plan, plan.find)
-        if not matches:
-            head, tail = _ends(text, budget, head_share)
-    spans = _merged([(0, head), *matches, (tail, len(text))])
-    return CutText("".join(_with_gaps(text, spans)), head)
-
-
-def _ends(text: str, budget: Budget, share: float) -> Span:
-    """Return where the head of *text* ends and its tail begins."""
-    head = _line_end(text, budget.part(share).head(text, 0, len(text)))
-    tail = budget.part(1 - share).tail(text, head, len(text))
-    return head, _line_start(text, tail, head)
+def _ends(text: str, size: int, head: float) -> Span:
+    """Return where the head of *text* ends and its tail begins, in *size* characters together."""
+    start = min(int(size * head), len(text))
+    end = max(len(text) - (size - start), start)
+    start = _line_end(text, start)
+    return start, _line_start(text, end, start)
 
 
 def _line_end(text: str, position: int) -> int:
     """Return where to cut before *position*: after a whole line, if that loses less than half."""
     end = text.rfind("\n", 0, position) + 1
-    return end if end * 2 >= position > 0 else cut_before(text, position)
+    return end if end * 2 >= position > 0 else cut(text, position, -1)
 
 
 def _line_start(text: str, position: int, least: int) -> int:
     """Return where to cut after *position*: before a whole line, if that loses less than half."""
-    if position <= least or text[position - 1] == "\n":
-        return max(position, least)
-    start = text.find("\n", position) + 1
-    if 0 < start <= position + (len(text) - position) // 2:
-        return start
-    return cut_after(text, position)
+    if position <= least:
+        return least
+    start = text.find("\n", position - 1) + 1
+    is_near = 0 < start <= position + (len(text) - position) // 2
+    return start if is_near else cut(text, position, 1)
 
 
-def _matches(text: str, where: Span, budget: Budget, plan: Plan, find: Find) -> list[Span]:
-    """Return the parts of *text* around what matches, as many as fit *budget*."""
+def _lines_with(text: str, words: Sequence[str], bounds: Span, size: int) -> list[Span]:
+    """Return the parts of *text* around *words* within *bounds*, as many as *size* allows."""
     spans: list[Span] = []
-    previous, chosen = where[0], ""
-    for _, span in zip(range(_MOST_MATCHES), find(text, *where), strict=False):
-        start, end = _around(text, span, where, plan.context)
-        if end <= previous:
-            continue
+    previous = bounds[0]
+    for word in find_words(text, words, *bounds):
+        start, end = lines_around(text, word, bounds, context=1)
         start = max(start, previous)
-        chosen += text[start:end]
-        if not budget.fits(chosen):
+        if end <= start:
+            continue
+        size -= end - start + _MARK
+        if size < 0:
             break
         spans.append((start, end))
         previous = end
     return spans
 
 
-def _around(text: str, span: Span, where: Span, context: int) -> Span:
-    """Return the lines of *span* with *context* lines around them, none of them too long."""
-    start, end = max(span[0] - _LONG // 2, where[0]), min(span[1] + _LONG // 2, where[1])
-    first = before_lines(text, start, span[0], context + 1)
-    end = after_lines(text, min(span[1], end), end, context + 1)
-    return cut_before(text, first), cut_after(text, end)
-
-
-def _merged(spans: list[Span]) -> list[Span]:
-    merged = [spans[0]]
-    for start, end in spans[1:]:
-        previous_start, previous_end = merged[-1]
-        if start <= previous_end:
-            merged[-1] = previous_start, max(previous_end, end)
-        else:
-            merged.append((start, end))
-    return merged
-
-
 def _with_gaps(text: str, spans: list[Span]) -> Iterator[str]:
-    """Give the *spans* of *text*, and between them what is missing."""
+    """Yield the *spans* of *text*, and between them the marks of the gaps."""
     previous = 0
     for start, end in spans:
         if start > previous:
-            yield gap(text, previous, start)
-        yield text[start:end]
+            yield _gap(text, previous, start)
+        yield text[max(start, previous) : end]
         previous = end
 
 
-def gap(text: str, start: int, end: int) -> str:
-    """Return what stands in place of *text* from *start* to *end*: how much that was."""
+def _gap(text: str, start: int, end: int) -> str:
+    """Return the mark in place of *text* from *start* to *end*: how much is missing."""
     if are_lines(text, start, end):
         lines = text.count("\n", start, end) + (text[end - 1] != "\n")
         return f"[… {lines:,} {'line' if lines == 1 else 'lines'} left out …]\n"
     before = "" if start == 0 or text[start - 1] == "\n" else " "
     after = "\n" if text[end - 1] == "\n" else " "
     return f"{before}[… {end - start:,} characters left out …]{after}"
+
+
+# --- places in a text ----------------------------------------------------------------------------
+
+
+def find_words(text: str, words: Sequence[str], start: int, end: int) -> Iterator[Span]:
+    """Yield where *text* has one of *words*, in capitals or not, between *start* and *end*."""
+    # A choice of plain words: nothing repeats, so nothing can be tried twice.
+    pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
+    small, overlap = [word.lower() for word in words], max(map(len, words)) - 1
+    for low in range(start, end, _WINDOW):
+        high = min(low + _WINDOW, end)
+        # Ten times as fast as the pattern, and most windows have no word.
+        window = text[low : high + overlap].lower()
+        if any(word in window for word in small):
+            for match in pattern.finditer(text, low, min(high + overlap, end)):
+                if match.start() < high:
+                    yield match.span()
+
+
+def lines_around(text: str, word: Span, bounds: Span, context: int) -> Span:
+    """Return the lines of *word* and *context* lines at each side, or the nearest part of them."""
+    start, end = max(word[0] - _REACH, bounds[0]), min(word[1] + _REACH, bounds[1])
+    first = before_lines(text, start, word[0], context + 1)
+    final = after_lines(text, min(word[1], end), end, context + 1)
+    return cut(text, first, -1), cut(text, final, 1)
+
+
+def cut(text: str, position: int, step: int) -> int:
+    """Return the place to cut *text* that is nearest to *position*: behind it, before for -1."""
+    position = min(max(position, 0), len(text))
+    nearest = range(position, position + step * _LONGEST, step)
+    return next((place for place in nearest if is_cut(text, place)), position)
+
+
+def is_cut(text: str, position: int) -> bool:
+    """Return whether a reader sees two characters at both sides of *position*."""
+    if position <= 0 or position >= len(text):
+        return True
+    before, after = text[position - 1], text[position]
+    if before.isascii() and after.isascii():
+        return before + after != "\r\n"
+    if before in _FLAGS and after in _FLAGS:
+        near = text[max(position - _LONGEST, 0) : position]
+        # Two letters are one flag.
+        return (len(near) - len(near.rstrip(_FLAGS))) % 2 == 0
+    return not (
+        _JOINS_BEHIND.match(before)
+        or _JOINS_BEFORE.match(after)
+        or unicodedata.category(after).startswith("M")
+    )
+
+
+def after_lines(text: str, start: int, end: int, count: int) -> int:
+    """Return where the first *count* lines of *text* from *start* on end, *end* at most."""
+    for _ in range(count):
+        newline = text.find("\n", start, end)
+        if newline < 0:
+            return end
+        start = newline + 1
+    return start
+
+
+def before_lines(text: str, start: int, end: int, count: int) -> int:
+    """Return where the last *count* lines of *text* up to *end* begin, *start* at least."""
+    for _ in range(count):
+        newline = text.rfind("\n", start, end)
+        if newline < 0:
+            return start
+        end = newline
+    return end + 1
+
+
+def are_lines(text: str, start: int, end: int) -> bool:
+    """Return whether *text* from *start* to *end* is one or more whole lines."""
+    return (start == 0 or text[start - 1] == "\n") and (end == len(text) or text[end - 1] == "\n")

@@ -6,19 +6,18 @@ written without spaces.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 from msgspec.json import Encoder
 
 from toolbus.truncation.budgets import level_of
-from toolbus.truncation.cuts import cut_after, cut_before
+from toolbus.truncation.cut_texts import cut_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-NOTICE = "toolbus:shortened"
+_NOTICE = "toolbus:shortened"
 """The member of an object that says what is missing."""
 
 _MOST_VALUES = 500_000
@@ -28,27 +27,23 @@ _DEEPEST = 40
 _LEAST = 48
 """The size of a value that is worth showing, in bytes."""
 
-_EMPTY = {b"[": b"[]", b"{": b"{}"}
+_MARK = 60
+"""The size of a mark at most, with its key."""
+
+_HEAD = 2 / 3
+_EMPTY: dict[bytes, Any] = {b"[": (), b"{": {}}
 _write = Encoder().encode
 
 
 def is_json(text: str) -> bool:
-    """Tell whether *text* as a whole is a JSON array, object or string.
-
-    What is nested too deep to be read is none.
-    """
+    """Return whether *text* as a whole is a JSON array, object or string, not too large."""
     if text.lstrip(" \t\r\n")[:1] not in {"{", "[", '"'}:
         return False
     try:
         msgspec.json.decode(text, type=Raw)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return False
-    return True
-
-
-def compact(raw: bytes) -> bytes:
-    """Return the JSON *raw* without spaces between its values, and else as it was."""
-    return msgspec.json.format(raw, indent=-1)
+    return text.count(",") + text.count("[") + text.count("{") <= _MOST_VALUES
 
 
 def shorten_json(raw: bytes, limit: int, notice: str | None) -> str:
@@ -56,108 +51,85 @@ def shorten_json(raw: bytes, limit: int, notice: str | None) -> str:
 
     Without one there are no marks either: arrays are just shorter, and members are missing.
     """
-    if notice is not None:
-        limit -= len(_write(notice)) + len(NOTICE) + 8
-    kind = raw[:1]
-    if kind != b'"' and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > _MOST_VALUES:
-        return _beginning(raw, limit, notice)
-    body = _shorten(raw, max(limit, 2), 0, marks=notice is not None)
-    return body.decode() if notice is None else _with_notice(body, kind, notice).decode()
-
-
-def _with_notice(body: bytes, kind: bytes, notice: str) -> bytes:
-    if kind == b'"':
-        return _write(f"{msgspec.json.decode(body, type=str)} {notice}")
-    comma = b"," if len(body) > 2 else b""  # noqa: PLR2004 - empty ones have two brackets
-    if kind == b"[":
-        return body[:-1] + comma + _write(notice) + b"]"
-    return body[:-1] + comma + _write(NOTICE) + b":" + _write(notice) + b"}"
-
-
-def _beginning(raw: bytes, limit: int, notice: str | None) -> str:
-    """Return a value of *raw*'s kind that shows its beginning as a text."""
     if notice is None:
-        return _EMPTY[raw[:1]].decode()
-    beginning = raw[: max(limit // 2, 0)].decode(errors="ignore")
-    shown = _shorten(_write(beginning), max(limit - 16, 2), 0, marks=True)
-    body = b"[" + shown + b"]" if raw[:1] == b"[" else b'{"beginning":' + shown + b"}"
-    return _with_notice(body, raw[:1], notice).decode()
+        return _write(_cut(raw, max(limit, 2), 0, marks=False)).decode()
+    limit = max(limit - len(_write(notice)) - len(_NOTICE) - 8, 2)
+    value = _cut(raw, limit, 0, marks=True)
+    match value:
+        case str():
+            value = f"{value} {notice}"
+        case list():
+            value.append(notice)
+        case dict():
+            value[_NOTICE] = notice
+    return _write(value).decode()
 
 
-def _shorten(raw: bytes, limit: int, depth: int, *, marks: bool) -> bytes:
-    """Return the value *raw*, which stands *depth* values deep, in about *limit* bytes."""
-    if len(raw) <= limit:
-        return raw
+def _cut(raw: bytes, limit: int, depth: int, *, marks: bool) -> Any:
+    """Return the value *raw*, *depth* values deep, or a shorter one in *limit* bytes."""
+    if depth > 0 and len(raw) <= limit:
+        return Raw(raw)
     match raw[:1]:
         case b'"':
-            return _shorten_string(raw, limit)
+            return _cut_string(msgspec.json.decode(raw, type=str), limit)
         case b"[" if depth < _DEEPEST:
-            items = [(b"", item) for item in msgspec.json.decode(raw, type=list[Raw])]
-            return b"[" + _join(items, "items", limit - 2, depth, marks=marks) + b"]"
+            items = [("", item) for item in msgspec.json.decode(raw, type=list[Raw])]
+            keys = [0] * len(items)
+            return [item for _, item in _cut_members(items, keys, limit - 2, depth, marks=marks)]
         case b"{" if depth < _DEEPEST:
-            members = msgspec.json.decode(raw, type=dict[str, Raw])
-            named = [(_write(key) + b":", value) for key, value in members.items()]
-            return b"{" + _join(named, "members", limit - 2, depth, marks=marks) + b"}"
-    if raw[:1] in _EMPTY and not marks:
-        return _EMPTY[raw[:1]]
-    return _write(f"[… {len(raw):,} bytes left out …]")
+            members = [*msgspec.json.decode(raw, type=dict[str, Raw]).items()]
+            keys = [len(_write(key)) + 1 for key, _ in members]
+            return dict(_cut_members(members, keys, limit - 2, depth, marks=marks))
+    text = f"[… {len(raw):,} bytes left out …]"
+    return text if marks else _EMPTY.get(raw[:1], text)
 
 
-def _shorten_string(raw: bytes, limit: int) -> bytes:
-    text = msgspec.json.decode(raw, type=str)
-    # Escapes take up to six bytes a character, so what fits is found by trying.
-    size = min(len(text), max(limit - 40, 0))
-    while True:
-        head, tail = cut_before(text, size * 2 // 3), cut_after(text, len(text) - size // 3)
-        mark = f" [… {tail - head:,} characters left out …] "
-        written = _write(f"{text[:head]}{mark}{text[tail:]}")
-        if len(written) <= limit or size == 0:
-            return written
-        size = size * min(limit, len(written) - 1) // len(written) if size > 8 else 0  # noqa: PLR2004
+def _cut_string(text: str, limit: int) -> str:
+    """Return *text* cut so that it takes about *limit* bytes as JSON, where escapes are longer."""
+    size = max(limit - 2, 0)
+    while len(written := _write(cut := cut_text(text, size, _HEAD)[0])) > limit and size > 0:
+        size = size * limit // len(written) * 9 // 10
+    return cut
 
 
-def _join(
-    values: list[tuple[bytes, Raw]], kind: str, limit: int, depth: int, *, marks: bool
-) -> bytes:
-    """Return *values*, each behind its key or b"", within *limit*: all shorter, or not all.
+def _cut_members(
+    pairs: list[tuple[str, Raw]], keys: list[int], limit: int, depth: int, *, marks: bool
+) -> list[tuple[str, Any]]:
+    """Return *pairs* of keys and values, or the first and the last ones, shorter, in *limit* bytes.
 
-    *kind* is what they are: items or members.
+    *keys* are the sizes of the keys, each 0 in an array.
     """
-    ceiling, total = max(limit // 8, _LEAST), len(values)
+    total, ceiling = len(pairs), max(limit // 16, _LEAST)
+    sizes = [
+        key + memoryview(value).nbytes + 1 for key, (_, value) in zip(keys, pairs, strict=True)
+    ]
     # A key is never cut: it would be another one.
-    values = [(key, value) for key, value in values if len(key) <= ceiling]
-    sizes = [len(key) + memoryview(value).nbytes + 1 for key, value in values]
-
-    def shortened(chosen: list[tuple[bytes, Raw]], size: int) -> Iterator[bytes]:
-        for key, value in chosen:
-            yield key + _shorten(bytes(value), size - len(key) - 1, depth + 1, marks=marks)
-
-    level = int(level_of(sizes, limit))
-    if level >= 2 * _LEAST and len(values) == total:
-        return b",".join(shortened(values, level))
-    mark = _mark(total, total, kind) if marks else b""
-    # Two thirds for the first ones, and for the last ones what these leave.
-    head = _count(sizes, (limit - len(mark) - 1) * 2 // 3, ceiling)
-    used = sum([min(size, ceiling) for size in sizes[:head]])
-    tail = _count(reversed(sizes[head:]), limit - len(mark) - 1 - used, ceiling)
-    omitted = total - head - tail
-    gap = [_mark(omitted, total, kind)] if marks and omitted else []
-    ends = values[:head], values[len(values) - tail :]
-    return b",".join([*shortened(ends[0], ceiling), *gap, *shortened(ends[1], ceiling)])
+    chosen = [index for index in range(total) if keys[index] <= ceiling]
+    head, tail = _ends([sizes[index] for index in chosen], limit, ceiling)
+    del chosen[head:tail]
+    if len(chosen) < total:
+        limit -= _MARK
+    level = int(level_of([sizes[index] for index in chosen], limit))
+    shortened: list[tuple[str, Any]] = []
+    for index in chosen:
+        key, value = pairs[index]
+        size = level - keys[index] - 1
+        shortened.append((key, _cut(bytes(value), size, depth + 1, marks=marks)))
+    if marks and len(chosen) < total:
+        kind = "members" if any(keys) else "items"
+        mark = f"[… {total - len(chosen):,} of {total:,} {kind} left out …]"
+        shortened.insert(head, ("…", mark))
+    return shortened
 
 
-def _count(sizes: Iterable[int], limit: int, ceiling: int) -> int:
-    """Return how many of the first of *sizes* are within *limit*, none taken for over *ceiling*."""
-    count = 0
-    for size in sizes:
-        limit -= min(size, ceiling)
-        if limit < 0:
-            break
-        count += 1
-    return count
+def _ends(sizes: list[int], limit: int, ceiling: int) -> tuple[int, int]:
+    """Return where the first of *sizes*, with two thirds of *limit*, end and the last ones begin.
 
-
-def _mark(omitted: int, total: int, kind: str) -> bytes:
-    """Return what stands for the *omitted* of *total* items or members, as *kind* says."""
-    mark = _write(f"[… {omitted:,} of {total:,} {kind} left out …]")
-    return _write("…") + b":" + mark if kind == "members" else mark
+    A size counts for *ceiling* at most.
+    """
+    sums = [*accumulate([min(size, ceiling) for size in sizes], initial=0)]
+    if sums[-1] <= limit:
+        return len(sizes), len(sizes)
+    limit -= _MARK
+    head = max(bisect_right(sums, limit * _HEAD) - 1, 0)
+    return head, max(bisect_left(sums, sums[-1] - limit + sums[head]), head)

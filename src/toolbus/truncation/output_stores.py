@@ -1,11 +1,12 @@
-"""What was shortened, whole, under a reference that only its own session knows."""
+"""Whole outputs, each under a reference that only its own session knows."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from hashlib import blake2b
 from sys import getsizeof
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from toolbus.settings.private_files import write_private
 
@@ -15,88 +16,54 @@ if TYPE_CHECKING:
 _REFERENCE = re.compile(r"output-[0-9a-f]{12}")
 
 
-class OutputStore(Protocol):
-    """Where whole outputs are kept."""
-
-    def keep(self, session_id: str, text: str) -> tuple[str, bool]:
-        """Keep *text*; return the reference for *session_id*, and whether it is a new one."""
-
-    def get(self, session_id: str, reference: str) -> str | None:
-        """Return what *session_id* has under *reference*; None if nothing, or no longer."""
-
-    def forget(self, session_id: str, reference: str) -> None:
-        """Give up what *session_id* has under *reference*, if anything."""
-
-
-class OutputTooLargeError(Exception):
-    """A text is more than all that may be kept; *limit* is that, in bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        super().__init__(limit)
-
-    def __str__(self) -> str:
-        return f"it is larger than the {self.limit:,} bytes that are kept at most"
-
-
 class MemoryOutputs:
-    """Keeps at most *outputs* texts of *max_bytes* in all, as long as the process lives.
+    """Keeps texts of *max_bytes* in all, as long as the process lives; the oldest give way."""
 
-    For a new one the oldest are given up.
-    """
-
-    def __init__(self, outputs: int, max_bytes: int) -> None:
-        self._outputs, self._bytes = outputs, max_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._bytes = max_bytes
         self._texts: dict[tuple[str, str], str] = {}
-        self._size = 0
 
-    def keep(self, session_id: str, text: str) -> tuple[str, bool]:
-        """Keep *text*; raises `OutputTooLargeError`."""
+    def keep(self, session_id: str, text: str) -> str | None:
+        """Keep *text*; return its reference for *session_id*, None if it is too large."""
         if getsizeof(text) > self._bytes:
-            raise OutputTooLargeError(self._bytes)
+            return None
         key = session_id, reference_of(session_id, text)
-        fresh = key not in self._texts
-        self.forget(*key)
+        self._texts.pop(key, None)
         self._texts[key] = text
-        self._size += getsizeof(text)
-        while len(self._texts) > self._outputs or self._size > self._bytes:
-            self.forget(*next(iter(self._texts)))
-        return key[1], fresh
+        while sum(map(getsizeof, self._texts.values())) > self._bytes:
+            del self._texts[next(iter(self._texts))]
+        return key[1]
 
     def get(self, session_id: str, reference: str) -> str | None:
-        """Return what *session_id* has under *reference*, or None."""
+        """Return the text that *session_id* has under *reference*; None for none."""
         return self._texts.get((session_id, reference))
 
     def forget(self, session_id: str, reference: str) -> None:
-        """Give up what *session_id* has under *reference*, if anything."""
-        text = self._texts.pop((session_id, reference), None)
-        if text is not None:
-            self._size -= getsizeof(text)
+        """Remove the text that *session_id* has under *reference*, if any."""
+        self._texts.pop((session_id, reference), None)
 
 
 class FolderOutputs:
-    """Keeps as many texts of as many bytes in *folder*, each in a file that only its owner reads.
+    """Keeps texts of *max_bytes* in all in *folder*, each in a file that only its owner reads.
 
-    They outlive the process. Nothing else in *folder* is touched.
+    The files outlive the process; the oldest give way. Nothing else in *folder* is touched.
     """
 
-    def __init__(self, folder: Path, outputs: int, max_bytes: int) -> None:
-        self._folder, self._outputs, self._bytes = folder, outputs, max_bytes
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder, self._bytes = folder, max_bytes
 
-    def keep(self, session_id: str, text: str) -> tuple[str, bool]:
-        """Keep *text*; raises `OutputTooLargeError` and `OSError`."""
+    def keep(self, session_id: str, text: str) -> str | None:
+        """Keep *text*, as in memory; raises `OSError`."""
         data = text.encode()
         if len(data) > self._bytes:
-            raise OutputTooLargeError(self._bytes)
+            return None
         reference = reference_of(session_id, text)
-        path = self._path(session_id, reference)
-        fresh = not path.exists()
-        write_private(path, data)
-        self._give_up()
-        return reference, fresh
+        write_private(self._path(session_id, reference), data)
+        self._remove_oldest()
+        return reference
 
     def get(self, session_id: str, reference: str) -> str | None:
-        """Return what *session_id* has under *reference*, or None."""
+        """Return the text that *session_id* has under *reference*; None for none."""
         if not _REFERENCE.fullmatch(reference):
             return None
         try:
@@ -105,39 +72,31 @@ class FolderOutputs:
             return None
 
     def forget(self, session_id: str, reference: str) -> None:
-        """Give up what *session_id* has under *reference*, if anything; raises `OSError`."""
+        """Remove the text that *session_id* has under *reference*, if any; raises `OSError`."""
         self._path(session_id, reference).unlink(missing_ok=True)
 
     def _path(self, session_id: str, reference: str) -> Path:
-        return self._folder / _folder_of(session_id) / f"{reference}.txt"
+        # An id may hold anything, so it names no folder itself.
+        name = blake2b(session_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+        return self._folder / name / f"{reference}.txt"
 
-    def _give_up(self) -> None:
-        files = self._files()
-        size = sum([bytes_ for _, bytes_, _ in files])
-        while len(files) > self._outputs or size > self._bytes:
-            _, bytes_, path = files.pop(0)
-            size -= bytes_
-            path.unlink(missing_ok=True)
-
-    def _files(self) -> list[tuple[int, int, Path]]:
-        """Return our files, the oldest first; another process may take them away meanwhile."""
+    def _remove_oldest(self) -> None:
         files = []
         for path in self._folder.glob("*/output-*.txt"):
-            try:
+            # Another process may remove it meanwhile.
+            with suppress(FileNotFoundError):
                 status = path.lstat()
-            except FileNotFoundError:
-                continue
-            if _REFERENCE.fullmatch(path.stem):
-                files.append((status.st_mtime_ns, status.st_size, path))
-        return sorted(files)
+                if _REFERENCE.fullmatch(path.stem):
+                    files.append((status.st_mtime_ns, status.st_size, path))
+        size = sum([bytes_ for _, bytes_, _ in files])
+        for _, bytes_, path in sorted(files):
+            if size <= self._bytes:
+                break
+            path.unlink(missing_ok=True)
+            size -= bytes_
 
 
 def reference_of(session_id: str, text: str) -> str:
     """Return the reference of *text*: the same for the same text, and another in each session."""
     key = blake2b(session_id.encode(errors="surrogatepass")).digest()
     return f"output-{blake2b(text.encode(), key=key, digest_size=6).hexdigest()}"
-
-
-def _folder_of(session_id: str) -> str:
-    # An id may hold anything, so it names no folder itself.
-    return blake2b(session_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()

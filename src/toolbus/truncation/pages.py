@@ -1,4 +1,4 @@
-"""Reading on in a kept text: a page of lines or characters, or the lines that hold some words."""
+"""Reading on in a whole output: the notice that says how, its pages, and the search in it."""
 
 from __future__ import annotations
 
@@ -6,73 +6,90 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.truncation.cuts import after_lines, are_lines, cut_after, cut_before
-from toolbus.truncation.notices import position_in
-from toolbus.truncation.searches import find_words
+from toolbus.truncation.cut_texts import after_lines, are_lines, cut, find_words, lines_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from toolbus.truncation.budgets import Budget
 
-_SHARE = 0.7
-"""The part of a budget for what is read; the rest is for what is said about it."""
-
-_WIDE = 200
-"""Of a longer line a search shows only so many characters around what it matched."""
+_SHARE = 0.35
+"""The part of a text that a long notice may take; else a short one is given."""
 
 
-class PageRequest(Struct, frozen=True):
-    """Where to read: from *line*, the first being 1, or from the character *offset* if given.
+class WholeOutput(Struct, frozen=True):
+    """The place of a whole output: *reference*, for the tool *reader*, or *reason* for none."""
 
-    At most *lines* lines, None for as many as fit.
+    reader: str
+    reference: str | None = None
+    reason: str = "it is not kept"
+
+    def notice(self, facts: str, position: str, size: int) -> str:
+        """Return a notice with *facts* and how to read on, for a text of *size* characters.
+
+        *position* is an argument of the reader.
+        """
+        if self.reference is None:
+            long, short = f"[{facts} The rest cannot be read: {self.reason}.]", f"[{facts}]"
+        else:
+            call = f'{self.reader}(reference="{self.reference}", '
+            ways = f'Read on with {call}{position}), or search with {call}find="…").'
+            long, short = f"[{facts} {ways}]", f"[Shortened; {call}{position})]"
+        return long if len(long) <= size * _SHARE else short
+
+
+def start_of(text: str, line: int, offset: int | None) -> int | None:
+    """Return where *line* of *text*, the first being 1, begins, or the character at *offset*.
+
+    The offset counts if it is given. Returns None for a place beyond the end.
     """
-
-    line: int = 1
-    offset: int | None = None
-    lines: int | None = None
-
-    def __str__(self) -> str:
-        return f"line {self.line}" if self.offset is None else f"offset {self.offset}"
+    if offset is not None:
+        return cut(text, offset, -1) if offset <= len(text) else None
+    return None if text.count("\n") < line - 1 else after_lines(text, 0, len(text), line - 1)
 
 
-def read_page(text: str, request: PageRequest, budget: Budget) -> str:
-    """Return a page of *text*, and below it where the next begins."""
-    start = _start(text, request)
-    if start is None:
-        return _beyond(text, request)
-    end = budget.part(_SHARE).head(text, start, len(text))
-    end = _page_end(text, start, end, request.lines)
-    onward = "this is the end" if end >= len(text) else f"read on with {position_in(text, end)}"
-    page = text[start:end].removesuffix("\n")
-    return f"{page}\n[{_extent(text, start, end)}; {onward}]"
+def beyond(text: str, line: int, offset: int | None) -> str:
+    """Return the answer for a place beyond the end of *text*."""
+    place = f"line {line}" if offset is None else f"offset {offset}"
+    size = f"{_line_count(text):,} lines, {len(text):,} characters"
+    return f"[there is no {place}: the output has {size}]"
 
 
-def search(text: str, words: str, request: PageRequest, budget: Budget) -> str:
-    """Return the lines of *text* that hold *words*, each after its number.
+def read_page(text: str, start: int, lines: int | None, budget: Budget) -> str:
+    """Return a page of *text* from *start*, of *lines* at most, and where the next begins."""
 
-    Of a long line only what stands around each of its matches.
+    def page(size: int) -> str:
+        end = _page_end(text, start, min(start + size, len(text)), lines)
+        onward = "this is the end" if end == len(text) else f"read on with {position_in(text, end)}"
+        shown = text[start:end].removesuffix("\n")
+        return f"{shown}\n[{_extent(text, start, end)}; {onward}]"
+
+    return budget.fill(text[start : start + budget.characters], page, str)
+
+
+def search(text: str, words: str, start: int, lines: int | None, budget: Budget) -> str:
+    """Return the lines of *text* from *start* on that hold *words*, each after its number.
+
+    Of a long line only the part around each match is shown. At most *lines* are returned.
     """
-    start = _start(text, request)
-    if start is None:
-        return _beyond(text, request)
-    budget, shown, hits = budget.part(_SHARE), "", 0
-    number, previous = 1, 0
-    for low, high in _hits(text, words, start):
-        number, previous = number + text.count("\n", previous, low), low
-        line = f"{number}: {_window(text, low, high)}\n"
-        if hits == request.lines or not budget.fits(shown + line):
-            return f"{shown}[{_lines(hits)} with {words!r} so far; search on with offset={low}]"
-        shown, hits = shown + line, hits + 1
-    return f"{shown}[{_lines(hits)} with {words!r} from {request} to the end]"
+    place = position_in(text, start).replace("=", " ")
+    shown, hits, number, counted = "", 0, 1, 0
+    for word in find_words(text, [words], start, len(text)):
+        if word[0] < start:
+            continue  # It stands in a line that is shown.
+        low, high = lines_around(text, word, (start, len(text)), context=0)
+        number, counted = number + text.count("\n", counted, low), low
+        line = f"{number}: {_part_of_line(text, low, high)}\n"
+        onward = f"[{_lines(hits)} with {words!r} so far; search on with offset={low}]"
+        if hits == lines or (hits and not budget.fits(shown + line + onward)):
+            return shown + onward
+        shown, hits, start = shown + line, hits + 1, max(high, word[1])
+    return f"{shown}[{_lines(hits)} with {words!r} from {place} to the end]"
 
 
-def _start(text: str, request: PageRequest) -> int | None:
-    """Return where to read from; None if that is beyond the end."""
-    if request.offset is not None:
-        return cut_before(text, request.offset) if request.offset <= len(text) else None
-    lines = request.line - 1
-    return None if text.count("\n") < lines else after_lines(text, 0, len(text), lines)
+def position_in(text: str, position: int) -> str:
+    """Return *position* of *text* as an argument of the reader: a line, or an offset in it."""
+    if position == 0 or text[position - 1] == "\n":
+        return f"line={text.count(chr(10), 0, position) + 1}"
+    return f"offset={position}"
 
 
 def _page_end(text: str, start: int, end: int, lines: int | None) -> int:
@@ -83,7 +100,7 @@ def _page_end(text: str, start: int, end: int, lines: int | None) -> int:
         return end
     after_line = text.rfind("\n", start, end) + 1
     # Each page gets on, also where a character is longer than any page.
-    return after_line or max(cut_before(text, end), min(start + 1, len(text)))
+    return after_line or max(cut(text, end, -1), min(start + 1, len(text)))
 
 
 def _extent(text: str, start: int, end: int) -> str:
@@ -94,32 +111,15 @@ def _extent(text: str, start: int, end: int) -> str:
     return f"characters {start:,} to {end:,} of {len(text):,}"
 
 
-def _beyond(text: str, request: PageRequest) -> str:
-    size = f"{_line_count(text):,} lines, {len(text):,} characters"
-    return f"[there is no {request}: the output has {size}]"
-
-
 def _line_count(text: str) -> int:
     return text.count("\n", 0, len(text) - 1) + 1
 
 
-def _hits(text: str, words: str, start: int) -> Iterator[tuple[int, int]]:
-    """Give each line with *words*; of a long one what stands around each match."""
-    find = find_words([words])
-    while (match := next(find(text, start, len(text)), None)) is not None:
-        least = max(match[0] - _WIDE // 2, start)
-        low = text.rfind("\n", least, match[0]) + 1 or least
-        end = text.find("\n", match[1], match[1] + _WIDE)
-        high = end if end >= 0 else min(match[1] + _WIDE // 2, len(text))
-        yield cut_before(text, low), cut_after(text, high)
-        start = max(high, match[1])
-
-
-def _window(text: str, low: int, high: int) -> str:
+def _part_of_line(text: str, low: int, high: int) -> str:
     """Return *text* from *low* to *high*, and where that begins if it is inside a line."""
     before = f"[offset {low}] … " if low > 0 and text[low - 1] != "\n" else ""
-    after = " …" if high < len(text) and text[high] != "\n" else ""
-    return f"{before}{text[low:high]}{after}"
+    after = "" if high == len(text) or text[high - 1] == "\n" else " …"
+    return before + text[low:high].removesuffix("\n") + after
 
 
 def _lines(count: int) -> str:

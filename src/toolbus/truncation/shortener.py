@@ -1,174 +1,194 @@
-"""A tool's response made to fit: its texts, its structured value and its binary parts."""
+"""A tool's response made to fit: its large parts, its structured value, then its texts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.messages import schemas
-from toolbus.messages.parts import join_text
-from toolbus.messages.records import Part, TextPart, encode
+from toolbus.messages.parts import join_text, text_of
+from toolbus.messages.records import (
+    AudioPart,
+    ImagePart,
+    Part,
+    Resource,
+    ResourcePart,
+    TextPart,
+    encode,
+)
 from toolbus.truncation.budgets import Budget, level_of
-from toolbus.truncation.cut_texts import Plan, cut_text
-from toolbus.truncation.json_texts import compact, is_json, shorten_json
-from toolbus.truncation.notices import WholeOutput, position_in, text_notice, value_notice
-from toolbus.truncation.parts import as_one, size_of, stand_in, text_of, with_text
+from toolbus.truncation.cut_texts import cut_text
+from toolbus.truncation.json_texts import is_json, shorten_json
+from toolbus.truncation.pages import WholeOutput, position_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from toolbus.messages.records import JsonObject, ToolResponse
 
 _LEAST = 400
 """With fewer characters for each of several texts, they are shortened as one."""
 
-_TRIES = 40
-_STEP = 0.9
-_EMPTY = {b"[": b"[]", b"{": b"{}", b'"': b'""'}
+
+class _WholeText(NamedTuple):
+    """A text of a response, its *start* in the joined text, and *raw*, its JSON if it is JSON."""
+
+    text: str
+    start: int
+    raw: bytes | None
+
+    @classmethod
+    def of(cls, text: str, start: int) -> _WholeText:
+        """Return the record of *text*; its JSON has no spaces between values."""
+        raw = msgspec.json.format(text.encode(), indent=-1) if is_json(text) else None
+        return cls(text, start, raw)
 
 
 class Shortener(Struct, frozen=True):
-    """Makes responses fit *budget*; *keep* takes what is shortened, whole, and says where it is.
+    """Makes responses fit *budget*.
 
-    *part_bytes* is the most that an image, a sound or a blob may have; None is no limit.
+    Of a text the part *head*, between 0 and 1, is kept at its beginning, the rest at its end, and
+    lines with *words* between. An image, a sound or a blob of more than *part_bytes* is left out.
     """
 
     budget: Budget
-    plan: Plan
+    head: float = 0.5
+    words: tuple[str, ...] = ()
     part_bytes: int | None = None
 
     def shorten(
-        self,
-        response: ToolResponse,
-        keep: Callable[[str], WholeOutput],
-        schema: JsonObject | None,
-        *,
-        structured: bool = True,
+        self, response: ToolResponse, keep: Callable[[str], WholeOutput], schema: JsonObject | None
     ) -> ToolResponse:
-        """Return *response* within the limits; the same object if it was.
+        """Return *response* within the limits, the same object if it was; *keep* gets the whole.
 
-        What is left of the structured value fits *schema*, or nothing of it is left; without
-        *structured* it stays as it is.
+        What is left of the structured value fits *schema*, or the value is gone.
         """
-        content, value = self._without_large_parts(response.content), response.structured
-        budget: Budget = self.budget
-        notices: tuple[TextPart, ...] = ()
-        if structured and value is not None and not self._fits_value(value):
-            raw = encode(value)
-            whole = keep(raw.decode())
-            value = self._value(raw, whole, schema)
+        value, whole, facts = response.structured, WholeOutput(""), ""
+        content = tuple([_within(part, self.part_bytes) for part in response.content])
+        if value is not None and not self.budget.fits(raw := encode(value).decode()):
+            whole = keep(raw)
+            shown = self._json(raw, whole, schema)
+            value = msgspec.json.decode(shown)
             if content:
-                notice = value_notice(whole, len(raw), self.budget, gone=value is None)
-                notices, budget = (TextPart(text=notice),), _less(budget, notice)
+                what = "was left out" if value is None else "is shortened"
+                facts = f"The structured value, {len(raw):,} characters, {what}."
             else:
                 # Without content the value itself is what the model reads, as JSON.
-                content = (TextPart(text=self._json(raw, self.budget, whole, 0)),)
-        if not budget.fits(join_text(content)):
-            content = self._content(content, budget, keep)
-        content = (*content, *notices) if notices else content
-        same = value is response.structured and content is response.content
-        return response if same else replace(response, content=content, structured=value)
+                content = (TextPart(raw),)
+        notices = partial(_notices, whole, facts)
+        noted = (*content, *notices(self.budget.characters))
+        if not self.budget.fits(join_text(noted)):
+            noted = self._content(content, notices, keep)
+        same = value is response.structured and noted == response.content
+        return response if same else replace(response, content=noted, structured=value)
 
-    # --- parts ---------------------------------------------------------------------------------
-
-    def _without_large_parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        limit = self.part_bytes
-        if limit is None or all(size_of(part) <= limit for part in parts):
-            return parts
-        return tuple([part if size_of(part) <= limit else stand_in(part) for part in parts])
+    def _json(self, raw: str, whole: WholeOutput, schema: JsonObject | None) -> str:
+        """Return the compact JSON *raw* within the budget; null if it cannot fit *schema*."""
+        source = _WholeText.of(raw, 0)
+        if (data := source.raw) is None:
+            return "null"
+        if schema is None:
+            return self.budget.fill(raw, lambda size: self._cut(source, size, whole, raw), str)
+        shown = self.budget.fill(raw, lambda size: shorten_json(data, size, None), str)
+        return "null" if schemas.problem(schema, msgspec.json.decode(shown)) else shown
 
     def _content(
-        self, parts: tuple[Part, ...], budget: Budget, keep: Callable[[str], WholeOutput]
+        self,
+        parts: tuple[Part, ...],
+        notices: Callable[[int], tuple[TextPart, ...]],
+        keep: Callable[[str], WholeOutput],
     ) -> tuple[Part, ...]:
-        text = join_text(parts)
-        whole, sizes = keep(text), [len(text_of(part) or "") for part in parts]
-        if sum([text_of(part) is not None for part in parts]) <= 1:
-            return self._each(parts, sizes, budget, whole)
-        share = 1.0
-        while level_of(sizes, budget.characters * share) >= _LEAST:
-            shortened = self._each(parts, sizes, budget.part(share), whole)
-            if budget.fits(join_text(shortened)):
-                return shortened
-            share *= _STEP
-        return as_one(parts, self._text(text, budget, whole, text, 0))
+        """Return *parts* and *notices* of a size within the budget; the text of *parts* is kept."""
+        joined, start = join_text(parts), 0
+        whole, sources = keep(joined), dict[int, _WholeText]()
+        for index, part in enumerate(parts):
+            if (text := text_of(part)) is not None:
+                sources[index] = _WholeText.of(text, start)
+                start += len(text) + 1
+        sizes = [len(source.text) for source in sources.values()]
 
-    def _each(
-        self, parts: Sequence[Part], sizes: list[int], budget: Budget, whole: WholeOutput
-    ) -> tuple[Part, ...]:
-        level = level_of(sizes, budget.characters)
-        shares = [min(size, level) for size in sizes]
-        total, start = max(sum(shares), 1), 0
-        joined, shortened = join_text(tuple(parts)), []
-        for part, share in zip(parts, shares, strict=True):
-            text, part_budget = text_of(part), budget.part(share / total)
-            if text is None or part_budget.fits(text):
-                shortened.append(part)
-            else:
-                text_left = self._text(text, part_budget, whole, joined, start)
-                shortened.append(with_text(part, text_left))
-            start += 0 if text is None else len(text) + 1
-        return tuple(shortened)
+        def made(size: int) -> tuple[Part, ...]:
+            level = int(level_of(sizes, size))
+            if len(sizes) > 1 and level < _LEAST:
+                text = self._cut(_WholeText.of(joined, 0), size, whole, joined)
+                return (*_as_one(parts, text), *notices(size))
+            cut = list(parts)
+            for index, source in sources.items():
+                if len(source.text) > level:
+                    text = self._cut(source, level, whole, joined)
+                    cut[index] = _with_text(parts[index], text)
+            return (*cut, *notices(size))
 
-    # --- texts ---------------------------------------------------------------------------------
+        return self.budget.fill(joined, made, join_text)
 
-    def _text(self, text: str, budget: Budget, whole: WholeOutput, joined: str, start: int) -> str:
-        """Return *text* in *budget*; it stands in *joined*, which is kept, at *start*."""
-        if is_json(text):
-            return self._json(text.encode(), budget, whole, start)
-        share = 1.0
-        for _ in range(_TRIES):
-            cut = cut_text(text, budget.part(share), self.plan)
-            position = position_in(joined, start + cut.end)
-            notice = text_notice(whole, len(cut.text), len(text), position, budget)
-            joint = "" if cut.text.endswith("\n") or not cut.text else "\n"
-            if budget.fits(shortened := f"{cut.text}{joint}{notice}"):
-                return shortened
-            share *= min(budget.ratio(shortened), _STEP)
-        return text_notice(whole, 0, len(text), position_in(joined, start), budget)
-
-    def _json(self, text: bytes, budget: Budget, whole: WholeOutput, start: int) -> str:
-        raw = compact(text)
-        written = raw.decode()
-        if budget.fits(written):
-            return written
-        limit = budget.characters * len(raw) / len(written)
-        notice = text_notice(whole, None, len(text), f"offset={start}", budget)
-        shortened = self._json_within(raw, limit, notice, budget)
-        return shorten_json(_EMPTY[raw[:1]], 0, notice) if shortened is None else shortened
-
-    # --- structured values -----------------------------------------------------------------------
-
-    def _fits_value(self, value: Any) -> bool:
-        return replace(self.budget, lines=None).fits(encode(value).decode())
-
-    def _value(self, raw: bytes, whole: WholeOutput, schema: JsonObject | None) -> Any:
-        """Return what is left of a structured value; None if nothing would fit *schema*."""
-        budget = replace(self.budget, lines=None)
-        if schema is None:
-            return msgspec.json.decode(self._json(raw, budget, whole, 0))
-        shortened = self._json_within(raw, budget.characters, None, budget)
-        value = None if shortened is None else msgspec.json.decode(shortened)
-        return value if schemas.problem(schema, value) is None else None
-
-    @staticmethod
-    def _json_within(raw: bytes, limit: float, notice: str | None, budget: Budget) -> str | None:
-        """Return the JSON *raw* within *budget*; *limit* is tried first, in bytes."""
-        for _ in range(_TRIES):
-            if budget.fits(shortened := shorten_json(raw, int(limit), notice)):
-                return shortened
-            limit *= min(budget.ratio(shortened), _STEP)
-        return None
+    def _cut(self, source: _WholeText, size: int, whole: WholeOutput, joined: str) -> str:
+        """Return *source* in about *size* characters with a notice; *joined* is kept as *whole*."""
+        text, raw = source.text, source.raw
+        if raw is not None:
+            written = raw.decode()
+            if len(written) <= size:
+                return written
+            facts = f"Shortened: the whole has {len(text):,} characters."
+            notice = whole.notice(facts, f"offset={source.start}", size)
+            return shorten_json(raw, size * len(raw) // len(written), notice)
+        facts = "Shortened: {:,} of {:,} characters are shown."
+        longest = whole.notice(facts.format(size, len(text)), f"offset={len(joined)}", size)
+        shown, end = cut_text(text, size - len(longest) - 1, self.head, self.words)
+        position = position_in(joined, source.start + end)
+        notice = whole.notice(facts.format(len(shown), len(text)), position, size)
+        joint = "" if shown.endswith("\n") or not shown else "\n"
+        return f"{shown}{joint}{notice}"
 
 
-def _less(budget: Budget, text: str) -> Budget:
-    """Return *budget* without what *text* and the end of the line before it take."""
-    count = budget.count_of(text)
-    return replace(
-        budget,
-        characters=budget.characters - len(text) - 1,
-        lines=None if budget.lines is None else budget.lines - 1,
-        tokens=None if budget.tokens is None else budget.tokens - count - 1,
+def _notices(whole: WholeOutput, facts: str, size: int) -> tuple[TextPart, ...]:
+    """Return the notice of a structured value with *facts*, if there are any and it has room."""
+    return (TextPart(whole.notice(facts, "offset=0", size)),) if facts and size else ()
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _with_text(part: Part, text: str) -> Part:
+    if isinstance(part, ResourcePart):
+        return ResourcePart(resource=replace(part.resource, text=text))
+    return TextPart(text=text)
+
+
+def _as_one(parts: tuple[Part, ...], text: str) -> tuple[Part, ...]:
+    """Return *parts* with *text* in place of the first text, and nothing for the others.
+
+    Each part before the last that has no text stays in its place: a host may count them.
+    """
+    shortened: list[Part] = []
+    for part in parts:
+        if text_of(part) is None:
+            shortened.append(part)
+        else:
+            shortened.append(TextPart(text=text))
+            text = ""
+    while isinstance(shortened[-1], TextPart) and not shortened[-1].text:
+        shortened.pop()
+    return tuple(shortened)
+
+
+def _within(part: Part, limit: int | None) -> Part:
+    """Return *part*, or a note if it is an image, a sound or a blob of more than *limit* bytes."""
+    match part:
+        case ImagePart(data=data, mime_type=kind):
+            what = "An image"
+        case AudioPart(data=data, mime_type=kind):
+            what = "A sound"
+        case ResourcePart(resource=Resource(blob=str(data), mime_type=kind)):
+            what = "A resource"
+        case _:
+            return part
+    size, of_type = len(data) * 3 // 4, f" of type {kind[:100]}" if kind else ""
+    return (
+        part
+        if limit is None or size <= limit
+        else TextPart(f"[{what}{of_type}, {size:,} bytes, left out]")
     )

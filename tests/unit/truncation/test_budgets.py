@@ -1,48 +1,48 @@
-"""What fits a budget, from either end."""
+"""What fits a budget, and what fills it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolbus.truncation import budgets
 from toolbus.truncation.budgets import Budget, estimate
 
-BUDGETS = st.builds(
-    Budget,
-    st.integers(0, 60),
-    st.none() | st.integers(0, 6),
-    st.none() | st.integers(0, 30),
-    st.sampled_from([None, len, lambda text: len(text.split())]),
-)
+BUDGETS = st.builds(Budget, st.integers(0, 60), st.none() | st.integers(0, 30))
 TEXTS = st.text(alphabet=st.sampled_from("ab \n1é漢")) | st.text()
 
 
 @given(TEXTS, BUDGETS)
-def test_the_longest_head_and_tail_fit(text, budget):
-    head, tail = budget.head(text, 0, len(text)), budget.tail(text, 0, len(text))
+def test_what_fits_is_within_all_limits(text, budget):
+    within = len(text) <= budget.characters
+    within &= budget.tokens is None or estimate(text) <= budget.tokens
 
-    for piece in (text[:head], text[tail:]):
-        assert len(piece) <= budget.characters
-        assert budget.tokens is None or budget.count_of(piece) <= budget.tokens or not piece
-        assert budget.lines is None or len(piece.splitlines()) <= budget.lines or "\n" not in piece
-    if budget.fits(text):
-        assert (head, tail) == (len(text), 0)
+    assert budget.fits(text) == within
+    assert (budget.excess(text) <= 0) == within
 
 
-@given(TEXTS, BUDGETS)
-def test_a_ratio_below_one_says_that_it_is_too_much(text, budget):
-    if text and not budget.fits(text):
-        assert budget.ratio(text) < 1
+@given(TEXTS, BUDGETS, st.integers(0, 9), st.integers(1, 4))
+def test_what_fills_a_budget_fits(text, budget, mark, width):
+    def made(size):
+        return text[:size] * width + "." * mark
+
+    filled = budget.fill(text, made, str)
+
+    assert budget.fits(filled) or filled == made(0)
 
 
-def test_a_huge_text_is_counted_in_blocks():
-    sizes = []
+def test_a_budget_is_filled():
+    text = "some words of a text\n" * 2000
 
-    def count(text):
-        sizes.append(len(text))
-        return len(text)
+    by_characters = Budget(1000).fill(text, lambda size: text[:size] + "!" * 100, str)
+    by_tokens = Budget(10_000, 500).fill(text, lambda size: text[:size] + "!" * 10, str)
 
-    assert not Budget(10**9, tokens=10_000, count=count).fits("x" * 1_000_000)
-    assert max(sizes) <= 4_096
-    assert sum(sizes) < 20_000
+    assert len(by_characters) > 900
+    assert estimate(by_tokens) > 450
+
+
+def test_a_huge_text_is_not_counted(monkeypatch):
+    monkeypatch.delattr(budgets, "estimate")
+
+    assert not Budget(10_000, tokens=10_000).fits("x" * 1_000_000)
 
 
 def test_an_estimate_knows_kinds_of_characters():

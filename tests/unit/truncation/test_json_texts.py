@@ -4,8 +4,14 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.json import format as formatted
 
-from toolbus.truncation.json_texts import compact, is_json, shorten_json
+from toolbus.truncation.json_texts import is_json, shorten_json
+
+
+def compact(raw):
+    return formatted(raw, indent=-1)
+
 
 JSON = st.recursive(
     st.none()
@@ -57,13 +63,9 @@ def test_without_a_notice_there_are_no_marks():
     assert (read["items"][0], read["items"][-1]) == (0, 999)
 
 
-def test_too_many_values_are_shown_as_a_beginning():
-    raw = b"[" + b",".join([b"1"] * 600_000) + b"]"
-
-    read = json.loads(shorten_json(raw, 1000, "[Shortened]"))
-
-    assert read[0].startswith("[1,1,1,1")
-    assert read[-1] == "[Shortened]"
+def test_too_many_values_are_no_json():
+    assert is_json("[" + ",".join(["1"] * 400_000) + "]")
+    assert not is_json("[" + ",".join(["1"] * 600_000) + "]")
 
 
 def test_a_key_that_is_too_long_takes_its_member_along():
