@@ -1385,7 +1385,9 @@ def test_former_settings_show_the_new_form(tmp_path, setting, way_out):
 
     assert way_out in str(raised.value)
     assert "toolbus.toml:" in str(raised.value)
-    assert len(RedactSecrets(vault=False).adapters) == len(RedactSecrets(vault=[]).adapters) == 1
+    for nothing in (False, []):
+        names = [adapter.name for adapter in RedactSecrets(vault=nothing).adapters]
+        assert "RedactSecrets.vault" not in names
 
 
 async def test_a_value_is_put_back_last():

@@ -49,11 +49,13 @@ from toolbus.redaction.secrets.streams import (
     rewrite_calls,
 )
 from toolbus.redaction.secrets.tool_adapters import (
+    FileAdapter,
     SecretsAdapter,
     VaultAdapter,
     session_of,
 )
 from toolbus.redaction.secrets.vault import Vault, vault_entries
+from toolbus.redaction.secrets.written_back import TOOLS, file_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +131,7 @@ class RedactSecrets(AgentComponent):
         self.value_key = checked_key(key)
         self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.stored)
         self.register_tool_adapter(self._results)
+        self.register_tool_adapter(FileAdapter(self._write_back))
         if self._vault is not None:
             self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.stored))
 
@@ -163,10 +166,41 @@ class RedactSecrets(AgentComponent):
         if may_hold_former(call.arguments):
             await self._redactor.read_former(registry, state)
         find = partial(held_placeholder, placeholders=registry.placeholders, former=registry.former)
-        if held := find(self._unfilled(ctx, lambda _: "").arguments):
+        if ctx.tool is None:
+            # A host runs the tool: nothing is known of it here, and nothing is filled.
+            held = find(call.arguments)
+            return Deny(held.reason(call, "secret")) if held else None
+        call = await self._with_file(call, ctx.scope)
+        if held := find(self._unfilled(call, ctx.scope, lambda _: "").arguments):
             return Deny(held.reason(call, "secret"))
-        held = find(self._unfilled(ctx, registry.without_known).arguments)
+        held = find(self._unfilled(call, ctx.scope, registry.without_known).arguments)
         return Deny(held.reason_unknown(call)) if held else None
+
+    async def _with_file(self, call: ToolCall, scope: Scope) -> ToolCall:
+        """Return *call* with the secrets of the file that it changes; the same if it has none."""
+        # A host knows the tools of its own agent, and not those of agents below it.
+        host = None if scope.lineage or not self.selector.matches(call.name) else self.host
+        if host is None or call.name not in TOOLS:
+            return call
+        text = file_text(call, host.tools.get(call.name))
+        if text is None:
+            return call
+        try:
+            return await self._redactor.written_back(
+                session_of(scope), call, text, self.stored(scope)
+            )
+        except UnexaminedError:
+            return call
+
+    async def _write_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
+        """Return *call* with the secrets of its file, which may be another one by now."""
+        if not may_hold(call.arguments):
+            return call
+        filled = await self._with_file(call, scope)
+        registry = self._redactor.registry(session_of(scope), self.stored(scope))
+        rest = self._unfilled(filled, scope, lambda _: "").arguments
+        held = held_placeholder(rest, registry.placeholders, registry.former)
+        return Deny(held.reason(call, "secret")) if held else filled
 
     def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that its vault fills in *scope*."""
@@ -176,13 +210,11 @@ class RedactSecrets(AgentComponent):
         hears = host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
         return self._vault.filled(call, value) if hears else call
 
-    def _unfilled(self, ctx: EventContext[ToolCall], value: Callable[[str], str]) -> ToolCall:
-        """Return the call of *ctx* with *value* of each text that a vault fills."""
-        call = ctx.value
-        # Where a host runs the tool, nobody knows it here, and no vault is asked.
-        for component in tuple(self._redactor.registries.vaults) if ctx.tool else ():
+    def _unfilled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
+        """Return *call* with *value* of each text that a vault fills in *scope*."""
+        for component in tuple(self._redactor.registries.vaults):
             if isinstance(component, RedactSecrets):
-                call = component.filled(call, ctx.scope, value)
+                call = component.filled(call, scope, value)
         return call
 
     async def clean_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:

@@ -21,6 +21,7 @@ look and the writing is a moment in which others on the machine can still change
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock
@@ -101,13 +102,31 @@ class FileTools(AgentComponent):
             change = self._edited(path, old_text, new_text, replace_all=replace_all)
             return self._write(change, context)
 
+    def text_before(self, call: ToolCall, offered: Tool | None) -> str | None:
+        """Return the text of the file that *call* of the tool *offered* would change.
+
+        It is None for another tool, outside of the folder, behind a link, and without a text.
+        """
+        path = call.arguments.get("path")
+        if not self._changes(call, offered) or not isinstance(path, str):
+            return None
+        with suppress(FileToolError):
+            target = self._folder.path(path)
+            named = Path(os.path.normpath(self._folder.root / Path(path).expanduser()))
+            if named == target and target.is_relative_to(self._folder.root):
+                return read_text(target)
+        return None
+
+    def _changes(self, call: ToolCall, offered: Tool | None) -> bool:
+        is_ours = getattr(getattr(offered, "run", None), "__self__", None) is self
+        return is_ours and call.name in {"write_file", "edit_file"}
+
     def preview(self, call: ToolCall, offered: Tool | None) -> FileChange | None:
         """Return what *call* of the tool *offered* would change, None if that is no tool of ours.
 
         Nothing is written. Raises `FileToolError` if it cannot be told.
         """
-        is_ours = getattr(getattr(offered, "run", None), "__self__", None) is self
-        if offered is None or not is_ours or call.name not in {"write_file", "edit_file"}:
+        if offered is None or not self._changes(call, offered):
             return None
         values, problem = offered.fit(call.arguments)
         if problem is not None:

@@ -139,8 +139,11 @@ def folder(tmp_path):
     return made
 
 
-async def check(folder, read, do, ways=()):
-    """Try the ways on each file; *do* returns why a call is denied, or None once it has run."""
+async def check(folder, read, do, ways=(), *, filled=None):
+    """Try the ways on each file; *do* returns why a call is denied, or None once it has run.
+
+    Where a file gets its own lines back, *filled* gets the files and the ways.
+    """
     tried = 0
     for path, before in FILES.items():
         shown = await read(path)
@@ -148,11 +151,17 @@ async def check(folder, read, do, ways=()):
         for way, call in harmful(path, shown).items():
             if not ways or way in ways:
                 reason = await do(*call)
+                tried += 1
+                if filled is not None and way in {"write", "edit"} and reason is None:
+                    assert is_whole(folder, path), (path, way)
+                    assert "mode-two" in (folder / path).read_text()
+                    (folder / path).write_bytes(before.encode())
+                    filled.append((path, way))
+                    continue
                 assert reason, (path, way)
                 assert "[" in reason, reason
                 assert "edit the other lines" in reason
                 assert (folder / path).read_bytes().decode() == before
-                tried += 1
         for way, call in harmless(path).items():
             if not ways or way in ways:
                 assert await do(*call) is None, (path, way)
@@ -179,7 +188,9 @@ async def test_tools_of_an_agent(folder):
             assert called.status in {"ok", "denied"}, called.response.text
             return called.response.text if called.status == "denied" else None
 
-        assert await check(folder, read, do) >= 150
+        filled = []
+        assert await check(folder, read, do, filled=filled) >= 150
+        assert len(filled) >= 40, filled
 
 
 @pytest.mark.full

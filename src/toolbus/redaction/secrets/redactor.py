@@ -15,6 +15,7 @@ from toolbus.redaction.secrets.collecting import SecretVisitor
 from toolbus.redaction.secrets.examination import Examination, Sight
 from toolbus.redaction.secrets.quoting import Unquoter
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
+from toolbus.redaction.secrets.written_back import own_lines, with_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,22 @@ class Redactor:
                 filled = vault.filled(call, registry.restored)
                 registry.shrink()
                 return filled
+
+    async def written_back(
+        self, session: str, call: ToolCall, text: str, state: State | None
+    ) -> ToolCall:
+        """Return *call* with the secrets of the file that it changes, which has *text* now.
+
+        Raises `UnexaminedError` and `StoreError`.
+        """
+        registry = self.registry(session, state)
+        cleaned = await self.clean(session, text, rewrite_record, lambda: state)
+        filled = with_lines(call, own_lines(text, cleaned, registry))
+        if filled is not call:
+            with self.registries.lock:
+                # What is written is known from here on, also what was only assumed.
+                registry.restored(cleaned)
+        return filled
 
     async def unquoted(
         self,

@@ -11,9 +11,10 @@ from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.live_placeholders import held_placeholder
 from toolbus.redaction.records import stand_in, withheld
+from toolbus.redaction.secrets.written_back import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.components.adapters import AdapterContext
     from toolbus.components.state import State
@@ -98,6 +99,20 @@ class VaultAdapter(ToolAdapter):
         self._vault.filled(call, note)
         held = held_placeholder(named, registry.placeholders, registry.former)
         return held.reason_unknown(call) if held else None
+
+
+class FileAdapter(ToolAdapter):
+    """Gives tools that change a file the secrets of this file, where its lines are written back."""
+
+    name = "RedactSecrets.files"
+    tools = TOOLS
+
+    def __init__(self, write_back: Callable[[ToolCall, Scope], Awaitable[ToolCall | Deny]]) -> None:
+        self._write_back = write_back
+
+    async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
+        """Return *call* with the secrets of its file, or why its tool gets none."""
+        return await self._write_back(call, ctx.scope)
 
 
 def session_of(scope: Scope) -> str:
