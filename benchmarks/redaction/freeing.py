@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from toolbus.redaction.secrets.edges import AFTER, AFTER_VALUE, BEFORE, after
+from toolbus.redaction.secrets.builtin.grammar import AFTER, AFTER_VALUE, BEFORE, after
 
 # The ends that the published patterns have: of Betterleaks, of Veles, and a word's.
 _ENDS = (

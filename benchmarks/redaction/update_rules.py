@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.redaction import corrections
 from benchmarks.redaction.freeing import freed
 from benchmarks.redaction.keywords import keywords
-from toolbus.redaction.secrets.builtin_rules import BUILTIN_RULES
+from toolbus.redaction.secrets.rules import BUILTIN_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

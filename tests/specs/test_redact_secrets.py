@@ -52,7 +52,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.placeholders import evened
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets
-from toolbus.redaction.secrets import assigned, heuristics
+from toolbus.redaction.secrets import assigned, plausibility
 from toolbus.redaction.secrets.secret_registry import MAX_SECRETS, MAX_SESSIONS
 from toolbus.settings import user_key
 from toolbus.settings.user_folders import value_key_file
@@ -1728,7 +1728,7 @@ REPEATED = {
 
 @pytest.mark.parametrize("kind", REPEATED)
 async def test_a_repeated_value_is_never_withheld(kind, monkeypatch):
-    steps, read, judge = Counter(), assigned._value, heuristics.random_length
+    steps, read, judge = Counter(), assigned._value, plausibility.random_length
 
     def value(shape, data, window):
         steps["letters"] += min(len(data), window[1]) - window[0]
@@ -1741,7 +1741,7 @@ async def test_a_repeated_value_is_never_withheld(kind, monkeypatch):
         return judge(text)
 
     monkeypatch.setattr(assigned, "_value", value)
-    monkeypatch.setattr(heuristics, "random_length", random_length)
+    monkeypatch.setattr(plausibility, "random_length", random_length)
     work = []
     for size in (50_000, 200_000):
         text = "".join([REPEATED[kind](number) for number in range(size // 6)])[:size]
@@ -1975,7 +1975,7 @@ from toolbus.events.values import ModelDelta
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
-from toolbus.redaction.secrets import assigned, heuristics
+from toolbus.redaction.secrets import assigned, plausibility
 
 agent = Agent(ScriptedModel([]), components=[RedactSecrets()])
 

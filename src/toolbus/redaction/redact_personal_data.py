@@ -33,9 +33,9 @@ from toolbus.messages.records import (
     UserMessage,
 )
 from toolbus.messages.text_walker import rewrite_message, rewrite_response
-from toolbus.redaction.former_placeholders import former_placeholders
 from toolbus.redaction.limits import ScanLimits, UnexaminedError
 from toolbus.redaction.live_placeholders import (
+    former_placeholders,
     gives_a_task,
     held_placeholder,
     may_hold,

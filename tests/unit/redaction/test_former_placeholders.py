@@ -5,8 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from toolbus.redaction.former_placeholders import FormerPlaceholders
-from toolbus.redaction.live_placeholders import held_placeholder, may_hold
+from toolbus.redaction.live_placeholders import FormerPlaceholders, held_placeholder, may_hold
 from toolbus.redaction.placeholders import SessionPlaceholders
 
 KEY, VALUES = b"k" * 32, ("first-secret", "second-secret")

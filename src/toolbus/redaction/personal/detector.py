@@ -15,9 +15,8 @@ from toolbus.redaction.personal.accounts import CARD, CARD_WORDS, find_cards, fi
 from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
 from toolbus.redaction.personal.identities import COUNTRIES, Identities, words
 from toolbus.redaction.personal.lines import TextTopics, Vocabulary, lines_with
-from toolbus.redaction.personal.matches import Appraisal, located, merged
+from toolbus.redaction.personal.matches import Appraisal, located, merged, readings
 from toolbus.redaction.personal.phones import PHONE, PHONE_WORDS, Phones
-from toolbus.redaction.personal.readings import readings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -2,27 +2,230 @@
 
 There are dozens of them. So names are sought in one pass, `names` judges each, and the shapes are
 tried only behind those that a secret may have.
+
+Behind them are the values of lists of names: tables, CSV, INSERT and COPY of SQL. No pattern can
+count columns, so a rule finds the list of names, and a function here reads the rows.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.placeholders import placeholders_in
-from toolbus.redaction.secrets.builtin.assignments import ASSIGNMENTS, FLAGS, SPECIAL
 from toolbus.redaction.secrets.builtin.grammar import NamedShape
-from toolbus.redaction.secrets.builtin.pairs import PAIRS
-from toolbus.redaction.secrets.builtin.prose import SENTENCES
-from toolbus.redaction.secrets.columns import copied_values, inserted_values, table_values
+from toolbus.redaction.secrets.builtin.shapes import ASSIGNMENTS, FLAGS, PAIRS, SENTENCES, SPECIAL
 from toolbus.redaction.secrets.expressions import ExpressionSet, compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
+    from typing import TypeAlias
 
-    from toolbus.redaction.secrets.columns import Span
+    Values: TypeAlias = Generator["Span | None", None, bool]
+
+Span = tuple[int, int]
+
+_TURN = 500
+"""Rows or values that are read in one go."""
+
+_LONGEST_HEADING, _MOST_COLUMNS = 2_000, 64
+# `name (unit)` heads a column; `foo(x` is of a call, as `return user` is of a program.
+_HEADING_CELL = re.compile(
+    rb"(?=.{1,64}\Z)(?!(?:return|import|from|for|def|yield|del|global|assert|const|let|var)[ (])"
+    rb"(?:[\w .#/\x80-\xff-]|\([^()]*\))+"
+)
+_OPEN_CELL = re.compile(rb"[\w .#()/\x80-\xff-]{1,64}")
+_RULER = re.compile(rb"[-+=|: \t\r\xe2\x94-\x96\x80-\xbf]+")
+_PADDING = b" \t\r\"'`*"
+_BARS = (b"|", "│".encode())
+# What parts cells is the group; in quotes nothing does (RFC 4180, section 2).
+_SEPARATORS = {
+    **{bar: re.compile(b"(" + re.escape(bar) + b")") for bar in _BARS},
+    b"\t": re.compile(rb"(\t)"),
+    b";": re.compile(rb'"(?:[^"]|"")*"|(;)'),
+    b",": re.compile(rb'"(?:[^"]|"")*"|(,)'),
+    b"  ": re.compile(rb"([ \t]{2,})"),
+}
+_SQL_VALUE = re.compile(
+    rb"""\s*(?:(?P<text>[NE]?'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<other>[^\s,()'"]*))\s*""",
+    re.DOTALL,
+)
+
+
+class _TableForm(NamedTuple):
+    """How a table is written: by the *sign* between cells, which may also be around a line."""
+
+    sign: bytes
+    is_framed: bool = False
+
+
+def table_values(data: bytes, name: Span, _stop: int) -> Values:
+    """Give the values of the column in whose heading *name* stands, up to the end of the table."""
+    near = max(0, name[0] - _LONGEST_HEADING), name[1] + _LONGEST_HEADING
+    start, stop = _line_at(data, name[0], near)
+    if stop - start > _LONGEST_HEADING:
+        return False
+    line = data[start:stop]
+    if stop == len(data):
+        return _may_be_heading(line)
+    for sign in filter(line.__contains__, _SEPARATORS):
+        form = _TableForm(sign, is_framed=sign in _BARS and line.strip().startswith(sign))
+        heading = _cells(data, start, stop, form)
+        column = _column(data, heading, name)
+        if column is not None and 1 < len(heading) <= _MOST_COLUMNS:
+            if not _is_row(data, start, form, len(heading)):
+                return (yield from _below(data, stop + 1, form, (column, len(heading))))
+            return False
+    return False
+
+
+def inserted_values(data: bytes, name: Span, stop: int) -> Values:
+    """Give the values for the column *name* of an INSERT whose rows begin at byte *stop*."""
+    begin = data.rfind(b"(", max(0, name[0] - _LONGEST_HEADING), name[0])
+    column = data.count(b",", begin, name[0])
+    position, index, count = stop, -1, 0
+    while position < len(data):
+        sign = data[position : position + 1]
+        if sign == b"(" and index < 0:
+            index, position = 0, position + 1
+        elif index >= 0:
+            match = _SQL_VALUE.match(data, position)
+            if match is None:
+                return False
+            if index == column and match.start("text") >= 0:
+                yield _without_quotes(data, match.span("text"))
+            position, index = _next_value(data, match.end(), index)
+            count += 1
+            if count % _TURN == 0:
+                yield None
+        elif sign in b", \t\r\n":
+            position += 1
+        else:
+            return False
+    return True
+
+
+def copied_values(data: bytes, name: Span, stop: int) -> Values:
+    """Give the values of the column *name* of a COPY, whose lines begin at byte *stop*."""
+    begin = data.rfind(b"(", max(0, name[0] - _LONGEST_HEADING), name[0])
+    end = data.find(b")", name[0], name[0] + _LONGEST_HEADING)
+    columns = data.count(b",", begin, end) + 1
+    form, wanted = _TableForm(b"\t"), (data.count(b",", begin, name[0]), columns)
+    return (yield from _below(data, stop, form, wanted))
+
+
+def values_go_on(values: Values) -> bool:
+    """Tell whether the list that *values* are of goes on at the end of the text."""
+    try:
+        while True:
+            next(values)
+    except StopIteration as end:
+        return bool(end.value)
+
+
+def _below(data: bytes, start: int, form: _TableForm, wanted: tuple[int, int]) -> Values:
+    """Give the cells of a column from byte *start*; *wanted*: which one, and of how many."""
+    column, columns = wanted
+    count = 0
+    while start < len(data):
+        _, stop = _line_at(data, start)
+        if not _RULER.fullmatch(data, start, stop):
+            row = _cells(data, start, stop, form)
+            if len(row) != columns:
+                # What is the end of the text may be the beginning of a row.
+                return stop == len(data) and len(row) < columns
+            yield row[column]
+        start, count = stop + 1, count + 1
+        if count % _TURN == 0:
+            yield None
+    return True
+
+
+def _may_be_heading(line: bytes) -> bool:
+    """Tell whether *line*, which may go on, is the beginning of a heading."""
+    for sign in _SEPARATORS:
+        *cells, rest = [
+            line[start:stop] for start, stop in _cells(line, 0, len(line), _TableForm(sign))
+        ]
+        is_open = not rest or _OPEN_CELL.fullmatch(rest.rstrip(_PADDING)) is not None
+        # A bar may stand before the first of them.
+        first = cells[:1] if sign not in _BARS or cells[:1] != [b""] else []
+        if is_open and all(map(_HEADING_CELL.fullmatch, [*first, *cells[1:]])):
+            return True
+    return False
+
+
+def _is_row(data: bytes, start: int, form: _TableForm, columns: int) -> bool:
+    """Tell whether the line at *start* is a row: then the one before it has as many cells.
+
+    So each line is read for one heading only.
+    """
+    near = max(0, start - 1 - _LONGEST_HEADING), start
+    first, stop = _line_at(data, start - 1, near) if start else (0, 0)
+    if first == stop or _RULER.fullmatch(data, first, stop):
+        return False
+    return len(_cells(data, first, stop, form)) == columns
+
+
+def _line_at(data: bytes, position: int, near: Span | None = None) -> Span:
+    """Return where the line at *position* stands, as far as it is *near*."""
+    first, end = near or (0, len(data))
+    stop = data.find(b"\n", position, end)
+    return data.rfind(b"\n", first, position) + 1 or first, min(
+        end, len(data)
+    ) if stop < 0 else stop
+
+
+def _cells(data: bytes, start: int, stop: int, form: _TableForm) -> list[Span]:
+    """Return where the cells of a line stand, without blanks and quotes around them."""
+    start, stop = _stripped(data, start, stop, b" \r")
+    spans, position = [], start
+    for match in _SEPARATORS[form.sign].finditer(data, start, stop):
+        if match[1]:
+            spans.append((position, match.start()))
+            position = match.end()
+    spans.append((position, stop))
+    if form.is_framed:
+        spans = spans[1:-1]
+    return [_stripped(data, *span, _PADDING) for span in spans]
+
+
+def _stripped(data: bytes, start: int, stop: int, padding: bytes) -> Span:
+    while start < stop and data[start] in padding:
+        start += 1
+    while stop > start and data[stop - 1] in padding:
+        stop -= 1
+    return start, stop
+
+
+def _column(data: bytes, heading: list[Span], name: Span) -> int | None:
+    """Return which cell of *heading* has *name*; None if it is the heading of no table."""
+    if not all(_HEADING_CELL.fullmatch(data, *span) for span in heading):
+        return None
+    columns = [index for index, span in enumerate(heading) if span[0] <= name[0] < span[1]]
+    return columns[0] if columns else None
+
+
+def _without_quotes(data: bytes, span: Span) -> Span:
+    start, stop = span
+    while data[start] not in b"'\"":
+        start += 1
+    return start + 1, stop - 1
+
+
+def _next_value(data: bytes, position: int, index: int) -> tuple[int, int]:
+    """Return where the next value or row begins, and the number of the value, -1 between rows."""
+    sign = data[position : position + 1]
+    if sign == b",":
+        return position + 1, index + 1
+    if sign == b")":
+        return position + 1, -1
+    # A call, or what is no row: the next value is behind it.
+    stop = data.find(b")", position)
+    return (len(data), -1) if stop < 0 else (stop + 1, index)
+
 
 _REACH, _LONG_REACH, _SHORT_REACH = 1_024, 8_192, 256
 """Bytes behind a name: to tell shapes apart, of the longest value, and of a value deep in a chain.

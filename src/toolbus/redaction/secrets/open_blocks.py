@@ -11,17 +11,17 @@ import re
 from functools import cache
 from typing import Any, NamedTuple
 
-from toolbus.redaction.secrets.assigned import is_heading
-from toolbus.redaction.secrets.builtin.tables import TABLES
-from toolbus.redaction.secrets.builtin_rules import NAMED
-from toolbus.redaction.secrets.columns import (
+from toolbus.redaction.secrets.assigned import (
     copied_values,
     inserted_values,
+    is_heading,
     table_values,
     values_go_on,
 )
+from toolbus.redaction.secrets.builtin.shapes import TABLES
 from toolbus.redaction.secrets.expressions import compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
+from toolbus.redaction.secrets.rules import NAMED
 from toolbus.redaction.views import views_to_end
 
 _IS = r"[ \t]*(?::|=>|=)[ \t]*"

@@ -18,7 +18,7 @@ from toolbus.tasks.loops import LoopLock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from toolbus.redaction.former_placeholders import FormerPlaceholders
+    from toolbus.redaction.live_placeholders import FormerPlaceholders
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.redaction.personal.matches import PersonalDataMatch, merged
-from toolbus.redaction.personal.readings import Offsets, readings
+from toolbus.redaction.personal.matches import Offsets, PersonalDataMatch, merged, readings
 
 
 @given(st.text(st.sampled_from("aé😀\ud800\n"), max_size=50), st.integers(1, 200))

@@ -1,7 +1,7 @@
 import pytest
 from tests.unit.redaction.secrets.builtin.shapes import surviving
 
-from toolbus.redaction.secrets.columns import copied_values, inserted_values, table_values
+from toolbus.redaction.secrets.assigned import copied_values, inserted_values, table_values
 
 BOX = """
 ┌────┬──────────┐

@@ -9,7 +9,7 @@ import pytest
 
 from toolbus.messages.records import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
-from toolbus.redaction.secrets.edges import AFTER, AFTER_VALUE, BEFORE, after
+from toolbus.redaction.secrets.builtin.grammar import AFTER, AFTER_VALUE, BEFORE, after
 from toolbus.redaction.secrets.engine import Engine, engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule, choose

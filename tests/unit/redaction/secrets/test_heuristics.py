@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolbus.redaction.secrets.heuristics import is_assigned_secret, is_plausible, looks_made
 from toolbus.redaction.secrets.names import NameKind
+from toolbus.redaction.secrets.plausibility import is_assigned_secret, is_plausible, looks_made
 
 UUID = "919108f7-52d1-4320-9bac-f847db4148a8"
 CHOSEN = """

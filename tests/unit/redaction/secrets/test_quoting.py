@@ -1,11 +1,10 @@
 import pytest
 
 from toolbus import ToolSpec
-from toolbus.redaction.former_placeholders import FormerPlaceholders
+from toolbus.redaction.live_placeholders import FormerPlaceholders
 from toolbus.redaction.placeholders import SessionPlaceholders
 from toolbus.redaction.secrets.engine import Engine
-from toolbus.redaction.secrets.quoting import Unquoter
-from toolbus.redaction.secrets.redactor import Redactor
+from toolbus.redaction.secrets.redactor import Redactor, Unquoter
 from toolbus.redaction.secrets.rules import Rule
 
 OWN = SessionPlaceholders("s")

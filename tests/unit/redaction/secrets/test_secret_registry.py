@@ -9,8 +9,7 @@ from toolbus.messages.records import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.placeholders import evened
 from toolbus.redaction.secrets.engine import engine_for
-from toolbus.redaction.secrets.forms import expression
-from toolbus.redaction.secrets.heuristics import is_plausible
+from toolbus.redaction.secrets.plausibility import is_plausible
 from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
@@ -21,6 +20,7 @@ from toolbus.redaction.secrets.secret_registry import (
     SecretRegistry,
     SessionRegistries,
 )
+from toolbus.redaction.secrets.secret_search import expression
 
 LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000))
 
