@@ -52,11 +52,11 @@ class ScanLimits(Struct, frozen=True):
 
 @coroutine
 def turn() -> Generator[None, None, None]:
-    """Let the `Budget` of an examination decide whether others have their turn now."""
+    """Let the `WorkBudget` of an examination decide whether others have their turn now."""
     yield
 
 
-class Budget:
+class WorkBudget:
     """What one examination has taken of its *limits*: *chars* of text, and seconds of its own work.
 
     Its work is a coroutine that awaits `turn` where others may have their turn.

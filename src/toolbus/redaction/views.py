@@ -70,7 +70,7 @@ _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\
 _FOLD = re.compile(rb"(?:>[0-9+-]{0,2}[ \t]*)?\r?\n[ \t]+")
 
 
-class View:
+class TextView:
     """A text as it is seen in one way: *data*, in UTF-8, and the way back.
 
     It is made of *pieces*: where each begins and ends in the text, and how many bytes it has here.
@@ -115,13 +115,13 @@ class View:
         return origins[first] + start - starts[first], stop
 
 
-def views(data: bytes) -> Iterator[View]:
+def views(data: bytes) -> Iterator[TextView]:
     """Give views of the text *data*, in UTF-8: itself, and others if there is something to see."""
-    yield View(data)
+    yield TextView(data)
     yield from other_views(data)
 
 
-def other_views(data: bytes) -> Iterator[View]:
+def other_views(data: bytes) -> Iterator[TextView]:
     """Give the views of the text *data*, in UTF-8, that are not *data* itself.
 
     They are of parts of it: without escape sequences of terminals (also as they are written in logs
@@ -158,13 +158,13 @@ def _patterns(data: bytes) -> list[re.Pattern[bytes]]:
     ]
 
 
-def views_to_end(data: bytes) -> Iterator[View]:
+def views_to_end(data: bytes) -> Iterator[TextView]:
     """Give those `views` of *data* in which its end is seen, *data* itself first."""
-    yield View(data)
+    yield TextView(data)
     yield from (view for view in other_views(data) if view.end == len(data))
 
 
-def joined_views(data: bytes) -> Iterator[View]:
+def joined_views(data: bytes) -> Iterator[TextView]:
     """Give the view of *data* with all its lines joined, if it has several.
 
     That is where to look for what is known: of what is not, a line may be the whole.
@@ -172,7 +172,13 @@ def joined_views(data: bytes) -> Iterator[View]:
     rest = without_line_breaks(data)
     if 0 < len(rest) < len(data):
         end = (len(data), len(data))
-        yield View(rest, lambda: _between([*map(re.Match.span, _LINE_BREAK.finditer(data)), end]))
+        yield TextView(
+            rest, lambda: _between([*map(re.Match.span, _LINE_BREAK.finditer(data)), end])
+        )
+
+
+def _line_breaks(data: bytes) -> Iterator[tuple[int, int]]:
+    return (match.span() for match in _LINE_BREAK.finditer(data))
 
 
 def without_line_breaks(data: bytes) -> bytes:
@@ -235,12 +241,12 @@ def _letter(data: bytes, index: int) -> int:
     return index
 
 
-def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> Iterator[View]:
+def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> Iterator[TextView]:
     """Give the view of *data* that is the *window* of it without *cuts*, if anything is left."""
     (begin, end), all_cuts = window, [(0, window[0]), *cuts, (window[1], len(data))]
     rest = b"".join([data[start:stop] for (_, start), (stop, _) in pairwise(all_cuts)])
     if rest and len(rest) < end - begin:
-        yield View(rest, lambda: _between(all_cuts), end)
+        yield TextView(rest, lambda: _between(all_cuts), end)
 
 
 def _between(cuts: Iterable[tuple[int, int]]) -> Iterator[Piece]:
@@ -269,13 +275,13 @@ _AROUND = 512
 """How many bytes of a long line are read before and behind an escape."""
 
 
-def decoded(data: bytes) -> View | None:
+def decoded(data: bytes) -> TextView | None:
     """Return the lines of the text *data*, in UTF-8, that have escapes, without these, or None."""
     pieces = [*_pieces(data)]
     if not pieces:
         return None
     view = b"".join([segment for _, _, segment in pieces])
-    return View(view, lambda: [(start, end, len(segment)) for start, end, segment in pieces])
+    return TextView(view, lambda: [(start, end, len(segment)) for start, end, segment in pieces])
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from toolbus.redaction import limits as limits_of_work
-from toolbus.redaction.limits import Budget, ScanLimits, UnexaminedError, turn
+from toolbus.redaction.limits import WorkBudget, ScanLimits, UnexaminedError, turn
 
 
 def spent(work):
@@ -58,15 +58,15 @@ async def test_the_turns_of_others_do_not_count(monkeypatch):
     monkeypatch.setattr(limits_of_work, "SLICE", -1.0)
     monkeypatch.setattr(asyncio, "sleep", others)
 
-    await Budget(ScanLimits(10, 1.0, lambda: now)).spend(work(2))
+    await WorkBudget(ScanLimits(10, 1.0, lambda: now)).spend(work(2))
     with pytest.raises(UnexaminedError):
-        await Budget(ScanLimits(10, 1.0, lambda: now)).spend(work(5))
+        await WorkBudget(ScanLimits(10, 1.0, lambda: now)).spend(work(5))
 
     assert turns == 5
 
 
 def test_a_record_has_no_more_letters_than_it_may():
-    budget = Budget(ScanLimits(10, 1.0))
+    budget = WorkBudget(ScanLimits(10, 1.0))
     budget.read(10)
 
     with pytest.raises(UnexaminedError, match="more than 10 characters"):

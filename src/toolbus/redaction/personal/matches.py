@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.redaction.limits import Budget
+from toolbus.redaction.limits import WorkBudget
 from toolbus.redaction.personal.lines import Line
 from toolbus.redaction.views import decoded, views
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from toolbus.redaction.limits import ScanLimits
-    from toolbus.redaction.views import View
+    from toolbus.redaction.views import TextView
 
 # As people write them in other scripts: signs that look alike, each in place of one.
 _ALIKE: dict[int, int | str] = {
@@ -116,7 +116,7 @@ def _letters(data: bytes, offset: int) -> int:
     return offset
 
 
-def _through(view: View, plain: View, offset: int) -> Callable[[int, int], tuple[int, int]]:
+def _through(view: TextView, plain: TextView, offset: int) -> Callable[[int, int], tuple[int, int]]:
     """Return the way back from *plain*, which is of what stands from *offset* of *view* on."""
 
     def back(start: int, end: int) -> tuple[int, int]:
@@ -154,7 +154,7 @@ _GROUPS = 6
 _REMEMBERED = 50_000
 
 
-class Appraisal(Budget):
+class Appraisal(WorkBudget):
     """The budget of one record's examination, in which libraries are asked about a value once."""
 
     def __init__(self, limits: ScanLimits) -> None:

@@ -3,10 +3,13 @@
 One pass over the bytes tells which words of rules are in a text, and a rule is only looked for if
 one of its words is. A few rules have no words but usual ones: a second pass tells which of these
 may match at all.
+
+`places` looks in every view of a text, and leads back to where each match stands in the text.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,15 +20,18 @@ from toolbus.redaction.secrets.expressions import (
     check_installed,
     compiled,
 )
+from toolbus.redaction.views import joined_views, looks_the_same, other_views, squeezed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypeAlias
 
     from toolbus.redaction.secrets.rules import Rule
+    from toolbus.redaction.views import TextView
 
     Spans: TypeAlias = "list[tuple[int, int]]"
     """Bytes from one up to another, in order."""
+    Find: TypeAlias = "Callable[[bytes, Spans | None], Iterator[Hit | None]]"
 
 STEP, REACH = 131_072, 16_384
 """Bytes that are looked at in one go, and how far beyond them a match may go."""
@@ -231,3 +237,107 @@ class _Search:
 def engine_for(rules: tuple[Rule, ...]) -> Engine:
     """Return the engine for *rules*: the same for all who use the same ones."""
     return Engine(rules)
+
+
+# What has one is not found in a text without them.
+BLANK = re.compile(r"[\s\\]")
+
+
+class Place(NamedTuple):
+    """Bytes of a text from *start* to *end*, where *hit* found *value* in *data*, a view of it."""
+
+    start: int
+    end: int
+    value: str
+    data: bytes
+    hit: Hit
+
+
+def places(find: Find, data: bytes, spans: Spans | None) -> Iterator[Place | None]:
+    """Give where *find* finds something in *data*, or in another view of it.
+
+    With *spans* only there. None is given between, as in `Engine.find`.
+    """
+    for hit in find(data, spans):
+        yield hit and _place(data, hit)
+    if not looks_the_same(data, is_whole=spans is None):
+        yield from _places_in_views(find, data, spans, other_views)
+
+
+def known_places(
+    find: Find, data: bytes, spans: Spans | None, *, blank: bool = False
+) -> Iterator[Place | None]:
+    """Do as `places`, and also give what *find* finds where lines break inside of it.
+
+    *blank* says that some of it has blanks or backslashes inside.
+    """
+    # That is not found in what is squeezed.
+    count = -1 if blank and (b"\n" in data or b"\\n" in data) else 0
+    for hit in find(data, spans):
+        place = hit and _place(data, hit)
+        count += place is not None and BLANK.search(place.value) is None
+        yield place
+    if not looks_the_same(data, is_whole=spans is None):
+        yield from _places_in_views(find, data, spans, other_views)
+    for start, end in spans or ((0, len(data)),):
+        # What begins in a span may go on behind it.
+        near = data[_letter(data, start) : end + REACH]
+        has_breaks = count >= 0 and (b"\n" in near or b"\\n" in near)
+        for hit in find(squeezed(near), None) if has_breaks else ():
+            count -= hit is not None
+            if hit is None:
+                yield None
+    if count < 0:
+        yield from _places_in_views(find, data, spans, joined_views)
+
+
+def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
+    """Return the spans in which something may begin that holds one of the *places*, in order."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        begin, stop = max(0, start - reach), end + reach
+        if spans and begin <= spans[-1][1]:
+            begin, former_stop = spans.pop()
+            stop = max(stop, former_stop)
+        spans.append((begin, stop))
+    return spans
+
+
+def _places_in_views(
+    find: Find,
+    data: bytes,
+    spans: Spans | None,
+    see: Callable[[bytes], Iterator[TextView]],
+) -> Iterator[Place | None]:
+    """Give what *find* finds in the views of *data* that *see* gives."""
+    for start, end in spans or ((0, len(data)),):
+        begin = _letter(data, start)
+        for view in see(data if spans is None else data[begin:end]):
+            for hit in find(view.data, None):
+                if hit is None:
+                    yield None
+                    continue
+                place = _place(view.data, hit)
+                first, stop = view.span(place.start, place.end)
+                yield place._replace(start=first + begin, end=stop + begin)
+
+
+def _place(data: bytes, hit: Hit) -> Place:
+    """Return where *hit* is in *data*, with the rest of a letter that it begins or ends in."""
+    start, end = hit.start, hit.end
+    if not data[start:end].isascii():
+        start = _letter(data, start)
+        while end < len(data) and _goes_on(data[end]):
+            end += 1
+    return Place(start, end, data[start:end].decode(), data, hit)
+
+
+def _letter(data: bytes, index: int) -> int:
+    """Return where the letter begins in *data* that has the byte at *index*."""
+    while 0 < index < len(data) and _goes_on(data[index]):
+        index -= 1
+    return index
+
+
+def _goes_on(byte: int) -> bool:
+    return byte & 0xC0 == 0x80  # noqa: PLR2004 - RFC 3629, section 3

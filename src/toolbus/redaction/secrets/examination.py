@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from toolbus.redaction.limits import Budget, UnexaminedError, at_once, turn
+from toolbus.redaction.limits import WorkBudget, UnexaminedError, at_once, turn
 from toolbus.redaction.placeholders import evened, placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.collecting import Collector, Edit, Rewriter, strings
-from toolbus.redaction.secrets.places import around, known_places, places
+from toolbus.redaction.secrets.engine import around, known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.limits import ScanLimits
     from toolbus.redaction.secrets.collecting import Group
-    from toolbus.redaction.secrets.engine import Engine, Hit, Spans
-    from toolbus.redaction.secrets.places import Place
+    from toolbus.redaction.secrets.engine import Engine, Hit, Place, Spans
     from toolbus.redaction.secrets.plausibility import Judge
     from toolbus.redaction.secrets.rules import Rule
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
@@ -82,9 +81,9 @@ class Examination(Generic[T]):
         stream: str | None = None,
     ) -> None:
         self._record, self._walk, self._registry, self._sight = record, walk, registry, sight
-        self._stream, self.budget = stream, Budget(sight.limits)
+        self._stream, self.budget = stream, WorkBudget(sight.limits)
         self._tail = "" if stream is None else registry.tail(stream)
-        self._scanner = self._fresh_scanner()
+        self._scanner = Scanner(sight.engine, registry, sight.allow, self._tail)
         self._first: tuple[Collector, list[_SearchedText]] | None = None
 
     def is_clean(self) -> bool:
@@ -102,12 +101,13 @@ class Examination(Generic[T]):
                 results += [_SearchedText(group, [], is_json=False) for group in known.edits]
             limits.check(limits.clock() - since, collected.chars)
         except Exception:  # noqa: BLE001 - the examination meets it again, and says so
-            self._scanner = self._fresh_scanner()
+            sight = self._sight
+            self._scanner = Scanner(sight.engine, self._registry, sight.allow, self._tail)
             return False
         if results:
             self._first = collected, results
-        else:
-            self._follow(collected.latest)
+        elif self._stream is not None:
+            self._registry.follow(self._stream, collected.latest)
         return not results
 
     async def cleaned(self) -> T:
@@ -150,18 +150,12 @@ class Examination(Generic[T]):
                 break
             record = new
             await turn()
-        self._follow(latest)
-        return record
-
-    def _fresh_scanner(self) -> Scanner:
-        return Scanner(self._sight.engine, self._registry, self._sight.allow, self._tail)
-
-    def _follow(self, latest: str) -> None:
         if self._stream is not None:
             self._registry.follow(self._stream, latest)
+        return record
 
 
-class _Finding(NamedTuple):
+class _SecretSpan(NamedTuple):
     """A *value* from byte *start* to *end* of a text, that *rule* found."""
 
     start: int
@@ -174,7 +168,7 @@ class _SearchedText(NamedTuple):
     """What was found in the texts of *group*, or in a JSON value, whose form in JSON that is."""
 
     group: Group
-    findings: list[_Finding]
+    findings: list[_SecretSpan]
     is_json: bool
 
 
@@ -234,7 +228,7 @@ class Scanner:
         if findings:
             results.append(_SearchedText(part, findings, is_json=False))
 
-    async def _findings(self, text: str, spans: Spans | None, tail: int = 0) -> list[_Finding]:
+    async def _findings(self, text: str, spans: Spans | None, tail: int = 0) -> list[_SecretSpan]:
         """Return the secrets in *text*, in order, each by the best rule; a *tail* begins it.
 
         Another view of the same place may show another value.
@@ -256,7 +250,7 @@ class Scanner:
                 if len(best) > _MOST_PLACES:
                     raise UnexaminedError(_too_many_places())
         ordered = sorted(best, key=lambda key: (key[0], -key[1]))
-        return [_Finding(*key, best[key].rule) for key in ordered]
+        return [_SecretSpan(*key, best[key].rule) for key in ordered]
 
     def name(self, results: list[_SearchedText]) -> None:
         """Enter the *results* of a search in the registry, and note the edits for them."""
@@ -419,7 +413,7 @@ def _leaves(value: Any, sought: list[str]) -> Iterator[Group]:
             yield group
 
 
-def _values(encoded: str, edits: Iterable[Edit | _Finding]) -> list[str]:
+def _values(encoded: str, edits: Iterable[Edit | _SecretSpan]) -> list[str]:
     """Return what stands where *edits* are in the JSON *encoded*, as it was before that."""
     data = encoded.encode() if edits else b""
     return [_unescaped(data[edit.start : edit.end].decode(errors="ignore")) for edit in edits]

@@ -113,7 +113,7 @@ class Redactor:
         session: str,
         record: T,
         walk: Callable[[T, TextVisitor], T],
-        kept: Callable[[], State | None] = lambda: None,
+        state_of: Callable[[], State | None] = lambda: None,
         *,
         look: bool = True,
         stream: str | None = None,
@@ -122,8 +122,8 @@ class Redactor:
 
         *walk* takes a visitor over its texts. Without *look* only those that are known are taken
         out. Records of one *stream* follow each other. The event loop turns meanwhile; records of
-        one session, of which *kept* gives the state, wait for each other. Raises `UnexaminedError`
-        and `StoreError`.
+        one session, whose state *state_of* gives, wait for each other. Raises `UnexaminedError` and
+        `StoreError`.
         """
         sight = self._looking if look else self._knowing
         gated: Examination[T] | None = None
@@ -134,7 +134,7 @@ class Redactor:
                 gated = Examination(record, walk, registry, sight, stream)
                 if gated.is_clean():
                     return record
-        registry.placeholders.begin(kept(), self.key)
+        registry.placeholders.begin(state_of(), self.key)
 
         async def work() -> T:
             nonlocal gated

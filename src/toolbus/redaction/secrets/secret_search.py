@@ -6,8 +6,7 @@ import re
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.secrets.engine import REACH, Engine
-from toolbus.redaction.secrets.places import BLANK
+from toolbus.redaction.secrets.engine import BLANK, REACH, Engine
 from toolbus.redaction.secrets.rules import Rule
 from toolbus.redaction.views import joined_views, views_to_end, without_line_breaks
 

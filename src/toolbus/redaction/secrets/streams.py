@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.messages.text_walker import rewrite_call, updated
 from toolbus.redaction.placeholders import placeholders_in
+from toolbus.redaction.secrets.engine import known_places, places
 from toolbus.redaction.secrets.open_blocks import open_block
-from toolbus.redaction.secrets.places import known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:

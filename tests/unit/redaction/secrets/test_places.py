@@ -1,7 +1,6 @@
 """Where rules match in a text, or in any view of it."""
 
-from toolbus.redaction.secrets.engine import REACH, Engine, Hit
-from toolbus.redaction.secrets.places import around, known_places, places
+from toolbus.redaction.secrets.engine import REACH, Engine, Hit, around, known_places, places
 from toolbus.redaction.secrets.rules import Rule
 
 ENGINE = Engine((Rule("mark", r"MARK-(\d{20})"),))
