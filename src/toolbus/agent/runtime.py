@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
 
-from toolbus.agent.task_set import TaskSet
+from toolbus.agent.task_set import Closing, TaskSet
 from toolbus.bus.dispatch.deadlines import running_loop
 from toolbus.bus.grace import CURRENT, Grace, check_grace
 from toolbus.components.participants import Participant
@@ -193,7 +193,6 @@ class AgentRuntime(Participant):
         and gives all the rest the time of grace once.
         """
         from toolbus.models.protocol import close_model  # noqa: PLC0415 - after the last run
-        from toolbus.tasks.closing import Closing  # noqa: PLC0415 - as above
 
         if self._closed:
             return

@@ -52,6 +52,7 @@ class AgentSession:
         self._writer = Writer(config.store, scope.session_id, new_id())
         self.records: deque[DispatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._unsaved = WriteBehind()
+        self.note = partial(_note, self.records, self._unsaved if config.store.durable else None)
         self._waiting: deque[Message] = deque()
         self._reported: dict[str, ToolCallOutcome | None] = {}
         self._beginning = LoopLock()
@@ -299,7 +300,7 @@ class AgentSession:
         """Keep the records of this session's dispatches, as long as there is the session."""
         self._end_tap()
         end = self.config.bus.tap(
-            partial(_note, self.records, self._unsaved if self.config.store.durable else None),
+            self.note,
             values=self.config.keep_originals,
             idle=False,
             without=(MODEL_CALL_DELTA,),
@@ -308,15 +309,11 @@ class AgentSession:
         # An agent that nobody closed shall not stay on a bus that others go on to use.
         self._end_tap = weakref.finalize(self, end)
 
-    def note(self, record: DispatchRecord) -> None:
-        """Put *record* into the ledger."""
-        _note(self.records, self._unsaved if self.config.store.durable else None, record)
-
 
 def _note(
     records: deque[DispatchRecord], unsaved: WriteBehind | None, record: DispatchRecord
 ) -> None:
-    """Put *record* into the ledger; no reference to its session, which a tap must not keep."""
+    """Put *record* into the ledger of a session, which the bus must not keep through its tap."""
     records.append(record.without_values())
     if unsaved is not None:
         unsaved.add(record)

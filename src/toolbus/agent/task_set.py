@@ -1,4 +1,4 @@
-"""The tasks in which an agent works just now, and how all of them are stopped."""
+"""The tasks in which an agent works, how all of them are stopped, and how the agent closes."""
 
 from __future__ import annotations
 
@@ -88,3 +88,45 @@ class TaskSet:
             await asyncio.wait({running.ended for running in here})
         if count := sum(running.is_left_behind for running in here):
             logger.warning("%s leaves %d runs behind that do not end", self._owner, count)
+
+
+class Closing:
+    """The steps of closing *what*: each is taken, also if another one fails.
+
+    Once a cancellation has come, all that are left have *grace* seconds together.
+    """
+
+    def __init__(self, what: str, grace: float) -> None:
+        self._what, self._grace = what, Grace(grace)
+        self._errors: list[BaseException] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancellation has come."""
+        return self._grace.has_begun
+
+    async def step(
+        self, step: Callable[[], Coroutine[Any, Any, object]], *, in_haste: bool = True
+    ) -> None:
+        """Take *step*, after a cancellation only if it is to be taken *in_haste* as well."""
+        if self.is_cancelled and not in_haste:
+            return
+        running = ContainedTask(step)
+        if (cancelled := await self._grace.outlast(running)) is not None:
+            self._errors.append(cancelled)
+        if running.is_left_behind:
+            logger.warning("a step in closing %s did not end in time", self._what)
+            return
+        try:
+            running.result()
+        except BaseException as error:  # noqa: BLE001 - it is raised when all steps were taken
+            self._errors.append(error)
+
+    def end(self) -> None:
+        """Raise what the steps raised: a cancellation or an exit, or else the first error."""
+        self._errors.sort(key=lambda error: isinstance(error, Exception))
+        for other in self._errors[1:]:
+            if not isinstance(other, asyncio.CancelledError):
+                logger.error("one more error while %s was closed", self._what, exc_info=other)
+        if self._errors:
+            raise self._errors[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from math import inf
@@ -16,7 +15,7 @@ from toolbus.tasks.loops import give_back
 from toolbus.tasks.shielding import ContainedTask, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Event
@@ -41,26 +40,37 @@ class Grace:
 
     def begin(self) -> None:
         """Count from now on; a second time changes nothing."""
-        if self._deadline == inf:
+        if not self.has_begun:
             self._deadline = asyncio.get_running_loop().time() + self.seconds
             for running in self._bounded:
                 self._limit(running)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the time is counted."""
+        return self._deadline != inf
+
+    @property
     def remaining(self) -> float:
-        """The seconds that are left, at least `LEAST`; infinite before `begin`."""
-        if self._deadline == inf:
-            return inf
+        """The seconds that are left once they are counted, at least `LEAST`."""
         return max(LEAST, self._deadline - asyncio.get_running_loop().time())
 
-    @contextmanager
-    def bounding(self, running: ContainedTask[Any]) -> Iterator[None]:
-        """Bound *running*, a dispatch, in this block: cut off its handler, then leave it behind."""
+    async def outlast(self, running: ContainedTask[Any]) -> asyncio.CancelledError | None:
+        """Wait for *running* in bounds, whatever cancels this task; return the last cancellation.
+
+        A cancellation goes on to *running*, and the time begins. When the time is up, whatever
+        hangs in *running* is cut off; if it hangs even then, it is left behind.
+        """
+
+        def stop() -> None:
+            self.begin()
+            running.cancel()
+
         self._bounded.add(running)
-        if self._deadline != inf:
+        if self.has_begun:
             self._limit(running)
         try:
-            yield
+            return await outlast(running.ended, stop)
         finally:
             self._bounded.discard(running)
 
@@ -95,15 +105,9 @@ async def within_grace(
             give_back(answerable, token)
     grace = CURRENT.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
-
-    def stop() -> None:
-        grace.begin()
-        running.cancel()
-
     if running.ended.done():
         return running.result()  # In its first step: then it has not waited at all.
-    with grace.bounding(running):
-        cancelled = await outlast(running.ended, stop)
+    cancelled = await grace.outlast(running)
     if running.is_left_behind:
         logger.warning("a handler of %r does not end, and is left behind", event.name)
         raise cancelled or DeadlineError(grace.seconds)

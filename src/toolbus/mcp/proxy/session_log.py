@@ -48,13 +48,10 @@ class SessionLog:
         self.works = False
         self.waiting: set[CallRecord] = set()
         self._unsaved = WriteBehind(MAX_WAITING)
-        self._end_tap = (
-            bus.tap(
-                self._unsaved.add, idle=False, without=(MODEL_CALL_DELTA,), session_id=session_id
-            )
-            if store
-            else None
-        )
+        self._end_tap: Callable[[], None] | None = None
+        if store:
+            add, without = self._unsaved.add, (MODEL_CALL_DELTA,)
+            self._end_tap = bus.tap(add, idle=False, without=without, session_id=session_id)
 
     def call_record(self, *, sheltered: bool = False) -> CallRecord:
         """Return the record of one call and its answer; *sheltered* as a transcript has it."""
@@ -72,8 +69,7 @@ class SessionLog:
 
     async def write(self, message: Message | None = None, *before: Message) -> None:
         """Write *message*, right after *before*, with the records so far."""
-        if self._store is None:
-            return
+        assert self._store is not None  # noqa: S101 - only what is kept is written
         try:
             with self._unsaved.taking() as records:
                 stored = Stored(message=message, before=before, records=records)
