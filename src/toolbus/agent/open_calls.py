@@ -87,4 +87,5 @@ async def interrupt(session: AgentSession, scope: Scope, calls: list[ToolCall]) 
 
 async def _answer_ended(session: AgentSession, scope: Scope) -> None:
     """Answer the calls that have ended here already: what is known of questions follows that."""
-    await interrupt(session, scope, list(filter(session.has_ended, session.transcript.unanswered)))
+    calls = session.transcript.unanswered
+    await interrupt(session, scope, [call for call in calls if session.reported.get(call.id)])

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from toolbus.agent.prompts import Prompt
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.events.catalogue import Scope, ToolCallOutcome
-    from toolbus.messages.records import ToolCall
-    from toolbus.store.protocol import Original
     from toolbus.store.writer import Holding
 
 logger = logging.getLogger("toolbus")
@@ -54,7 +52,7 @@ class AgentSession:
         self._unsaved = WriteBehind()
         self.note = partial(_note, self.records, self._unsaved if config.store.durable else None)
         self._waiting: deque[Message] = deque()
-        self._reported: dict[str, ToolCallOutcome | None] = {}
+        self.reported: dict[str, ToolCallOutcome | None] = {}
         self._beginning = LoopLock()
         self._opened = self._stale = self._closed = self._settled = False
         self._worker: asyncio.Task[Any] | None = None
@@ -137,10 +135,11 @@ class AgentSession:
             return  # The append that follows is refused, and waiting here would be for ever.
         system = self.config.system
         is_new = system is not None and not self.transcript.length
-        if not (settle or is_new or self._is_stale()):
+        self._is_busy()  # Calls of a worker that has ended are stale from now on.
+        if not (settle or is_new or self._stale):
             return
         async with self._beginning.here():
-            if settle or self._is_stale():
+            if settle or self._stale:
                 await self.settle(scope)
             if system is not None and not self.transcript.length:
                 message = SystemMessage(id=self.new_id(), content=system)
@@ -173,11 +172,6 @@ class AgentSession:
         if worker is not None and (worker.done() or worker.get_loop().is_closed()):
             self._worker, self._stale = None, True
         return self._worker is not None
-
-    def _is_stale(self) -> bool:
-        """Tell whether it has calls that were left open by somebody who works in it no more."""
-        self._is_busy()
-        return self._stale
 
     async def settle(self, scope: Scope) -> None:
         """Answer the calls that were left open; what waits for a person is withdrawn.
@@ -228,7 +222,7 @@ class AgentSession:
             scope,
             approver=config.gate,
             append_all=self._append_answers,
-            reported=self._reported,
+            reported=self.reported,
             may_be_told=self._may_be_told,
             answered=answered,
             leaves_pending=True,
@@ -236,10 +230,6 @@ class AgentSession:
             clock=config.clock,
             deps=config.deps if deps is NO_DEPS else deps,
         )
-
-    def has_ended(self, call: ToolCall) -> bool:
-        """Tell whether *call* has ended here, and its message could not be written."""
-        return self._reported.get(call.id) is not None
 
     def _may_be_told(self, call_id: str) -> bool:
         """Tell whether another process may have told `TOOL_CALL_AFTER` of a call.
@@ -275,16 +265,17 @@ class AgentSession:
         await self._unsaved.flush(self._write, "wait on")
 
     async def _write(self, *messages: Message) -> None:
+        stored = Stored(message=messages[-1] if messages else None, before=messages[:-1])
         if not self.config.store.durable:
-            await self._writer.append(_stored(messages), self.transcript.length)
+            await self._writer.append(stored, self.transcript.length)
             return
         with self._unsaved.taking() as records:
             originals = originals_of(records) if self.config.keep_originals else ()
-            stored = _stored(messages, records=records, originals=originals)
-            if not messages:
-                await self.config.store.append(self.scope.session_id, stored)
-            else:
+            stored = replace(stored, records=records, originals=originals)
+            if messages:
                 await self._writer.append(stored, self.transcript.length)
+            else:
+                await self.config.store.append(self.scope.session_id, stored)
 
     async def _read(self) -> None:
         messages = await self.config.store.read(self.scope.session_id)
@@ -317,17 +308,3 @@ def _note(
     records.append(record.without_values())
     if unsaved is not None:
         unsaved.add(record)
-
-
-def _stored(
-    messages: tuple[Message, ...],
-    records: tuple[DispatchRecord, ...] = (),
-    originals: tuple[Original, ...] = (),
-) -> Stored:
-    """Return *messages*, which may be none, and the rest of the ledger as one append."""
-    return Stored(
-        message=messages[-1] if messages else None,
-        before=messages[:-1],
-        records=records,
-        originals=originals,
-    )

@@ -20,14 +20,11 @@ logger = logging.getLogger("toolbus")
 
 
 class TaskSet:
-    """The tasks of *owner*, which can stop them.
-
-    Once a task is cancelled, its handlers have *grace* seconds left. A task that has not ended
-    some time after that does not listen, and is left behind.
-    """
+    """The tasks of *owner*; once a task is cancelled, its handlers have *grace* seconds left."""
 
     def __init__(self, owner: str, grace: float = GRACE) -> None:
         self._owner, self.grace, self._stopped = owner, grace, False
+        # A task that has not ended by then does not listen, and is left behind.
         self._patience = 2 * grace + 1
         self._running: dict[ContainedTask[Any], Grace] = {}
         self._inside: ContextVar[bool] = ContextVar("toolbus_task_set", default=False)
