@@ -59,9 +59,10 @@ class TaskSet:
         return await work()
 
     def _cancel(self, running: ContainedTask[Any]) -> None:
+        if not running.is_cancelled:
+            running.later(self._patience, running.leave_behind)
+            self._running[running].begin()
         running.cancel()
-        running.later(self._patience, running.leave_behind)
-        self._running[running].begin()
 
     def check_open(self) -> None:
         """Raise `ClosedError` if the tasks were stopped."""

@@ -52,7 +52,7 @@ class ContainedTask(Generic[T]):
     another one's first step grows the stack, so recursive work is not to be eager.
     """
 
-    __slots__ = ("_exit", "_is_cancelled", "_timer", "_work", "ended", "task")
+    __slots__ = ("_exit", "_timer", "_work", "ended", "is_cancelled", "task")
 
     task: asyncio.Task[Any]
 
@@ -62,7 +62,7 @@ class ContainedTask(Generic[T]):
         self.ended: asyncio.Future[None] = loop.create_future()
         self._exit: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_cancelled = False
+        self.is_cancelled = False
         if eager and sys.version_info >= (3, 12):
             self.task = asyncio.Task(self._run(), loop=loop, eager_start=True)
         else:
@@ -76,7 +76,7 @@ class ContainedTask(Generic[T]):
 
     def cancel(self) -> None:
         """Cancel the task, for good: work that has not begun does not begin."""
-        self._is_cancelled = True
+        self.is_cancelled = True
         self.task.cancel()
 
     def later(self, seconds: float, act: Callable[[], object]) -> None:
@@ -127,7 +127,7 @@ class ContainedTask(Generic[T]):
         if self._work is None:
             if not task.cancelled():
                 task.exception()  # Unasked, asyncio would report it as never retrieved.
-        elif self._is_cancelled:
+        elif self.is_cancelled:
             self.leave_behind()
         else:
             self.task = task.get_loop().create_task(self._run())

@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -103,6 +104,20 @@ async def test_what_waits_is_appended_past_a_hanging_hook():
     await asyncio.wait_for(agent.aclose(), SECONDS)
 
     assert [one.text for one in await store.read("s")] == ["hi"]
+
+
+async def test_what_is_cancelled_again_and_again_is_left_behind_in_time():
+    work, begun, end = TaskSet("it", 0), asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(work.run(partial(deaf(begun, end), None)))
+    await begun.wait()
+
+    async with asyncio.timeout(SECONDS):
+        while not running.done():
+            running.cancel()
+            await asyncio.sleep(0.01)
+    end.set()
+
+    assert running.cancelled()
 
 
 def test_work_of_a_closed_loop_is_not_waited_for():

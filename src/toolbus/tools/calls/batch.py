@@ -180,16 +180,16 @@ class CallBatch:
         if not (is_kept or runner.bus.has_listeners(MESSAGE_APPEND_BEFORE)):
             return [None] * len(calls)
         answers = []
-        for call in calls:
-            outcome = self._ended[call]
-            message = ToolMessage(
-                id=runner.ids(),
-                tool_call_id=outcome.requested.id,
-                tool_name=outcome.response.tool_name or outcome.requested.name,
-                tool_response=outcome.response,
-            )
-            answers.append(ToolAnswer(message, call.spec))
         try:
+            for call in calls:
+                outcome = self._ended[call]
+                message = ToolMessage(
+                    id=runner.ids(),
+                    tool_call_id=outcome.requested.id,
+                    tool_name=outcome.response.tool_name or outcome.requested.name,
+                    tool_response=outcome.response,
+                )
+                answers.append(ToolAnswer(message, call.spec))
             if self._append_all is not None:
                 return [*await self._append_all(answers, scope)]
             append = self._append_one or partial(admit, runner.bus)
@@ -198,7 +198,7 @@ class CallBatch:
         except GeneratorExit:
             raise  # As above.
         except BaseException as error:  # noqa: BLE001 - as above
-            return [error] * len(answers)
+            return [error] * len(calls)
 
     async def _answer(self, call: CallInProgress, message: Appended) -> None:
         """Answer *call* with its *message* as it was appended, or fail with its error."""

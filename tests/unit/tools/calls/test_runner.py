@@ -99,6 +99,17 @@ async def test_no_calls_are_no_work():
     assert await runner.call_all([]) == ()
 
 
+@pytest.mark.parametrize("names", [["count"], ["count", "count"]])
+async def test_a_message_without_an_id_fails_its_call(names):
+    def ids():
+        raise OSError("no more ids")
+
+    runner = ToolRunner(EventBus(), Toolset([count]), append=keeps([]), ids=ids)
+
+    with pytest.raises(OSError, match="no more ids"):
+        await asyncio.wait_for(runner.call_all(calls_of(*names)), SECONDS)
+
+
 async def test_a_message_goes_with_the_spec_of_the_tool_it_names():
     bus, messages = EventBus(), []
 
