@@ -247,9 +247,11 @@ def test_what_no_case_reached_is_told():
 
     assert [error.law for error in errors] == ["is-reached"] * 3
     problems = [re.sub(r"\d+", "N", error.problem) for error in errors]
-    assert problems[0] == "it let all N cases pass and asked for no argument of theirs"
-    assert problems[1] == "its predicate let none of N cases pass"
-    assert problems[2] == "no case reached `arguments['force']`"
+    assert problems == [
+        "writing_guard let all N cases pass and asked for no argument of theirs",
+        "NeverAsked.judge has a predicate that let none of N cases pass",
+        "forces asked for `arguments['force']`, which no case reached",
+    ]
     assert all("what to do: give `tools=[…]`" in str(error) for error in errors)
     assert found.law == "raises-nothing"
 

@@ -44,22 +44,7 @@ _FACE = {
     "ledger_text": "ledgers",
 }
 
-__all__ = [
-    "FakeClock",
-    "LawBroken",
-    "LedgerSnapshot",
-    "Recorder",
-    "assert_allowed",
-    "assert_denied",
-    "assert_unchanged",
-    "check_adapter",
-    "check_guard",
-    "check_handler",
-    "check_store",
-    "counting_ids",
-    "ledger_text",
-]
-
+__all__ = list(_FACE)
 
 __getattr__, _ = lazily(__name__, _FACE)
 

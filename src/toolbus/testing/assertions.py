@@ -29,7 +29,9 @@ def assert_denied(result: object, reason: str = "") -> str:
     """
     text = _reason_of(result)
     if text is None:
-        msg = f"expected a denial, got {show(_summary(result))}"
+        if isinstance(result, EventContext):
+            result = result.asked or result.answer or result.value
+        msg = f"expected a denial, got {show(result)}"
         raise AssertionError(msg)
     if reason not in text:
         msg = f"expected a denial with {reason!r} in its reason, got {text!r}"
@@ -83,15 +85,6 @@ def _reason_of(result: object) -> str | None:
         case RunResult(status="denied"):
             return result.reason or ""
     return None
-
-
-def _summary(result: object) -> object:
-    """Return what tells most about *result* when it is not what was expected."""
-    return _outcome(result) if isinstance(result, EventContext) else result
-
-
-def _outcome(context: EventContext[Any]) -> object:
-    return context.asked or context.answer or context.value
 
 
 def _problems(before: Any, after: Any) -> Iterator[str]:

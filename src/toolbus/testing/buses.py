@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus import queues
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 # How long a test waits for its async observers, in seconds.
 PATIENCE = 5.0
 ADVICE = "if that is meant, mark the test with `pytest.mark.handler_failures(…)`"
+_DRAIN = "end the test with `await bus.drain()`"
 _FAILURES = frozenset({"failed", "timeout", "contract", "rejected"})
 
 
@@ -32,35 +32,29 @@ class WatchedBus:
         self._queued: set[tuple[str, str]] = set()
         self._end = self.bus.tap(self._note, idle=False, digests=False)
         # What an async observer fails in later stands in the log only.
-        self._log, self._heard = logging.getLogger("toolbus"), _Listener()
-        self._log.addHandler(self._heard)
+        self._log, self._listener = logging.getLogger("toolbus"), _Listener()
+        self._log.addHandler(self._listener)
 
     def problems(self, expected: Collection[str] | None = ()) -> list[str]:
         """Return what went wrong, a line each, but for handlers *expected* to fail; None: any."""
         if self.bus.pending:
             self._in_thread(self.bus.drain)
-        waiting = self.bus.pending
-        unfinished = (
-            f"async observers have {waiting} events to see; end the test with `await bus.drain()`"
-        )
-        later = [failure for failure in self._heard.failures if failure[:2] in self._queued]
-        cut_off = [
-            f"handler {name!r} of {event!r}: was cut off by the end of its loop, which came "
-            f"before {count} events were seen; end the test with `await bus.drain()`"
-            for name, event, count in self._heard.cut_off
-            if (name, event) in self._queued
+        late, lost = [
+            [failure for failure in failures if failure[:2] in self._queued]
+            for failures in (self._listener.failures, self._listener.cut_off)
         ]
-        failures = [] if expected is None else [*self._failures, *later]
-        problems = [
-            f"handler {name!r} of {event!r}: {reason}"
-            for name, event, reason in failures
-            if name not in (expected or ())
-        ]
-        return problems + [ADVICE] * bool(problems) + cut_off + [unfinished] * bool(waiting)
+        failures = [] if expected is None else [*self._failures, *late]
+        unexpected = [failure for failure in failures if failure[0] not in (expected or ())]
+        problems = [f"handler {name!r} of {event!r}: {why}" for name, event, why in unexpected]
+        problems += [ADVICE] * bool(problems)
+        problems += [f"handler {name!r} of {event!r}: {why}" for name, event, why in lost]
+        if waiting := self.bus.pending:
+            problems.append(f"async observers have {waiting} events to see; {_DRAIN}")
+        return problems
 
     def close(self) -> None:
         """Close the bus, and let go of the log."""
-        self._log.removeHandler(self._heard)
+        self._log.removeHandler(self._listener)
         self._end()
         self._in_thread(self.bus.aclose)
 
@@ -73,21 +67,15 @@ class WatchedBus:
                 self._failures.append((entry.name, record.event, reason))
 
     @staticmethod
-    def _in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _in_thread(work: Callable[[float], Coroutine[Any, Any, None]]) -> None:
         """Await *work* in a loop of its own, for one may run in this thread; but not for ever."""
-
-        async def wait() -> None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
-                    await work()
-
-        thread = threading.Thread(target=asyncio.run, args=(wait(),))
+        thread = threading.Thread(target=lambda: asyncio.run(work(PATIENCE)))
         thread.start()
         thread.join()
 
 
 class _Listener(logging.Handler):
-    """Collects handler, event and reason of logged failures, or how many events were lost."""
+    """Collects handler, event and reason of logged failures, and of events that were lost."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -100,4 +88,6 @@ class _Listener(logging.Handler):
             case failures.FAILED, (handler, event, reason, _):
                 self.failures.append((str(handler), str(event), str(reason)))
             case queues.CUT_OFF, (handler, event, count):
-                self.cut_off.append((str(handler), str(event), str(count)))
+                reason = "was cut off by the end of its loop, which came before"
+                reason = f"{reason} {count} events were seen; {_DRAIN}"
+                self.cut_off.append((str(handler), str(event), reason))

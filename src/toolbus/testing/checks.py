@@ -16,7 +16,7 @@ from toolbus.components.participants import ComponentHost, check_no_class
 from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent, check_event
 from toolbus.events.subjects import ToolSelector
-from toolbus.testing.exams import CHECKED, AdapterExam, Claims, HandlerExam, Subject
+from toolbus.testing.exams import CHECKED, AdapterExam, HandlerExam, Subject
 from toolbus.testing.hunting import hunt
 from toolbus.testing.laws import check_names
 from toolbus.testing.limits import Stopwatch, TimeIsUp
@@ -88,13 +88,13 @@ def _function(function: Any, event: Event | None, kind: Literal["on", "guard"]) 
 
 
 def _marked(mark: Mark, method: Any) -> Subject:
-    component, wanted = method.__self__, mark.options.get("when")
+    component, wanted = method.__self__, mark.options.get("when") or (lambda _: True)
     tools, roles = as_tuple(mark.options.get("tools")), as_tuple(mark.options.get("roles"))
     selects = [component.selector.admits, *selections(tools, roles)]
 
     def when(ctx: EventContext[Any]) -> bool:
         # As its subscription has it.
-        return all(select(ctx.value) for select in selects) and (wanted is None or wanted(ctx))
+        return all(select(ctx.value) for select in selects) and wanted(ctx)
 
     patterns = tools if tools and component.selector.is_everything else component.selector.patterns
     return Subject(mark.event, method, mark.kind == "guard", when, component, patterns)
@@ -190,7 +190,7 @@ def check_guard(
     ...     return Deny("no") if ctx.value.name == "deploy" else None
     >>> check_guard(no_deploys, tools=[ToolSpec(name="deploy")])
     """
-    _check(_find_subjects(event, guard, "guard"), Claims(), values, _chosen(options))
+    _check(_find_subjects(event, guard, "guard"), values, _chosen(options))
 
 
 def check_handler(
@@ -221,10 +221,12 @@ def check_handler(
 
     >>> check_handler(events.TOOL_CALL_BEFORE, lambda ctx: None)
     """
-    chosen = _chosen(options)
     names = None if roles is None else frozenset(roles)
-    claims = Claims(ToolSelector(only), names, idempotent)
-    _check(_find_subjects(event, handler, "on"), claims, values, chosen)
+    subjects = [
+        subject._replace(tools=ToolSelector(only), roles=names, idempotent=idempotent)
+        for subject in _find_subjects(event, handler, "on")
+    ]
+    _check(subjects, values, _chosen(options))
 
 
 @contextmanager
@@ -263,7 +265,6 @@ def _chosen(options: CheckOptions) -> CheckOptions:
 
 def _check(
     subjects: list[Subject],
-    claims: Claims,
     values: SearchStrategy[Any] | None,
     options: CheckOptions,
 ) -> None:
@@ -271,9 +272,9 @@ def _check(
         for subject in subjects:
             kind = "guard" if subject.is_guard else "handler"
             trial = Trial(f"{kind} {subject.name!r}", options["without"], watch)
-            patterns = claims.tools.patterns if "*" in subject.patterns else subject.patterns
+            patterns = subject.tools.patterns if "*" in subject.patterns else subject.patterns
             cases = Cases(patterns, options["tools"])
-            _try(HandlerExam(subject, claims, cases, trial, values), options)
+            _try(HandlerExam(subject, cases, trial, values), options)
 
 
 def _try(exam: AdapterExam | HandlerExam, options: CheckOptions) -> None:

@@ -11,7 +11,7 @@ from toolbus.messages.immutable import FrozenDict, freeze, thaw
 from toolbus.messages.records import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 Path: TypeAlias = tuple[str, ...]
 """The place of an argument: the keys that lead to it, `_ITEM` for the items of a list."""
@@ -20,94 +20,70 @@ NOTHING: Any = ...
 """The answer that leaves a question open."""
 # Models give every type in any case; a handler may look into objects and lists of them.
 ANSWERS: tuple[Any, ...] = (NOTHING, None, True, 0, "", "a", [], {}, ["a"], [{}])
-# A handler that asks for ever deeper or ever new arguments is left at that.
-_MOST_ROUTES = 2_000
 
 
 class Questions:
-    """The arguments that a handler asked for by name: those it missed, and those it found.
+    """The arguments that a handler asks for by name: those it *missed*, and those it got.
 
-    A handler that walks through all arguments asks for none of them.
+    A handler that walks through all arguments asks for none of them. An argument that is missed
+    gets the next of *answers*, also below one that was given so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Iterable[Any] = ()) -> None:
+        self._answers = iter(answers)
         self.missed: dict[Path, None] = {}
-        self.answered: set[Path] = set()
-        # Of one call: the arguments that were missed, and the names of all that was asked for.
-        self._asked: list[Path] = []
-        self.names: set[str] = set()
+        self._answered: set[Path] = set()
 
     @property
     def unanswered(self) -> list[str]:
-        """The arguments that no call had, as code: `arguments['edit']['path']`."""
-        return [_code(path) for path in self.missed if path not in self.answered]
-
-    def routes(self) -> Iterator[tuple[Any, ...]]:
-        """Give answers for calls to come: to each question that they raise, each JSON type."""
-        routes: list[tuple[Any, ...]] = [()]
-        followed = set[Path]()
-        for route in routes:
-            self._asked = []
-            yield route
-            # The question to which these answers lead.
-            path = next(iter(self._asked[len(route) :]), None)
-            if path is not None and path not in followed and len(routes) < _MOST_ROUTES:
-                followed.add(path)
-                routes += [(*route, answer) for answer in ANSWERS]
+        """The arguments that were never there, as code: `arguments['edit']['path']`."""
+        return [_code(path) for path in self.missed if path not in self._answered]
 
     def attach(self, value: Any) -> Any:
         """Return *value* with arguments that note each question, if it is about one call."""
-        return _changed(value, lambda call: self._noted(call, None))
 
-    def answer(self, value: Any, answers: Iterable[Any], run: Callable[[Any], object]) -> Any:
-        """Return *value* with the arguments that *run* asks it for, as far as there are *answers*.
+        def noted(call: ToolCall) -> ToolCall:
+            copy = replace(call)
+            # The constructor would make a plain `FrozenDict` of it.
+            force_setattr(copy, "arguments", NotedArguments.of(call.arguments, self, ()))
+            return copy
 
-        Each argument that is missed gets the next answer, also below one that was given so. What
-        nothing asked for is left out, if anything was.
-        """
-        self._asked, self.names = [], set()
-        open_value = _changed(value, lambda call: self._noted(call, iter(answers)))
-        run(open_value)
-        names = self.names
+        return _changed(value, noted)
 
-        def closed(call: ToolCall) -> ToolCall:
+    def chosen(self, value: Any) -> Any:
+        """Return *value*, which was attached, with plain arguments: those that were asked for."""
+        names = {path[0] for path in (*self.missed, *self._answered)}
+
+        def plain(call: ToolCall) -> ToolCall:
             arguments = thaw(call.arguments)
-            chosen = {name: value for name, value in arguments.items() if name in names}
-            return replace(call, arguments=chosen if names else arguments)
+            asked = {name: argument for name, argument in arguments.items() if name in names}
+            return replace(call, arguments=asked if names else arguments)
 
-        return _changed(open_value, closed)
+        return _changed(value, plain)
 
-    def note_missed(self, path: Path) -> bool:
-        """Note that the argument at *path* was missed; return whether it is the first time here."""
-        is_new = path not in self._asked
-        self.missed[path] = None
-        self._asked += [path] * is_new
-        return is_new
-
-    def _noted(self, call: ToolCall, answers: Iterator[Any] | None) -> ToolCall:
-        noted = replace(call)
-        # The constructor would make a plain `FrozenDict` of it.
-        force_setattr(noted, "arguments", NotedArguments.of(call.arguments, self, answers))
-        return noted
+    def ask(self, path: Path, arguments: FrozenDict) -> None:
+        """Note a question for *path*; *arguments* are those where its last name is looked up."""
+        if dict.__contains__(arguments, path[-1]):
+            self._answered.add(path)
+        elif path not in self.missed:
+            self.missed[path] = None
+            if (answer := next(self._answers, NOTHING)) is not NOTHING:
+                dict.__setitem__(arguments, path[-1], freeze(answer))
 
 
 class NotedArguments(FrozenDict):
-    """Arguments that note each question; equal to a like dict, and encoded as that.
+    """Arguments at *path* that tell *questions*; equal to a like dict, and encoded as that.
 
-    Only a look-up by name is a question, so walking through all of them asks for nothing. With
-    *answers* it is a rehearsal: what is missed there is put in, and nothing counts as found.
+    Only a look-up by name is a question, so walking through all of them asks for nothing.
     """
 
-    __slots__ = ("_answers", "_path", "_questions")
+    __slots__ = ("_path", "_questions")
 
     _questions: Questions
-    _answers: Iterator[Any] | None
     _path: Path
 
     @classmethod
-    def of(
-        cls, value: Any, questions: Questions, answers: Iterator[Any] | None, path: Path = ()
-    ) -> Any:
+    def of(cls, value: Any, questions: Questions, path: Path) -> Any:
         """Return *value*, frozen JSON at *path*, with such objects; those below follow later."""
         match value:
             case NotedArguments():
@@ -116,17 +92,15 @@ class NotedArguments(FrozenDict):
                 noted = dict.__new__(cls)
                 dict.update(noted, value)
                 object.__setattr__(noted, "_questions", questions)
-                object.__setattr__(noted, "_answers", answers)
                 object.__setattr__(noted, "_path", path)
                 return noted
             case tuple():
-                return tuple([cls.of(item, questions, answers, (*path, _ITEM)) for item in value])
+                return tuple([cls.of(item, questions, (*path, _ITEM)) for item in value])
         return value
 
     def __getitem__(self, name: str) -> Any:
         self._ask(name)
-        path = (*self._path, name)
-        noted = self.of(super().__getitem__(name), self._questions, self._answers, path)
+        noted = self.of(super().__getitem__(name), self._questions, (*self._path, name))
         # Kept, so that what is answered below it stays.
         dict.__setitem__(self, name, noted)
         return noted
@@ -144,16 +118,8 @@ class NotedArguments(FrozenDict):
         return self[name] if super().__contains__(name) else default
 
     def _ask(self, name: object) -> None:
-        if not isinstance(name, str):
-            return
-        path = (*self._path, name)
-        self._questions.names.add(path[0])
-        if not super().__contains__(name):
-            is_new = self._questions.note_missed(path)
-            if is_new and self._answers and (answer := next(self._answers, ...)) is not NOTHING:
-                dict.__setitem__(self, name, freeze(answer))
-        elif self._answers is None:
-            self._questions.answered.add(path)
+        if isinstance(name, str):
+            self._questions.ask((*self._path, name), self)
 
 
 # A handler's error speaks of the class that arguments have elsewhere.

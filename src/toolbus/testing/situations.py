@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -26,7 +27,6 @@ from toolbus.messages.records import (
     ToolMessage,
     ToolResponse,
     UserMessage,
-    encode,
 )
 from toolbus.testing.drawing import st, texts
 from toolbus.testing.fitting import json_values, values_for
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from toolbus.events.catalogue import Event
-    from toolbus.messages.records import JsonObject
     from toolbus.tools.definitions import Tool
 
 _CALL_IDS = st.sampled_from(("call-1", "1", "toolu_01A"))
@@ -76,8 +75,8 @@ class Cases:
             duration_ns=st.none() | st.integers(0, 10**9),
             metadata=st.just({}) | st.just({"a": 1}),
         )
+        self._fits = cache(lambda schema: values_for(schema, self._texts))
         self.specs = self._drawn_specs()
-        self._fitting: dict[bytes, SearchStrategy[Any]] = {}
 
     def is_named(self, name: str) -> bool:
         """Return whether the tool *name* is one that the handler says it is for."""
@@ -89,7 +88,7 @@ class Cases:
             if self.is_named(spec.name):
                 return spec
         pattern = self._selector.patterns[0] if self._selector.patterns else "*"
-        name = re.sub(r"[*?]|\[.*?\]", "a", pattern)
+        name = _name_like(pattern, "a")
         promise = (
             {"type": "object", "required": list(output)[:1]} if isinstance(output, dict) else None
         )
@@ -99,50 +98,55 @@ class Cases:
         """Draw calls that fit *spec*, or those that were given, with its name."""
         if self.given_calls is not None:
             return self.given_calls.map(lambda call: replace(call, name=spec.name))
-        drawn = st.tuples(_CALL_IDS, self._fits(spec.input_schema))
-        return drawn.map(lambda pair: ToolCall(id=pair[0], name=spec.name, arguments=pair[1]))
+        return _calls(spec, self._fits(spec.input_schema))
 
     def nonsense(self, spec: ToolSpec) -> SearchStrategy[ToolCall]:
         """Draw calls of *spec* as models make them up: they may fit and mostly do not."""
         known = tuple(spec.input_schema.get("properties", ())) or ("a",)
         names = st.sampled_from(known) | st.text(max_size=8)
-        drawn = st.dictionaries(names, self._json, max_size=4)
-        return drawn.map(
-            lambda arguments: ToolCall(id="call-1", name=spec.name, arguments=arguments)
-        )
+        return _calls(spec, st.dictionaries(names, self._json, max_size=4))
 
     def responses(self, spec: ToolSpec, call: ToolCall) -> SearchStrategy[ToolResponse]:
         """Draw responses to *call*, as the lifecycle has stamped them."""
-        stamps = {"tool_name": spec.name, "tool_call_id": call.id}
-        if self.given_responses is not None:
-            return self.given_responses.map(
-                lambda response: replace(
-                    response, parameters=response.parameters or call.arguments, **stamps
-                )
+        drawn = self.given_responses
+        if drawn is None:
+            schema = spec.output_schema
+            # Tools that promise a form keep it, most often.
+            drawn_json = [self._json] if schema is None else [self._fits(schema)] * 3
+            structured = st.one_of(st.none(), *drawn_json)
+            drawn = st.tuples(self._bare, structured).map(
+                lambda pair: replace(pair[0], structured=pair[1])
             )
-        schema = spec.output_schema
-        # Tools that promise a form keep it, most often.
-        drawn_json = [self._json] if schema is None else [self._fits(schema)] * 3
-        structured = st.one_of(st.none(), *drawn_json)
-        drawn = st.tuples(self._bare, structured, st.sampled_from((None, call.arguments)))
-        return drawn.map(
-            lambda facts: replace(facts[0], structured=facts[1], parameters=facts[2], **stamps)
+        known = (None, call.arguments) if self.given_responses is None else (call.arguments,)
+        return st.tuples(drawn, st.sampled_from(known)).map(
+            lambda pair: replace(
+                pair[0],
+                parameters=pair[0].parameters or pair[1],
+                tool_name=spec.name,
+                tool_call_id=call.id,
+            )
         )
 
     def _drawn_specs(self) -> SearchStrategy[ToolSpec]:
         if self.tools:
             return st.sampled_from(self.tools)
-        named = st.one_of(
-            [st.from_regex(_regex(glob), fullmatch=True) for glob in self._selector.patterns]
-        )
-        others = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
-        return tool_specs(st.one_of(named, named, others))
+        words, patterns = st.from_regex(r"[a-z_]{1,6}", fullmatch=True), self._selector.patterns
+        named = st.builds(_name_like, st.sampled_from(patterns), words) if patterns else words
+        return tool_specs(named | named | words)
 
-    def _fits(self, schema: JsonObject) -> SearchStrategy[Any]:
-        key = encode(schema)
-        if key not in self._fitting:
-            self._fitting[key] = values_for(schema, self._texts)
-        return self._fitting[key]
+
+def _calls(spec: ToolSpec, arguments: SearchStrategy[Any]) -> SearchStrategy[ToolCall]:
+    # `builds` would look at the type's annotations, each time that a tool is drawn.
+    return st.tuples(_CALL_IDS, arguments).map(
+        lambda pair: ToolCall(id=pair[0], name=spec.name, arguments=pair[1])
+    )
+
+
+def _name_like(pattern: str, word: str) -> str:
+    """Return a name that the glob *pattern* matches, with *word* for its stars."""
+    name = re.sub(r"\[!.*?\]", "_", pattern)
+    name = re.sub(r"\[(.).*?\]", r"\1", name)
+    return name.replace("*", word).replace("?", word[0])
 
 
 def saying(spec: ToolSpec, text: str) -> dict[str, Any]:
@@ -154,22 +158,6 @@ def saying(spec: ToolSpec, text: str) -> dict[str, Any]:
         if isinstance(rule, bool) or "string" in str(rule.get("type", "string"))
     }
     return arguments or {"text": text}
-
-
-def _regex(pattern: str) -> str:
-    """Return an expression for short names that the glob *pattern* matches."""
-    parts = re.split(r"(\*|\?|\[[^\]]+\])", pattern)
-    return "".join(map(_expression, parts))
-
-
-def _expression(part: str) -> str:
-    if part == "*":
-        return "[a-z_]{1,6}"
-    if part == "?":
-        return "[a-z]"
-    if part.startswith("[") and part.endswith("]"):
-        return f"[{'^' if part[1] == '!' else ''}{part.strip('[]!')}]"
-    return re.escape(part)
 
 
 class Situation(NamedTuple):
@@ -197,7 +185,8 @@ def situations(event: Event, cases: Cases) -> SearchStrategy[Situation]:
     def about_tool(spec: ToolSpec) -> SearchStrategy[Situation]:
         # Now and then the tool is unknown: a model may make tools up.
         tool = st.sampled_from((spec, spec, spec, None))
-        return st.builds(Situation, _about(event, cases, spec, values), tool, speakers)
+        drawn = st.tuples(_about(event, cases, spec, values), tool, speakers)
+        return drawn.map(lambda facts: Situation(*facts))
 
     drawn = cases.specs.flatmap(about_tool)
     return drawn if event in _CALLS else situations_with(values) | drawn
@@ -216,7 +205,7 @@ def _about(
     if event is TOOL_CALL_BEFORE:
         return calls
     if event is TOOL_CALL_ERROR:
-        return st.builds(lambda failure, call: replace(failure, call=call), failures, calls)
+        return st.tuples(failures, calls).map(lambda pair: replace(pair[0], call=pair[1]))
     responses = st.none() | cases.responses(spec, ToolCall(id="call-1", name=spec.name))
     return responses.map(lambda response: _answer(spec, response))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import inspect
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Event
 
+T_co = TypeVar("T_co", covariant=True)
+
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
 # As those of tools are: they say types and no more of a value.
 SCHEMAS: tuple[dict[str, Any], ...] = (
@@ -84,14 +86,52 @@ def json_objects(*, max_size: int = 4) -> SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.text(), json_values(), max_size=max_size)
 
 
-def parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Part]:
-    """Draw pieces of content of every type."""
-    return _values(Part, texts)
+class Drawing(Protocol[T_co]):
+    """A strategy for records; a function, so that it can be told which *texts* to draw."""
+
+    def __call__(self, texts: SearchStrategy[str] | None = None) -> SearchStrategy[T_co]:
+        """Draw records in which *texts* are said, by default any text."""
 
 
-def contents(texts: SearchStrategy[str] | None = None) -> SearchStrategy[tuple[Part, ...]]:
-    """Draw the content of a response or of a user's message."""
-    return _values(tuple[Part, ...], texts)
+def _drawing(kind: Any) -> Drawing[Any]:
+    def draw(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
+        return _Values(st.text() if texts is None else texts).of(inspect.type_info(kind))
+
+    return draw
+
+
+parts: Drawing[Part] = _drawing(Part)
+"""Draw pieces of content of every type."""
+contents: Drawing[tuple[Part, ...]] = _drawing(tuple[Part, ...])
+"""Draw the content of a response or of a user's message."""
+tool_responses: Drawing[ToolResponse] = _drawing(ToolResponse)
+"""Draw tool responses, bare ones and such as the lifecycle has stamped."""
+messages: Drawing[Message] = _drawing(Message)
+"""Draw messages of every role."""
+assistant_messages: Drawing[AssistantMessage] = _drawing(AssistantMessage)
+"""Draw answers of a model."""
+reasoning_parts: Drawing[ReasoningPart] = _drawing(ReasoningPart)
+"""Draw pieces of reasoning, bare ones and such as a provider has sealed."""
+run_starts: Drawing[RunStart] = _drawing(RunStart)
+"""Draw beginnings of runs, on text or on parts."""
+run_results: Drawing[RunResult[Any]] = _drawing(RunResult)
+"""Draw ends of runs."""
+run_failures: Drawing[RunFailure] = _drawing(RunFailure)
+"""Draw exceptions that are about to leave a run."""
+model_requests: Drawing[ModelRequest] = _drawing(ModelRequest)
+"""Draw what is sent to a model."""
+model_replies: Drawing[ModelReply] = _drawing(ModelReply)
+"""Draw answers of a model with what they answer."""
+model_deltas: Drawing[ModelDelta] = _drawing(ModelDelta)
+"""Draw pieces of streamed answers."""
+model_failures: Drawing[ModelFailure] = _drawing(ModelFailure)
+"""Draw model calls that raised."""
+tool_call_failures: Drawing[ToolCallFailure] = _drawing(ToolCallFailure)
+"""Draw tools that failed."""
+tool_call_outcomes: Drawing[ToolCallOutcome] = _drawing(ToolCallOutcome)
+"""Draw what became of calls."""
+tool_call_persists: Drawing[ToolCallPersist] = _drawing(ToolCallPersist)
+"""Draw results on their way into a store."""
 
 
 def tool_specs(
@@ -120,7 +160,7 @@ def tool_calls(
     are drawn where the schema says no more than string.
     """
     if of is None:
-        return _values(ToolCall, texts)
+        return _drawing(ToolCall)(texts)
     if isinstance(of, Mapping):
         return st.builds(ToolCall, id=_IDS, name=_NAMES, arguments=values_for(of, texts))
     spec = spec_of(of)
@@ -139,29 +179,9 @@ def spec_of(subject: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
     return tool(subject).spec
 
 
-def tool_responses(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ToolResponse]:
-    """Draw tool responses, bare ones and such as the lifecycle has stamped."""
-    return _values(ToolResponse, texts)
-
-
-def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message]:
-    """Draw messages of every role."""
-    return _values(Message, texts)
-
-
-def assistant_messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
-    """Draw answers of a model."""
-    return _values(AssistantMessage, texts)
-
-
-def reasoning_parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ReasoningPart]:
-    """Draw pieces of reasoning, bare ones and such as a provider has sealed."""
-    return _values(ReasoningPart, texts)
-
-
 def scopes() -> SearchStrategy[Scope]:
     """Draw who speaks: agents, sub-agents, and nobody in particular."""
-    return _values(Scope)
+    return _drawing(Scope)()
 
 
 def usages() -> SearchStrategy[dict[str, int]]:
@@ -169,76 +189,19 @@ def usages() -> SearchStrategy[dict[str, int]]:
     return st.dictionaries(_NAMES, st.integers(0, 10**9), max_size=3)
 
 
-def run_starts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunStart]:
-    """Draw beginnings of runs, on text or on parts."""
-    return _values(RunStart, texts)
-
-
-def run_results(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunResult]:
-    """Draw ends of runs."""
-    return _values(RunResult, texts)
-
-
-def run_failures(texts: SearchStrategy[str] | None = None) -> SearchStrategy[RunFailure]:
-    """Draw exceptions that are about to leave a run."""
-    return _values(RunFailure, texts)
-
-
-def model_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelRequest]:
-    """Draw what is sent to a model."""
-    return _values(ModelRequest, texts)
-
-
-def model_replies(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelReply]:
-    """Draw answers of a model with what they answer."""
-    return _values(ModelReply, texts)
-
-
-def model_deltas(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelDelta]:
-    """Draw pieces of streamed answers."""
-    return _values(ModelDelta, texts)
-
-
-def model_failures(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ModelFailure]:
-    """Draw model calls that raised."""
-    return _values(ModelFailure, texts)
-
-
-def tool_call_failures(
-    texts: SearchStrategy[str] | None = None,
-) -> SearchStrategy[ToolCallFailure]:
-    """Draw tools that failed."""
-    return _values(ToolCallFailure, texts)
-
-
-def tool_call_outcomes(
-    texts: SearchStrategy[str] | None = None,
-) -> SearchStrategy[ToolCallOutcome]:
-    """Draw what became of calls."""
-    return _values(ToolCallOutcome, texts)
-
-
-def tool_call_persists(
-    texts: SearchStrategy[str] | None = None,
-) -> SearchStrategy[ToolCallPersist]:
-    """Draw results on their way into a store."""
-    return _values(ToolCallPersist, texts)
-
-
 def mcp_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[McpRequest]:
     """Draw what a client asks of an MCP server."""
     word = st.text() if texts is None else texts
-    named = st.fixed_dictionaries({"name": word, "value": word})
-    prompt = st.fixed_dictionaries({"type": st.just("ref/prompt"), "name": word})
-    params: dict[str, dict[str, SearchStrategy[Any]]] = {
+    named = st.fixed_dictionaries({"name": word, "value": word, "type": st.just("ref/prompt")})
+    members: dict[str, dict[str, SearchStrategy[Any]]] = {
         "resources/read": {"uri": word},
         "resources/subscribe": {"uri": word},
         "prompts/get": {"name": word, "arguments": json_objects()},
-        "completion/complete": {"ref": prompt, "argument": named},
+        "completion/complete": {"ref": named, "argument": named},
     }
     requests = [
-        st.builds(McpRequest, method=st.just(method), params=st.fixed_dictionaries(members))
-        for method, members in params.items()
+        st.builds(McpRequest, method=st.just(method), params=st.fixed_dictionaries(params))
+        for method, params in members.items()
     ]
     return st.one_of(requests)
 
@@ -249,14 +212,9 @@ def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchS
     *texts* are drawn where something is said; without them, any text.
     """
     if event in CATALOGUE:
-        return _values(event.value, texts)
+        return _drawing(event.value)(texts)
     kind: Any = event.value
     return st.from_type(kind)
-
-
-def _values(kind: Any, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
-    """Draw values of *kind*, one of our records or a type made of them."""
-    return _Values(st.text() if texts is None else texts).of(inspect.type_info(kind))
 
 
 _IDS = st.text(min_size=1, max_size=12)
@@ -267,7 +225,6 @@ _STRINGS: dict[str, SearchStrategy[str]] = {
     **dict.fromkeys(("id", "lineage", "pending", "session_key"), _IDS),
     **dict.fromkeys(("name", "tool_name", "format", "signature", "stop_reason"), _NAMES),
     **dict.fromkeys(("data", "blob"), _BYTES),
-    **dict.fromkeys(("folder", "project"), st.just("")),
     "error_type": _ERRORS,
     "mime_type": st.sampled_from(("image/png", "audio/wav", "text/plain", "application/pdf")),
     "model": st.sampled_from(("model", "")),
@@ -275,8 +232,11 @@ _STRINGS: dict[str, SearchStrategy[str]] = {
     "uri": st.from_regex(r"file:///[a-z]{1,8}", fullmatch=True),
 }
 """The texts of fields that have a form; in fields of other names somebody says something."""
+_LEFT_OUT = ("folder", "project", "root_session_id", "parent_session_id", "parent_call_id")
+"""The fields of a scope that keep their defaults."""
 _OBJECTS: dict[str, SearchStrategy[Any]] = {
     "usage": usages(),
+    "context": json_objects(max_size=2),
     "output_schema": st.just({"type": "object", "properties": {}}),
 }
 """The objects of fields that have a form."""
@@ -324,5 +284,6 @@ class _Values:
             return tool_specs()
         if kind.cls is McpRequest:
             return mcp_requests(self._texts)
-        fields = {each.name: self.of(each.type, each.name, each.default) for each in kind.fields}
-        return st.builds(kind.cls, **fields)
+        fields = [each for each in kind.fields if each.name not in _LEFT_OUT]
+        drawn = {each.name: self.of(each.type, each.name, each.default) for each in fields}
+        return st.builds(kind.cls, **drawn)

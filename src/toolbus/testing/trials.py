@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
@@ -15,7 +15,7 @@ from toolbus.testing.limits import Stopwatch, TimeIsUp
 from toolbus.testing.showing import MOST_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.testing.laws import LawName
@@ -28,6 +28,11 @@ _SHARED: dict[str, Callable[[], object]] = {
     "the recursion limit": sys.getrecursionlimit,
     "sys.path": lambda: list(sys.path),
 }
+_LEAVES_NO_RESULT = ("raises-nothing", "ends", "right-type", "sound-schema", "judges-only")
+"""The laws without which there is nothing to go on with."""
+
+Breaches: TypeAlias = "Iterator[tuple[LawName, str]]"
+"""The laws that a result breaks, each with what the function did, without its name."""
 
 
 class Invocation(NamedTuple):
@@ -39,76 +44,78 @@ class Invocation(NamedTuple):
 
 
 class Abandoned(Exception):
-    """A law was broken that was not asked about, so there is no result to go on with."""
+    """A law was broken that was not asked about, and there is no result to go on with."""
 
 
 class Trial:
     """Judges what *subject* does by all laws but those of *without*."""
 
     def __init__(self, subject: str, without: Iterable[str], watch: Stopwatch) -> None:
-        self.subject, self.without, self._watch = subject, frozenset(without), watch
+        self._subject, self._without, self._watch = subject, frozenset(without), watch
 
-    def perform(self, invocation: Invocation, judge: Callable[[Any], object]) -> Any:
-        """Do *invocation* twice; return its first result, which *judge* may find to be a breach."""
+    def perform(
+        self, invocation: Invocation, judge: Callable[[Any], Breaches] = lambda _: iter(())
+    ) -> Any:
+        """Do *invocation* twice; return its first result, in which *judge* may find breaches."""
         before = {name: _encoded(value) for name, value in invocation.inputs.items()}
         shared = {name: state() for name, state in _SHARED.items()}
         result = self.once(invocation)
         # First, for what was changed cannot be judged.
         for name, value in invocation.inputs.items():
             if _encoded(value) != before[name]:
-                self.broken(
-                    "changes-nothing-given",
-                    f"{invocation.name} changed its {name}",
-                    invocation.inputs,
-                )
-        judge(result)
+                self.broken("changes-nothing-given", invocation, f"changed its {name}")
+        for law, problem in judge(result):
+            self.broken(law, invocation, problem, {"returned": result})
         self.compare(invocation, result)
         for name, state in _SHARED.items():
             if state() != shared[name]:
-                self.broken(
-                    "touches-no-globals", f"{invocation.name} changed {name}", invocation.inputs
-                )
+                self.broken("touches-no-globals", invocation, f"changed {name}")
         return result
 
     def compare(self, invocation: Invocation, result: Any, after: str = "the second time") -> None:
         """Do *invocation* again, and see that it gives *result* again."""
         again = self.once(invocation)
         if differ(result, again):
-            case = {**invocation.inputs, "first": result, after: again}
-            self.broken("repeatable", f"{invocation.name} returned something else {after}", case)
+            results = {"first": result, after: again}
+            self.broken("repeatable", invocation, f"returned something else {after}", results)
 
     def repeat(self, again: Invocation, result: Any) -> None:
         """See that *again*, the same on its own *result*, leaves that alone."""
         changed_again = self.once(again)
         if changed_again is not None and differ(result, changed_again):
-            case = {**again.inputs, "first": result, "then": changed_again}
-            self.broken("idempotent", f"{again.name} changed what it had made itself", case)
+            results = {"first": result, "then": changed_again}
+            self.broken("idempotent", again, "changed what it had made itself", results)
 
     def once(self, invocation: Invocation) -> Any:
         """Return what *invocation* returns; raises `Abandoned` if it gives none."""
+        law: LawName
         try:
             return self._watch.run(invocation.run)
         except TimeIsUp:
-            problem = f"{invocation.name} took longer than {self._watch.limit:g} s"
-            self.fatal("ends", problem, invocation.inputs)
+            law, problem = "ends", f"took longer than {self._watch.limit:g} s"
         except (Exception, SystemExit) as error:  # noqa: BLE001 - that is what was asked
-            message = f"{error}"[:MOST_TEXT]
-            problem = f"{invocation.name} raised {type(error).__name__}: {message}{_place(error)}"
-            self.fatal("raises-nothing", problem, invocation.inputs)
+            message = f"{type(error).__name__}: {f'{error}'[:MOST_TEXT]}{_place(error)}"
+            law, problem = "raises-nothing", f"raised {message}"
+        self.broken(law, invocation, problem)
+        return None
 
-    def broken(self, law: LawName, problem: str, case: Mapping[str, Any]) -> None:
-        """Raise `LawBroken`, unless *law* is one that was not asked about."""
-        if law not in self.without:
-            raise breach(law, self.subject, problem, case)
-
-    def fatal(self, law: LawName, problem: str, case: Mapping[str, Any]) -> NoReturn:
-        """Do as `broken`, and end this trial in any case."""
-        self.broken(law, problem, case)
-        raise Abandoned
+    def broken(
+        self,
+        law: LawName,
+        invocation: Invocation,
+        problem: str,
+        results: Mapping[str, object] = EMPTY,
+    ) -> None:
+        """Raise `LawBroken`; of a law that was not asked about at most `Abandoned`."""
+        if law not in self._without:
+            case = {**invocation.inputs, **results}
+            raise breach(law, self._subject, f"{invocation.name} {problem}", case)
+        if law in _LEAVES_NO_RESULT:
+            raise Abandoned
 
 
 def differ(before: Any, after: Any) -> bool:
-    """Tell whether two results differ; None is one of them."""
+    """Return whether two results differ; None is one of them."""
     return type(before) is not type(after) or (before is not None and changed(before, after))
 
 

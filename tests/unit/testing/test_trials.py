@@ -16,7 +16,7 @@ from toolbus.testing.trials import Abandoned, Invocation, Trial, differ
 
 def perform(run, *without, given=None):
     trial = Trial("it", without, Stopwatch(10))
-    return trial.perform(Invocation("call", run, given or {}), lambda _: None)
+    return trial.perform(Invocation("call", run, given or {}))
 
 
 def test_none_is_a_result_like_others():
@@ -37,7 +37,7 @@ def test_leaving_the_program_is_an_error_too():
 
 
 def test_a_missing_argument_is_told_of_where_it_was_asked_for():
-    arguments = NotedArguments.of(FrozenDict(), Questions(), None)
+    arguments = NotedArguments.of(FrozenDict(), Questions(), ())
 
     with pytest.raises(LawBroken, match=r"call raised KeyError: 'path' at test_trials\.py:"):
         perform(lambda: arguments["path"])
