@@ -6,7 +6,7 @@ import time
 import pytest
 
 from toolbus.redaction import limits as limits_of_work
-from toolbus.redaction.limits import WorkBudget, ScanLimits, UnexaminedError, turn
+from toolbus.redaction.limits import ScanLimits, UnexaminedError, WorkBudget, turn
 
 
 def spent(work):

@@ -236,7 +236,7 @@ In a chain such as `token=token=…` each name would look for the end of all.
 _BEFORE, _DEEP = 80, 128
 _CHAIN = re.compile(rb"(?:[^\s\"'\x60;,)<>}\]&|\\=:]*[=:]){8}[^\s\"'\x60;,)<>}\]&|\\]*")
 # In a name of a resource, as AWS writes them, "secret" is a type.
-_RESOURCE = rb"\barn:[\w:*/-]*\Z"
+_RESOURCE = re.compile(rb"\barn:[\w:*/-]*\Z")
 # Nothing but short words up to the end of the line, and not too many: most names stand so.
 # Possessive, since giving letters back never helps: a long chain would be read again and again.
 _WORDS = re.compile(
@@ -301,7 +301,7 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
             continue
         span = _value(shape, data, (stop, end))
         if span is not None and (not shape.before or _stands_behind(shape.before, data, first)):
-            return None if _stands_behind(_RESOURCE, data, start) else span
+            return None if _RESOURCE.search(data[max(0, start - _BEFORE) : start]) else span
     return None
 
 

@@ -140,9 +140,10 @@ class Engine:
         candidates = {*self._always}
         if self._wordless:
             candidates.update([self._wordless[index] for index in self._atoms.match(data)])
+        if len(self._wordless) == len(self.rules):
+            return candidates
         words, numbers_of = self._words
-        if numbers_of:
-            candidates.update(*[numbers_of[index] for index in words.match(data)])
+        candidates.update(*[numbers_of[index] for index in words.match(data)])
         for numbers in self._usual:
             usual = candidates.intersection(numbers)
             if len(usual) > _FEW:
@@ -199,11 +200,13 @@ class _Search:
         self._number, self._rule, self._expression = number, rule, expression
         groups: Mapping[str, int] = expression.groupindex
         self._name = groups.get("name")
-        self._group = groups[rule.group] if isinstance(rule.group, str) else rule.group
-        if self._group is None:
-            self._group = groups.get("value")
+        group = groups[rule.group] if isinstance(rule.group, str) else rule.group
+        if group is None:
+            group = groups.get("value")
+        others = [other for other in range(1, expression.groups + 1) if other != self._name]
+        self._groups = (*others, 0) if group is None else (group,)
+        """Where the secret is: in the first of these groups that holds any."""
         self._reader = READERS[rule.reader] if rule.reader else None
-        self._groups = [group for group in range(1, expression.groups + 1) if group != self._name]
 
     def hits(self, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit | None]:
         """Give what begins in *data* between the first two bytes of *window*, up to the third."""
@@ -216,21 +219,12 @@ class _Search:
             if self._reader is not None and name is not None:
                 for span in self._reader(data, name, match.end()):
                     yield span and Hit(*span, self._number, self._rule, name)
-            else:
-                start, stop = self._secret(match)
+                continue
+            for group in self._groups:
+                start, stop = match.span(group)
                 if start < stop:
                     yield Hit(start, stop, self._number, self._rule, name)
-
-    def _secret(self, match: Any) -> tuple[int, int]:
-        """Return where the secret is in *match*: in its group, or the first that holds any."""
-        if self._group is not None:
-            span: tuple[int, int] = match.span(self._group)
-            return span
-        for group in (*self._groups, 0):
-            start, end = match.span(group)
-            if start < end:
-                return start, end
-        return 0, 0
+                    break
 
 
 @lru_cache(maxsize=8)
@@ -281,7 +275,7 @@ def known_places(
         yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.
-        near = data[_letter(data, start) : end + REACH]
+        near = data[_letter(data, start) if start else 0 : end + REACH]
         has_breaks = count >= 0 and (b"\n" in near or b"\\n" in near)
         for hit in find(squeezed(near), None) if has_breaks else ():
             count -= hit is not None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from toolbus.redaction.limits import WorkBudget, UnexaminedError, at_once, turn
+from toolbus.redaction.limits import UnexaminedError, WorkBudget, at_once, turn
 from toolbus.redaction.placeholders import evened, placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.collecting import Collector, Edit, Rewriter, strings
 from toolbus.redaction.secrets.engine import around, known_places, places
@@ -136,7 +136,8 @@ class Examination(Generic[T]):
                 collected = Collector(self._sight.limits.chars * times, self._tail)
                 record = self._walk(record, collected)
                 self.budget.chars = max(self.budget.chars, collected.chars)
-                await turn()
+                if collected.chars > _SMALL:
+                    await turn()
                 results = await scanner.search(collected, again=again)
             latest = latest or collected.latest
             scanner.name(results)
@@ -149,7 +150,6 @@ class Examination(Generic[T]):
             if new is record:
                 break
             record = new
-            await turn()
         if self._stream is not None:
             self._registry.follow(self._stream, latest)
         return record
@@ -223,6 +223,8 @@ class Scanner:
         if part in self._searched:
             return
         self._searched.add(part)
+        if len(self._searched) % _PATIENCE == 0:
+            await turn()
         tail = len(part[0].encode()) if len(part) > 1 and part[0] == self._tail else 0
         findings = await self._findings("".join(part), _spans(part, again=again), tail)
         if findings:
@@ -233,24 +235,26 @@ class Scanner:
 
         Another view of the same place may show another value.
         """
-        best: dict[tuple[int, int, str], Hit] = {}
+        best: dict[tuple[int, int, str], tuple[bool, int, Rule]] = {}
         for number, place in enumerate(places(self._find, text.encode(), spans)):
             if place is None or number % _PATIENCE == _PATIENCE - 1:
                 await turn()
             if place is None:
                 continue
-            key = place[:3]
-            if key in best and _rank(best[key]) <= _rank(place.hit):
+            key, rule = place[:3], place.hit.rule
+            # Of several rules that find the same the least counts.
+            ranked = (rule.loose, place.hit.number, rule)
+            if key in best and best[key][:2] <= ranked[:2]:
                 continue
             # What ends in the tail was found with the record that it ended.
             if place.end <= tail or (place.start < tail and self._goes_on_by_chance(place, tail)):
                 continue
             if self._is_secret(place):
-                best[key] = place.hit
+                best[key] = ranked
                 if len(best) > _MOST_PLACES:
                     raise UnexaminedError(_too_many_places())
         ordered = sorted(best, key=lambda key: (key[0], -key[1]))
-        return [_SecretSpan(*key, best[key].rule) for key in ordered]
+        return [_SecretSpan(*key, best[key][2]) for key in ordered]
 
     def name(self, results: list[_SearchedText]) -> None:
         """Enter the *results* of a search in the registry, and note the edits for them."""
@@ -295,6 +299,8 @@ class Scanner:
         if part in self._looked_at:
             return
         self._looked_at.add(part)
+        if len(self._looked_at) % _PATIENCE == 0:
+            await turn()
         if edits := await self._known_in("".join(part), _spans(part, again=again)):
             self._enter(part, edits)
 
@@ -302,9 +308,9 @@ class Scanner:
         """Return the edits of *text* for known secrets, in any form."""
         edits: dict[Edit, None] = {}  # What is found in two views is one.
         search = self._registry.search
-        find, blank = search.find, search.has_blank
+        find, blank = search.find, bool(search.with_blank)
         if self._recurring is not None:
-            find, blank = self._find_known, blank or self._recurring.has_blank
+            find, blank = self._find_known, blank or bool(self._recurring.with_blank)
         sought = known_places(find, text.encode(), spans, blank=blank)
         for number, place in enumerate(sought):
             if place is None or number % _PATIENCE == _PATIENCE - 1:
@@ -392,11 +398,6 @@ class Scanner:
 
 def _find_nothing(_data: bytes, _spans: Spans | None = None) -> Iterator[Hit | None]:
     return iter(())
-
-
-def _rank(hit: Hit) -> tuple[bool, int]:
-    """Return the rank of the rule of *hit*: of several that find the same the least one counts."""
-    return hit.rule.loose, hit.number
 
 
 def _leaves(value: Any, sought: list[str]) -> Iterator[Group]:

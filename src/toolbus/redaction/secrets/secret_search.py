@@ -101,7 +101,8 @@ class SecretSearch:
         self._batches: dict[int, dict[str, Rule]] = {}
         self._engines: dict[int, Engine] = {}
         self._chunks: dict[str, tuple[str, ...]] = {}
-        self._blank: set[str] = set()
+        self.with_blank: set[str] = set()
+        """Those with a blank or a backslash inside."""
         self._by_head: dict[bytes, list[bytes]] | None = None
 
     def open_value(self, data: bytes) -> int:
@@ -131,7 +132,7 @@ class SecretSearch:
         """Give where a value may begin that goes on at the end of *data*, in order."""
         # One without a blank can only begin in the last word.
         word = max(data.rfind(b" ") + 1, len(data) - _LONGEST_WORD)
-        if heads := {re.escape(form.encode()[:_HEAD]) for form in self._blank}:
+        if heads := {re.escape(form.encode()[:_HEAD]) for form in self.with_blank}:
             # Each place, also one that another overlaps.
             pattern = re.compile(b"(?=" + b"|".join(sorted(heads)) + b")")
             yield from (match.start() for match in pattern.finditer(data, 0, word))
@@ -147,11 +148,6 @@ class SecretSearch:
                     for size in range(1, _HEAD + 1):
                         self._by_head.setdefault(written[:size], []).append(written)
         return self._by_head
-
-    @property
-    def has_blank(self) -> bool:
-        """Whether any has a blank or a backslash inside."""
-        return bool(self._blank)
 
     def knows(self) -> bool:
         """Tell whether there is anything to be found."""
@@ -183,13 +179,13 @@ class SecretSearch:
         self._chunks[form] = tuple(chunks)
         self._by_head = None
         if BLANK.search(form):
-            self._blank.add(form)
+            self.with_blank.add(form)
         for chunk in chunks:
             self._enter(chunk, placeholder)
 
     def remove(self, form: str) -> None:
         """Search for *form* no more."""
-        self._blank.discard(form)
+        self.with_blank.discard(form)
         self._by_head = None
         for chunk in self._chunks.pop(form, ()):
             for number, batch in tuple(self._batches.items()):

@@ -96,7 +96,7 @@ class StreamContext(NamedTuple):
     def spans(self, data: bytes) -> set[tuple[int, int]]:
         """Return where in *data* anything stands that may be a secret."""
         search = self.registry.search
-        known = known_places(search.find, data, None, blank=search.has_blank)
+        known = known_places(search.find, data, None, blank=bool(search.with_blank))
         both = (*places(self.engine.find, data, None), *known)
         return {(place.start, place.end) for place in both if place is not None}
 
@@ -122,7 +122,7 @@ class RecurringValues:
         if not self.search.knows():
             return text
         data, position, pieces = text.encode(), 0, list[bytes]()
-        blank = self.search.has_blank
+        blank = bool(self.search.with_blank)
         again = filter(None, known_places(self.search.find, data, None, blank=blank))
         for place in sorted(again, key=lambda place: (place.start, -place.end)):
             if place.start >= position:
