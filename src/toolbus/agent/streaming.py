@@ -278,7 +278,11 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
         self._show(delta)
 
     def _text(self, kind: str, index: int = 0) -> str:
-        return "".join(self._shown.get((kind, index), ()))
+        shown = self._shown.get((kind, index), [])
+        if len(shown) > 1:
+            # Once for each piece that was shown, however often the text is asked for.
+            shown[:] = ["".join(shown)]
+        return shown[0] if shown else ""
 
     def _look(self) -> None:
         """Hold all that follows if a handler, perhaps a new one, judges the whole answer."""
