@@ -68,9 +68,12 @@ class Ours:
     def seconds(self, text: str) -> float:
         """Return the seconds in which a response of *text* is cleaned."""
         redactor, response = self._redactor(), ToolResponse.from_text(text)
-        return processor_seconds(
-            lambda: asyncio.run(redactor.clean("s", response, rewrite_response))
-        )
+
+        async def clean() -> None:
+            # A loop that ends takes long to show what its task returned.
+            await redactor.clean("s", response, rewrite_response)
+
+        return processor_seconds(lambda: asyncio.run(clean()))
 
     @cached_property
     def _engine(self) -> Engine:

@@ -37,52 +37,17 @@ STEP, REACH = 131_072, 16_384
 """Bytes that are looked at in one go, and how far beyond them a match may go."""
 
 _USUAL = (
-    *("%", "*", "-a", "-u", ".", "00", ":", "://", "ac", "add", "al-", "ar_", "auth", "box", "cio"),
-    *(
-        "ck_",
-        "code",
-        "content",
-        "ct_",
-        "data",
-        "ek",
-        "fal",
-        "hc",
-        "http://",
-        "https://",
-        "identity",
-    ),
-    *(
-        "identity",
-        "ion_",
-        "key",
-        "lk",
-        "magic",
-        "pass",
-        "pat",
-        "private",
-        "pt_",
-        "put",
-        "re",
-        "re_",
-    ),
-    *(
-        "reset",
-        "rman",
-        "rpa",
-        "s.",
-        "set",
-        "sha",
-        "sid",
-        "sk",
-        "squ",
-        "sso",
-        "stdin",
-        "test_",
-        "text",
-    ),
-    *("token", "use", "user", "val", "values", "verify", "zip", "|"),
+    *(" password", '"value"', "%", "*", "-a", "-u", ".", "00", ":", "://", ":a", "ac"),
+    *("account", "activate", "add", "al-", "ar_", "atat", "auth", "bk", "box", "bx", "cca"),
+    *("cio", "ck_", "code", "content", "crypt", "cs_", "ct_", "curl", "cursor", "data", "ek"),
+    *("fal", "hc", "http://", "https://", "identified", "identity", "ii-", "ion_", "key"),
+    *("key_", "linear", "lk", "login", "magic", "md5", "ory_", "pass", "password", "pat"),
+    *("private", "ps_", "pt_", "put", "pwd", "re", "re_", "remember", "reset", "rk_", "rman"),
+    *("rpa", "s.", "sess", "session", "set", "sg.", "sha", "sia", "sid", "sk", "sk_", "sl."),
+    *("squ", "sso", "stdin", "test_", "text", "token", "use", "user", "val", "values"),
+    *("verify", "zip", "|"),
 )
-"""Words that stand in an eighth of CPython's library, by bytes, or in more."""
+"""Words that stand in an eighth of the windows of CPython's library, or in more."""
 
 # An automaton of more patterns outgrows its memory, and one for fewer passes gains nothing.
 _GROUP, _FEW = 24, 2
