@@ -20,9 +20,12 @@ CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1e9)::bigint"
 
 # Nothing here waits for another writer: a session that another one makes or has locked is left
 # out, and its jobs come again. To insert an id that another transaction has inserted would wait.
+# The offset keeps the lock, of which a server has some thousands, for sessions that are not there.
 MAKE_SESSIONS = """INSERT INTO toolbus.sessions (id, long_id)
-    SELECT * FROM unnest(%b::text[], %b::text[]) AS one (id, long_id)
-    WHERE pg_try_advisory_xact_lock(1952609652, hashtext(one.id)) ON CONFLICT DO NOTHING"""
+    SELECT * FROM (SELECT * FROM unnest(%b::text[], %b::text[]) AS one (id, long_id)
+        WHERE NOT EXISTS (SELECT FROM toolbus.sessions WHERE sessions.id = one.id)
+        OFFSET 0) AS new
+    WHERE pg_try_advisory_xact_lock(1952609652, hashtext(new.id)) ON CONFLICT DO NOTHING"""
 # Who follows a session holds a lock of that number, shared: a role that may only read can.
 LOCK_SESSIONS = """SELECT id, key, messages, records, created_ns, updated_ns,
         epoch, holder, process, until_ns,
