@@ -37,13 +37,14 @@ _write = Encoder().encode
 
 def is_json(text: str) -> bool:
     """Return whether *text* as a whole is a JSON array, object or string, not too large."""
-    if text.lstrip(" \t\r\n")[:1] not in {"{", "[", '"'}:
+    kind = text.lstrip(" \t\r\n")[:1]
+    if kind not in {"{", "[", '"'}:
         return False
     try:
         msgspec.json.decode(text, type=Raw)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return False
-    return text.count(",") + text.count("[") + text.count("{") <= _MOST_VALUES
+    return kind == '"' or text.count(",") + text.count("[") + text.count("{") <= _MOST_VALUES
 
 
 def shorten_json(raw: bytes, limit: int, notice: str | None) -> str:
@@ -71,7 +72,7 @@ def _cut(raw: bytes, limit: int, depth: int, *, marks: bool) -> Any:
         return Raw(raw)
     match raw[:1]:
         case b'"':
-            return _cut_string(msgspec.json.decode(raw, type=str), limit)
+            return _cut_string(raw, limit)
         case b"[" if depth < _DEEPEST:
             items = [("", item) for item in msgspec.json.decode(raw, type=list[Raw])]
             keys = [0] * len(items)
@@ -84,9 +85,10 @@ def _cut(raw: bytes, limit: int, depth: int, *, marks: bool) -> Any:
     return text if marks else _EMPTY.get(raw[:1], text)
 
 
-def _cut_string(text: str, limit: int) -> str:
-    """Return *text* cut so that it takes about *limit* bytes as JSON, where escapes are longer."""
-    size = max(limit - 2, 0)
+def _cut_string(raw: bytes, limit: int) -> str:
+    """Return the string *raw* cut so that it takes *limit* bytes as JSON, with its escapes."""
+    text = msgspec.json.decode(raw, type=str)
+    size = max(limit - 2, 0) * len(text) // len(raw)
     while len(written := _write(cut := cut_text(text, size, _HEAD)[0])) > limit and size > 0:
         size = size * limit // len(written) * 9 // 10
     return cut
@@ -100,24 +102,22 @@ def _cut_members(
     *keys* are the sizes of the keys, each 0 in an array.
     """
     total, ceiling = len(pairs), max(limit // 16, _LEAST)
-    sizes = [
-        key + memoryview(value).nbytes + 1 for key, (_, value) in zip(keys, pairs, strict=True)
-    ]
-    # A key is never cut: it would be another one.
-    chosen = [index for index in range(total) if keys[index] <= ceiling]
-    head, tail = _ends([sizes[index] for index in chosen], limit, ceiling)
-    del chosen[head:tail]
-    if len(chosen) < total:
+    kind = "members" if any(keys) else "items"
+    if max(keys, default=0) > ceiling:
+        # A key is never cut: it would be another one.
+        pairs = [pair for pair, key in zip(pairs, keys, strict=True) if key <= ceiling]
+        keys = [key for key in keys if key <= ceiling]
+    sizes = [size + memoryview(pair[1]).nbytes + 1 for size, pair in zip(keys, pairs, strict=True)]
+    head, tail = _ends(sizes, limit, ceiling)
+    del pairs[head:tail], keys[head:tail], sizes[head:tail]
+    if len(pairs) < total:
         limit -= _MARK
-    level = int(level_of([sizes[index] for index in chosen], limit))
+    level = int(level_of(sizes, limit))
     shortened: list[tuple[str, Any]] = []
-    for index in chosen:
-        key, value = pairs[index]
-        size = level - keys[index] - 1
-        shortened.append((key, _cut(bytes(value), size, depth + 1, marks=marks)))
-    if marks and len(chosen) < total:
-        kind = "members" if any(keys) else "items"
-        mark = f"[… {total - len(chosen):,} of {total:,} {kind} left out …]"
+    for (name, value), key in zip(pairs, keys, strict=True):
+        shortened.append((name, _cut(bytes(value), level - key - 1, depth + 1, marks=marks)))
+    if marks and len(pairs) < total:
+        mark = f"[… {total - len(pairs):,} of {total:,} {kind} left out …]"
         shortened.insert(head, ("…", mark))
     return shortened
 

@@ -68,7 +68,9 @@ class Shortener(Struct, frozen=True):
         What is left of the structured value fits *schema*, or the value is gone.
         """
         value, whole, facts = response.structured, WholeOutput(""), ""
-        content = tuple([_within(part, self.part_bytes) for part in response.content])
+        content = response.content
+        if self.part_bytes is not None:
+            content = tuple([_within(part, self.part_bytes) for part in content])
         if value is not None and not self.budget.fits(raw := encode(value).decode()):
             whole = keep(raw)
             shown = self._json(raw, whole, schema)
@@ -175,7 +177,7 @@ def _as_one(parts: tuple[Part, ...], text: str) -> tuple[Part, ...]:
     return tuple(shortened)
 
 
-def _within(part: Part, limit: int | None) -> Part:
+def _within(part: Part, limit: int) -> Part:
     """Return *part*, or a note if it is an image, a sound or a blob of more than *limit* bytes."""
     match part:
         case ImagePart(data=data, mime_type=kind):
@@ -187,8 +189,4 @@ def _within(part: Part, limit: int | None) -> Part:
         case _:
             return part
     size, of_type = len(data) * 3 // 4, f" of type {kind[:100]}" if kind else ""
-    return (
-        part
-        if limit is None or size <= limit
-        else TextPart(f"[{what}{of_type}, {size:,} bytes, left out]")
-    )
+    return part if size <= limit else TextPart(f"[{what}{of_type}, {size:,} bytes, left out]")

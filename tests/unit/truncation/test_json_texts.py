@@ -66,6 +66,7 @@ def test_without_a_notice_there_are_no_marks():
 def test_too_many_values_are_no_json():
     assert is_json("[" + ",".join(["1"] * 400_000) + "]")
     assert not is_json("[" + ",".join(["1"] * 600_000) + "]")
+    assert is_json(f'"{"," * 600_000}"')
 
 
 def test_a_key_that_is_too_long_takes_its_member_along():
