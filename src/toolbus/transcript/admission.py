@@ -171,14 +171,15 @@ def indistinct(calls: Sequence[ToolCall], asked: Container[str] = ()) -> str | N
 
     Nor could one from that of an earlier call; *asked* are the ids of those.
     """
-    ids = Counter(call.id for call in calls)
+    ids = Counter([call.id for call in calls])
     if "" in ids:
         return f"the call of tool {next(call.name for call in calls if not call.id)!r} has no id"
     call_id, times = ids.most_common(1)[0]
     if times > 1:
         return f"{times} calls have the id {call_id!r}"
-    again = next((call_id for call_id in ids if call_id in asked), None)
-    return again and f"call {again!r} was made already; give each call an id of its own"
+    if again := [call_id for call_id in ids if call_id in asked]:
+        return f"call {again[0]!r} was made already; give each call an id of its own"
+    return None
 
 
 def _check_of(
