@@ -265,9 +265,7 @@ class AgentRuntime(Participant):
             await self.bus.drain(limit)
             await close_model(self._config.model)  # Its loop ends here.
 
-    async def _observed(
-        self, run: Callable[[], Coroutine[Any, Any, RunResult[Any]]]
-    ) -> RunResult[Any]:
+    async def _observed(self, run: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Return what *run* returns, or raise what it raises, when observers have seen it."""
         try:
             result = await self._work.run(run)
