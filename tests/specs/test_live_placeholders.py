@@ -128,6 +128,7 @@ async def test_only_its_own_lines_are_filled(tmp_path):
         lines = shown.splitlines()
         edit = {"path": ".env", "old_text": lines[1], "new_text": f"{lines[1]}\nB=2"}
         written = await agent.call_tool("edit_file", edit)
+        seen.append(encode(list(agent.messages)).decode())
         env.write_text(f"{before}[github-pat-{token[-17:]}\n")
         quoted = await agent.call_tool("write_file", {"path": ".env", "content": shown})
 

@@ -1,8 +1,10 @@
 import pytest
 
+from toolbus.config.configuration import read
 from toolbus.config.documents import read_document
 from toolbus.config.store_key import read_store_key
 from toolbus.errors import ConfigurationError
+from toolbus.store.memory import MemoryStore
 
 
 def document(tmp_path, text):
@@ -42,3 +44,15 @@ def test_random_bytes_are_used_as_they_are(tmp_path, monkeypatch):
     file.chmod(0o600)
 
     assert read_store_key(document(tmp_path, '[store]\nkey = "keys/own.key"')) == b"\n" * 32
+
+
+def test_approvals_know_a_call_by_the_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("STORE_KEY", "k" * 32)
+    file = tmp_path / "toolbus.toml"
+    file.write_text('[store]\nkey = "env:STORE_KEY"\n[[component]]\nuse = "redact-secrets"\n')
+
+    configuration = read(file)
+
+    assert configuration.approvals.key == b"k" * 32
+    assert [component.value_key for component in configuration.components] == [b"k" * 32]
+    assert configuration.approvals.make(MemoryStore(), "agent", 0.0)._given_key == b"k" * 32
