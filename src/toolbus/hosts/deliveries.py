@@ -114,7 +114,10 @@ def _needs(loaded: LoadedTarget, event: Event) -> Iterator[tuple[AgentComponent,
     bus = loaded.bus
     for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
         component = owner_of(function)
-        is_idle = isinstance(function, AdapterHandler) and not function.methods()
+        # A host runs the tool itself, so nothing is filled in as the last step.
+        is_idle = isinstance(function, AdapterHandler) and all(
+            method.__name__ == "fill_parameters" for _, method in function.methods()
+        )
         if not isinstance(component, AgentComponent) or is_idle:
             continue
         yield component, None

@@ -49,7 +49,6 @@ from toolbus.redaction.secrets.streams import (
     rewrite_calls,
 )
 from toolbus.redaction.secrets.tool_adapters import (
-    FileAdapter,
     SecretsAdapter,
     VaultAdapter,
     session_of,
@@ -129,9 +128,10 @@ class RedactSecrets(AgentComponent):
         self._answers = RedactedAnswers(held=any(map(may_pass_line_ends, chosen)))
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
         self.value_key = checked_key(key)
-        self._results = SecretsAdapter(self._redactor, ToolSelector(tools), self.stored)
+        self._results = SecretsAdapter(
+            self._redactor, ToolSelector(tools), self.stored, self._write_back
+        )
         self.register_tool_adapter(self._results)
-        self.register_tool_adapter(FileAdapter(self._write_back))
         if self._vault is not None:
             self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.stored))
 

@@ -60,8 +60,7 @@ _REFUSALS = ("the person refused this call", "approval was refused")
 """The words with which a person's no without a reason of its own is recorded."""
 
 _HIDDEN = re.compile(
-    r"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-"
-    r"(?:[1-9]\d*(?:-[a-z2-7]{6,16})?|[a-z][a-z2-7]{15})\]|\[REDACTED"
+    r"\[[a-z][a-z0-9_]+(?:-[a-z0-9]{2,})*-(?:\d+(?:-[a-z2-7]{6,16})?|[a-z2-7]{16})\]|\[REDACTED"
 )
 """A name for a hidden value, such as `[email-3]`; no range of letters, such as `[a-z0-9]`."""
 

@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 
 
 class SecretsAdapter(ToolAdapter):
-    """Takes secrets out of what tools return."""
+    """Takes secrets out of what tools return; *write_back* puts those of a file into its lines."""
 
     name = "RedactSecrets"
 
     def __init__(
-        self, redactor: Redactor, examined: ToolSelector, stored: Callable[[Scope], State | None]
+        self,
+        redactor: Redactor,
+        examined: ToolSelector,
+        stored: Callable[[Scope], State | None],
+        write_back: Callable[[ToolCall, Scope], Awaitable[ToolCall | Deny]],
     ) -> None:
         self._redactor, self._examined, self._stored = redactor, examined, stored
+        self._write_back = write_back
         self.latest: ToolResponse | None = None
 
     async def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec | None:
@@ -43,6 +48,10 @@ class SecretsAdapter(ToolAdapter):
             return None
         session, state = session_of(ctx.scope), self._stored(ctx.scope)
         return await self._redactor.unquoted_spec(session, spec, state)
+
+    async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
+        """Return *call* with the secrets of its file, or why its tool gets none."""
+        return await self._write_back(call, ctx.scope) if call.name in TOOLS else call
 
     async def adapt_response(
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
@@ -99,20 +108,6 @@ class VaultAdapter(ToolAdapter):
         self._vault.filled(call, note)
         held = held_placeholder(named, registry.placeholders, registry.former)
         return held.reason_unknown(call) if held else None
-
-
-class FileAdapter(ToolAdapter):
-    """Gives tools that change a file the secrets of this file, where its lines are written back."""
-
-    name = "RedactSecrets.files"
-    tools = TOOLS
-
-    def __init__(self, write_back: Callable[[ToolCall, Scope], Awaitable[ToolCall | Deny]]) -> None:
-        self._write_back = write_back
-
-    async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
-        """Return *call* with the secrets of its file, or why its tool gets none."""
-        return await self._write_back(call, ctx.scope)
 
 
 def session_of(scope: Scope) -> str:
