@@ -132,16 +132,14 @@ def check_adapter(
     """Hunt for a case in which *adapter* breaks a law; raises `LawBroken` with the smallest.
 
     Signatures, calls and responses pass it as they would in an agent, friendly and hostile ones:
-    empty, huge, deeply nested, of unusual Unicode, with arguments that models make up. What must
-    hold stands in `toolbus.testing.laws`: it raises for no value, ends in time, keeps ids and
-    names, changes nothing that it was given, leaves other tools alone, gives the same result for
-    the same value, publishes sound schemas, and what it makes still fits them.
+    empty, huge, deeply nested, of unusual Unicode, with arguments that models make up, or with
+    none where a response has lost its parameters. The laws stand in `toolbus.testing.laws`.
 
     Args:
         adapter: an adapter, a component (then all of its adapters), or a function of a response,
             and of its call if it takes two arguments.
         calls: drawn in place of calls that fit.
-        responses: drawn in place of responses; ids and names are stamped on them.
+        responses: drawn in place of responses; ids, names and parameters are stamped on them.
         idempotent: claims that it leaves alone what it made itself.
         options: see `CheckOptions`.
 

@@ -31,6 +31,7 @@ from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 from toolbus.testing.drawing import HOSTILE_TEXTS
 from toolbus.testing.questions import ANSWERS, Questions
 from toolbus.testing.situations import (
+    CALLS,
     Situation,
     hostile_situations,
     saying,
@@ -242,7 +243,7 @@ class HandlerExam:
         drawn = situations(subject.event, cases) if values is None else situations_with(values)
         self._situations, self._is_free = drawn, values is None
         # Calls of tools that are made up get the arguments that the handler asks for.
-        self._asks = values is None and not cases.tools
+        self._asks = values is None and not cases.tools and subject.event in CALLS
         self._questions = Questions()
         self._shown, self._reached, self._has_spoken = 0, 0, False
 

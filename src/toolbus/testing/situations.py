@@ -168,7 +168,8 @@ class Situation(NamedTuple):
     scope: Scope = Scope()
 
 
-_CALLS = (TOOL_CALL_BEFORE, TOOL_CALL_ERROR)
+CALLS = (TOOL_CALL_BEFORE, TOOL_CALL_ERROR)
+"""The events of one call of the model."""
 _MESSAGES = (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE)
 
 
@@ -178,7 +179,7 @@ def situations(event: Event, cases: Cases) -> SearchStrategy[Situation]:
         several = st.lists(cases.specs, max_size=3, unique_by=lambda spec: spec.name)
         return situations_with(several.map(tuple))
     values = values_of(event, texts())
-    if event not in (*_CALLS, *_MESSAGES):
+    if event not in (*CALLS, *_MESSAGES):
         return situations_with(values)
     speakers = scopes()
 
@@ -189,7 +190,7 @@ def situations(event: Event, cases: Cases) -> SearchStrategy[Situation]:
         return drawn.map(lambda facts: Situation(*facts))
 
     drawn = cases.specs.flatmap(about_tool)
-    return drawn if event in _CALLS else situations_with(values) | drawn
+    return drawn if event in CALLS else situations_with(values) | drawn
 
 
 def situations_with(values: SearchStrategy[Any]) -> SearchStrategy[Situation]:
