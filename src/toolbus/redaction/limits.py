@@ -92,6 +92,8 @@ class WorkBudget:
                     try:
                         work.send(None)
                     except StopIteration as end:
+                        # Small work ends before its first turn, and may have taken too long too.
+                        self.check()
                         result: T = end.value
                         return result
                     self.check()
