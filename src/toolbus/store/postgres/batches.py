@@ -113,13 +113,13 @@ class Batch:
         made = {name: job for name, job in zip(self.names, jobs, strict=True) if _makes(job)}
         self.made = {name: made[name].session_id for name in sorted(made)}
 
-    def lock(self) -> Work:
-        """Return what makes the sessions that are not there, locks all, and reads states."""
+    def lock(self, known: Collection[str]) -> Work:
+        """Return what makes the sessions that are not *known*, locks all, and reads states."""
         work: Work = []
-        if self.made:
+        if new := [name for name in self.made if name not in known]:
             # The whole id where the index has not all of it.
-            whole = [escape(of) if is_shortened(name) else None for name, of in self.made.items()]
-            work.append((statements.MAKE_SESSIONS, ([*self.made], whole)))
+            whole = [escape(self.made[name]) if is_shortened(name) else None for name in new]
+            work.append((statements.MAKE_SESSIONS, (new, whole)))
         work.append((statements.LOCK_SESSIONS, (sorted(set(self.names)),)))
         work.append((statements.NUMBER, ()))
         jobs = zip(self.names, self._jobs, strict=True)

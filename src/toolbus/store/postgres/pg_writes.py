@@ -35,6 +35,9 @@ _MAX_BYTES = 32 << 20
 _BYTES_PER_SECOND = 1e6
 """The speed of a wire below which a sent batch is taken for lost."""
 
+_MAX_KNOWN = 10_000
+"""The most sessions that a writer remembers to be there."""
+
 _AGAIN = ("40P01", "40001")
 
 
@@ -52,6 +55,7 @@ class PostgresWrites:
         self._name = f"toolbus writer {self._id}"
         self._link = PostgresLink(address, timeout, watchdog, read_only=False, name=self._name)
         self._timeout, self._clock = timeout, clock
+        self._known: set[str] = set()
         self.commits = self._number = self._opened = 0
         # Until when a job waits for its session, by the identity of the job.
         self._bounds: dict[int, float] = {}
@@ -155,17 +159,22 @@ class PostgresWrites:
                 # Who holds a lease need not survive the server: no holder's lease is for long.
                 work.append((statements.SOON, ()))
             work.append((statements.COUNT_COMMIT, (self._id, self._number)))
-            read = _pipeline(connection, work + batch.lock())
+            read = _pipeline(connection, work + batch.lock(self._known))
             sessions = read[statements.LOCK_SESSIONS].fetchall()
             (number,) = read[statements.NUMBER].fetchall()
             states = read.get(statements.READ_STATES)
             busy = _busy(connection, batch, {row[0] for row in sessions})
+            # One of them may have been deleted by others: the next attempt makes it again.
+            self._known -= busy
             rest = batch.decide(sessions, number, states.fetchall() if states else (), busy)
             if busy.issuperset(batch.names):
                 connection.rollback()
                 return
             sent.append(True)
             _pipeline(connection, [*rest, ("COMMIT", ())])
+        if len(self._known) > _MAX_KNOWN:
+            self._known.clear()
+        self._known.update(batch.made.keys() - busy)
 
     def _greet(self, connection: PgConnection) -> None:
         """Do once on a new connection what the work relies on."""
@@ -215,6 +224,7 @@ class PostgresWrites:
         keys = [key for key, _ in sessions]
         for statement in statements.DROP_SESSIONS if keys else ():
             connection.execute(statement, (keys,))
+        self._known.clear()
         return tuple([unescape(session_id) for _, session_id in sessions])
 
 
