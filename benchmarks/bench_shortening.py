@@ -15,7 +15,7 @@ import msgspec
 
 from benchmarks.harness import Rig, table
 from toolbus.messages import ToolResponse
-from toolbus.truncation.budgets import Budget, estimate
+from toolbus.truncation.budgets import TextBudget, estimate
 from toolbus.truncation.pages import WholeOutput
 from toolbus.truncation.shortener import Shortener
 
@@ -46,8 +46,8 @@ def bench_shortening_huge(rig: Rig) -> None:
     """A result of 50 MB is cut in a second or two, whatever it is of; a slice keeps less."""
     size = SMALL if rig.once else SIZE
     for name, budget in (
-        ("20,000 characters", Budget(20_000)),
-        ("5,000 tokens", Budget(80_000, tokens=5_000)),
+        ("20,000 characters", TextBudget(20_000)),
+        ("5,000 tokens", TextBudget(80_000, tokens=5_000)),
     ):
         shortener = Shortener(budget, words=("error",))
         for row, text in _huge(size).items():

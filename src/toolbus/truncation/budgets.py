@@ -25,7 +25,7 @@ _KINDS: tuple[tuple[float, bytes], ...] = (
 _SIGN = 0.59
 
 
-class Budget(Struct, frozen=True):
+class TextBudget(Struct, frozen=True):
     """The most that a text may have; None for *tokens* is no limit."""
 
     characters: int

@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolbus.truncation.cut_texts import after_lines, are_lines, cut, find_words, lines_around
 
 if TYPE_CHECKING:
-    from toolbus.truncation.budgets import Budget
+    from toolbus.truncation.budgets import TextBudget
 
 _SHARE = 0.35
 """The part of a text that a long notice may take; else a short one is given."""
@@ -53,7 +53,7 @@ def beyond(text: str, line: int, offset: int | None) -> str:
     return f"[there is no {place}: the output has {size}]"
 
 
-def read_page(text: str, start: int, lines: int | None, budget: Budget) -> str:
+def read_page(text: str, start: int, lines: int | None, budget: TextBudget) -> str:
     """Return a page of *text* from *start*, of *lines* at most, and where the next begins."""
 
     def page(size: int) -> str:
@@ -65,7 +65,7 @@ def read_page(text: str, start: int, lines: int | None, budget: Budget) -> str:
     return budget.fill(text[start : start + budget.characters], page, str)
 
 
-def search(text: str, words: str, start: int, lines: int | None, budget: Budget) -> str:
+def search(text: str, words: str, start: int, lines: int | None, budget: TextBudget) -> str:
     """Return the lines of *text* from *start* on that hold *words*, each after its number.
 
     Of a long line only the part around each match is shown. At most *lines* are returned.

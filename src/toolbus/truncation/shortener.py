@@ -20,7 +20,7 @@ from toolbus.messages.records import (
     TextPart,
     encode,
 )
-from toolbus.truncation.budgets import Budget, level_of
+from toolbus.truncation.budgets import TextBudget, level_of
 from toolbus.truncation.cut_texts import cut_text
 from toolbus.truncation.json_texts import is_json, shorten_json
 from toolbus.truncation.pages import WholeOutput, position_in
@@ -55,7 +55,7 @@ class Shortener(Struct, frozen=True):
     lines with *words* between. An image, a sound or a blob of more than *part_bytes* is left out.
     """
 
-    budget: Budget
+    budget: TextBudget
     head: float = 0.5
     words: tuple[str, ...] = ()
     part_bytes: int | None = None

@@ -19,7 +19,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MESSAGE_APPEND_BEFORE
 from toolbus.messages.records import ToolMessage, ToolResponse
 from toolbus.tools import ToolContext, tool
-from toolbus.truncation.budgets import Budget
+from toolbus.truncation.budgets import TextBudget
 from toolbus.truncation.output_stores import FolderOutputs, MemoryOutputs
 from toolbus.truncation.pages import WholeOutput, beyond, read_page, search, start_of
 from toolbus.truncation.shortener import Shortener
@@ -93,7 +93,7 @@ class TruncateOutput(AgentComponent):
             raise RegistrationError("TruncateOutput", f"words must be texts, not {words!r}")
         if characters is None:
             characters = _CHARACTERS if tokens is None else tokens * _PER_TOKEN
-        self._budget = Budget(characters, tokens)
+        self._budget = TextBudget(characters, tokens)
         self._shortener = Shortener(self._budget, head, words, part_bytes)
         self._store: MemoryOutputs | FolderOutputs = MemoryOutputs(megabytes * 1_000_000)
         if folder is not None:

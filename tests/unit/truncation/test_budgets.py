@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.truncation import budgets
-from toolbus.truncation.budgets import Budget, estimate
+from toolbus.truncation.budgets import TextBudget, estimate
 
-BUDGETS = st.builds(Budget, st.integers(0, 60), st.none() | st.integers(0, 30))
+BUDGETS = st.builds(TextBudget, st.integers(0, 60), st.none() | st.integers(0, 30))
 TEXTS = st.text(alphabet=st.sampled_from("ab \n1é漢")) | st.text()
 
 
@@ -32,8 +32,8 @@ def test_what_fills_a_budget_fits(text, budget, mark, width):
 def test_a_budget_is_filled():
     text = "some words of a text\n" * 2000
 
-    by_characters = Budget(1000).fill(text, lambda size: text[:size] + "!" * 100, str)
-    by_tokens = Budget(10_000, 500).fill(text, lambda size: text[:size] + "!" * 10, str)
+    by_characters = TextBudget(1000).fill(text, lambda size: text[:size] + "!" * 100, str)
+    by_tokens = TextBudget(10_000, 500).fill(text, lambda size: text[:size] + "!" * 10, str)
 
     assert len(by_characters) > 900
     assert estimate(by_tokens) > 450
@@ -42,7 +42,7 @@ def test_a_budget_is_filled():
 def test_a_huge_text_is_not_counted(monkeypatch):
     monkeypatch.delattr(budgets, "estimate")
 
-    assert not Budget(10_000, tokens=10_000).fits("x" * 1_000_000)
+    assert not TextBudget(10_000, tokens=10_000).fits("x" * 1_000_000)
 
 
 def test_an_estimate_knows_kinds_of_characters():
