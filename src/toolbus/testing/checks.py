@@ -43,31 +43,39 @@ def _find_subjects(first: Any, second: Any, kind: Literal["on", "guard"]) -> lis
     Raises `RegistrationError` if there is none of the *kind*.
     """
     event, subject = (None, first) if second is None else (first, second)
-    check = "check_guard" if kind == "guard" else "check_handler"
+    _check_order(event, subject, "check_guard" if kind == "guard" else "check_handler")
+    marked_methods = [
+        _marked(mark, method)
+        for mark, method in _marks_of(subject)
+        if mark.kind == kind and event in (None, mark.event)
+    ]
+    if not isinstance(subject, AgentComponent):
+        return marked_methods or [_function(subject, event, kind)]
+    if not marked_methods:
+        mark = f"@{kind}" if event is None else f"@{kind}({event.name})"
+        reason = f"no method of it is marked with `{mark}`, so there is nothing to check"
+        raise RegistrationError(f"component {subject.name!r}", reason)
+    return marked_methods
+
+
+def _check_order(event: Any, subject: Any, check: str) -> None:
+    """Raise `RegistrationError` unless *event* is one, or None, and *subject* is none."""
     if isinstance(subject, TransformEvent | ObserveEvent):
-        what = "what to check is missing" if second is None else "the event comes first"
-        raise RegistrationError(
-            f"{check} of {subject.name!r}", f"{what}: `{check}(EVENT, handler)`"
-        )
+        what = "what to check is missing" if event is None else "the event comes first"
+        reason = f"{what}: `{check}(EVENT, handler)`"
+        raise RegistrationError(f"{check} of {subject.name!r}", reason)
     if event is not None:
         check_event(event)
+
+
+def _marks_of(subject: Any) -> list[tuple[Mark, Any]]:
+    """Return the marks of a component's methods, or of one method, each with the method."""
     if isinstance(subject, type) and issubclass(subject, AgentComponent):
         check_no_class("component", subject)
     if isinstance(subject, AgentComponent):
-        marks = list(marked(type(subject)))
-        methods = [(mark, getattr(subject, name)) for name, mark in marks]
-    else:
-        methods = [(mark, subject) for mark in marks_of(subject)] if ismethod(subject) else []
-    wanted = [
-        _marked(mark, method)
-        for mark, method in methods
-        if mark.kind == kind and event in (None, mark.event) and method is not None
-    ]
-    if wanted or not isinstance(subject, AgentComponent):
-        return wanted or [_function(subject, event, kind)]
-    mark = f"@{kind}" if event is None else f"@{kind}({event.name})"
-    reason = f"no method of it is marked with `{mark}`, so there is nothing to check"
-    raise RegistrationError(f"component {subject.name!r}", reason)
+        marks = [(mark, getattr(subject, name)) for name, mark in marked(type(subject))]
+        return [(mark, method) for mark, method in marks if method is not None]
+    return [(mark, subject) for mark in marks_of(subject)] if ismethod(subject) else []
 
 
 def _function(function: Any, event: Event | None, kind: Literal["on", "guard"]) -> Subject:

@@ -375,13 +375,16 @@ class HandlerExam:
         elif result is not None and not isinstance(result, event.answer):
             if problem := foreign(event, result):
                 yield "right-type", problem
-            identity = IDENTITIES.get(type(old), ())
-            if identity and type(result) is not type(old):
-                identity = ("role", *identity)
-            yield from _changes(old, result, identity, self._others(old))
-            if tool is not None and misfit(tool, old) is None and (flaw := misfit(tool, result)):
-                law: LawName = "arguments-fit" if isinstance(result, ToolCall) else "result-fits"
-                yield law, f"leaves what fitted the tool and does no longer: {flaw}"
+            yield from self._replacement(tool, old, result)
+
+    def _replacement(self, tool: ToolSpec | None, old: Any, new: Any) -> Breaches:
+        identity = IDENTITIES.get(type(old), ())
+        if identity and type(new) is not type(old):
+            identity = ("role", *identity)
+        yield from _changes(old, new, identity, self._others(old))
+        if tool is not None and misfit(tool, old) is None and (flaw := misfit(tool, new)):
+            law: LawName = "arguments-fit" if isinstance(new, ToolCall) else "result-fits"
+            yield law, f"leaves what fitted the tool and does no longer: {flaw}"
 
     def _others(self, value: Any) -> str:
         """Return what *value* is about if the handler is not for that, else an empty text."""

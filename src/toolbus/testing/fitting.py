@@ -83,14 +83,16 @@ def merge(*schemas: Mapping[str, Any] | bool) -> dict[str, Any]:
         if schema is False:
             return {"enum": []}
         for word, rule in schema.items() if isinstance(schema, Mapping) else ():
-            former = merged.get(word)
-            if word in {"properties", "items"} and isinstance(former, dict):
-                merged[word] = {**former, **rule} if isinstance(rule, dict) else former
-            elif word in {"required", "allOf"} and former is not None:
-                merged[word] = [*former, *[each for each in rule if each not in former]]
-            else:
-                merged[word] = rule
+            merged[word] = _both(word, merged[word], rule) if word in merged else rule
     return merged
+
+
+def _both(word: str, first: Any, second: Any) -> Any:
+    if isinstance(first, dict) and isinstance(second, dict) and word in {"properties", "items"}:
+        return {**first, **second}
+    if word in {"required", "allOf"}:
+        return [*first, *[each for each in second if each not in first]]
+    return second
 
 
 class _Fitting:
@@ -121,6 +123,10 @@ class _Fitting:
         if (condition := rest.pop("if", None)) is not None:
             met, unmet = rest.pop("then", True), rest.pop("else", True)
             return self.of(merge(rest, condition, met)) | self.of(merge(rest, unmet))
+        return self._simple(rest)
+
+    def _simple(self, schema: dict[str, Any]) -> SearchStrategy[Any]:
+        """Return a strategy for a *schema* that is not put together of others."""
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:

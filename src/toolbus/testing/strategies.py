@@ -262,13 +262,13 @@ class _Values:
             case inspect.StrType():
                 drawn = _STRINGS.get("id" if name.endswith("_id") else name, self._texts)
                 return st.just("") | drawn if default == "" else drawn
+        return self._plain(kind, name, default)
+
+    def _plain(self, kind: inspect.Type, name: str, default: object) -> SearchStrategy[Any]:
+        match kind:
             case inspect.IntType():
                 highest = 10**12 if name == "duration_ns" else 50
                 return st.integers(default if isinstance(default, int) else 0, highest)
-        return self._plain(kind, name)
-
-    def _plain(self, kind: inspect.Type, name: str) -> SearchStrategy[Any]:
-        match kind:
             case inspect.DictType():
                 return _OBJECTS.get(name, json_objects())
             case inspect.LiteralType(values=values):
