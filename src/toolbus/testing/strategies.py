@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Event
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
@@ -93,9 +94,9 @@ class Drawing(Protocol[T_co]):
         """Draw records in which *texts* are said, by default any text."""
 
 
-def _drawing(kind: Any) -> Drawing[Any]:
+def _drawing(kind: object) -> Drawing[T]:
     def draw(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
-        return _Values(st.text() if texts is None else texts).of(inspect.type_info(kind))
+        return _values(kind, texts)
 
     return draw
 
@@ -106,8 +107,6 @@ contents: Drawing[tuple[Part, ...]] = _drawing(tuple[Part, ...])
 """Draw the content of a response or of a user's message."""
 tool_responses: Drawing[ToolResponse] = _drawing(ToolResponse)
 """Draw tool responses, bare ones and such as the lifecycle has stamped."""
-messages: Drawing[Message] = _drawing(Message)
-"""Draw messages of every role."""
 assistant_messages: Drawing[AssistantMessage] = _drawing(AssistantMessage)
 """Draw answers of a model."""
 reasoning_parts: Drawing[ReasoningPart] = _drawing(ReasoningPart)
@@ -132,6 +131,11 @@ tool_call_outcomes: Drawing[ToolCallOutcome] = _drawing(ToolCallOutcome)
 """Draw what became of calls."""
 tool_call_persists: Drawing[ToolCallPersist] = _drawing(ToolCallPersist)
 """Draw results on their way into a store."""
+
+
+def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message]:
+    """Draw messages of every role."""
+    return _values(Message, texts)
 
 
 def tool_specs(
@@ -160,7 +164,7 @@ def tool_calls(
     are drawn where the schema says no more than string.
     """
     if of is None:
-        return _drawing(ToolCall)(texts)
+        return _values(ToolCall, texts)
     if isinstance(of, Mapping):
         return st.builds(ToolCall, id=_IDS, name=_NAMES, arguments=values_for(of, texts))
     spec = spec_of(of)
@@ -181,7 +185,7 @@ def spec_of(subject: Tool | ToolSpec | Callable[..., Any]) -> ToolSpec:
 
 def scopes() -> SearchStrategy[Scope]:
     """Draw who speaks: agents, sub-agents, and nobody in particular."""
-    return _drawing(Scope)()
+    return _values(Scope)
 
 
 def usages() -> SearchStrategy[dict[str, int]]:
@@ -212,7 +216,7 @@ def values_of(event: Event, texts: SearchStrategy[str] | None = None) -> SearchS
     *texts* are drawn where something is said; without them, any text.
     """
     if event in CATALOGUE:
-        return _drawing(event.value)(texts)
+        return _values(event.value, texts)
     kind: Any = event.value
     return st.from_type(kind)
 
@@ -240,6 +244,11 @@ _OBJECTS: dict[str, SearchStrategy[Any]] = {
     "output_schema": st.just({"type": "object", "properties": {}}),
 }
 """The objects of fields that have a form."""
+
+
+def _values(kind: Any, texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
+    """Draw values of *kind*, one of our records or a type made of them."""
+    return _Values(st.text() if texts is None else texts).of(inspect.type_info(kind))
 
 
 class _Values:
