@@ -279,10 +279,8 @@ class StreamedAnswer(AbstractContextManager["StreamedAnswer"]):
 
     def _text(self, kind: str, index: int = 0) -> str:
         shown = self._shown.get((kind, index), [])
-        if len(shown) > 1:
-            # Once for each piece that was shown, however often the text is asked for.
-            shown[:] = ["".join(shown)]
-        return shown[0] if shown else ""
+        shown[:] = ["".join(shown)]  # Not anew with every piece of the model.
+        return shown[0]
 
     def _look(self) -> None:
         """Hold all that follows if a handler, perhaps a new one, judges the whole answer."""

@@ -11,10 +11,7 @@ from toolbus.terminal.screen import UsageError
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "An agent of your own",
-        (
-            *("first-agent", "models", "handlers", "adapters", "components", "truncation"),
-            *("failures", "streaming"),
-        ),
+        ("first-agent", "models", "handlers", "adapters", "components", "truncation", "failures"),
     ),
     (
         "Rules and secrets",
@@ -22,7 +19,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Sessions that last",
-        ("stores", "shutdown"),
+        ("stores", "shutdown", "streaming"),
     ),
     (
         "Before it is in force",
