@@ -22,45 +22,45 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 198,
-    "files under 60 lines with one importer": 27,
-    "pronouns without a noun in 1,000 words of docstrings": 65,
-    "modules that begin with What, Who, Where or How": 183,
-    '"is no" in texts': 197,
-    "imports through the wall": 20,
+    "functions over complexity 10": 191,
+    "files under 60 lines with one importer": 18,
+    "pronouns without a noun in 1,000 words of docstrings": 64,
+    "modules that begin with What, Who, Where or How": 162,
+    '"is no" in texts': 192,
+    "imports through the wall": 19,
 }
 ROOMS = {
     "": (3, 437),
-    "agent": (14, 2705),
-    "approvals": (21, 3311),
-    "bus": (21, 3705),
+    "agent": (14, 2706),
+    "approvals": (21, 3309),
+    "bus": (21, 3703),
     "cli": (29, 2957),
     "components": (10, 1799),
-    "config": (16, 2259),
+    "config": (17, 2323),
     "console": (19, 2407),
     "demo": (9, 1092),
     "events": (7, 1086),
     "formats": (23, 2979),
     "guide": (4, 295),
-    "hosts": (72, 9389),
-    "inspect": (18, 2472),
-    "mcp": (87, 12563),
-    "messages": (12, 1785),
+    "hosts": (72, 9391),
+    "inspect": (18, 2471),
+    "mcp": (87, 12561),
+    "messages": (12, 1781),
     "models": (7, 534),
     "policy": (114, 16516),
     "providers": (9, 841),
-    "redaction": (71, 8363),
+    "redaction": (40, 7688),
     "replay": (9, 1461),
-    "settings": (8, 493),
-    "store": (49, 6936),
-    "tasks": (4, 218),
+    "settings": (8, 549),
+    "store": (42, 5972),
+    "tasks": (3, 197),
     "terminal": (15, 1238),
-    "testing": (18, 3476),
+    "testing": (18, 3067),
     "toml": (5, 333),
-    "tools": (18, 3064),
-    "transcript": (6, 747),
-    "truncation": (12, 1513),
-    "workspace": (9, 895),
+    "tools": (18, 2998),
+    "transcript": (4, 702),
+    "truncation": (8, 1048),
+    "workspace": (9, 914),
 }
 """By room the files and lines that it has at most today."""
 
@@ -72,28 +72,28 @@ WALL = next(
 """The contract that says which modules are wings; all others are the core."""
 
 BUDGETS = {
-    ("errors", "events", "messages"): (3171, 3000),
-    ("bus",): (3705, 2600),
+    ("errors", "events", "messages"): (3167, 3000),
+    ("bus",): (3703, 2600),
     ("components",): (1799, 1350),
-    ("tools",): (3064, 2100),
-    ("agent", "transcript", "tasks"): (3670, 2900),
-    ("store",): (3071, 2700),
+    ("tools",): (2998, 2100),
+    ("agent", "transcript", "tasks"): (3605, 2900),
+    ("store",): (3038, 2700),
     ("models",): (534, 700),
-    ("settings", "terminal"): (493, 750),
+    ("settings", "terminal"): (549, 750),
 }
 """By core rooms the lines that they have at most today, and in the end.
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19507, 16800)
+CORE_LINES = (19393, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
-    "plain tool call": (68, 18, 18),
-    "tool call of an agent with one adapter": (384, 121, 51),
-    "judged frame": (255, 70, 43),
-    "line with a secret": (967, 71, 52),
-    "clean line": (128, 26, 36),
+    "plain tool call": (57, 17, 16),
+    "tool call of an agent with one adapter": (345, 112, 45),
+    "judged frame": (251, 69, 42),
+    "line with a secret": (415, 47, 40),
+    "clean line": (117, 26, 33),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 
