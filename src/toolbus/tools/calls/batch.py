@@ -101,8 +101,7 @@ class CallBatch:
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]], *, eager: bool) -> None:
         # A copy, since an eager task may begin another one.
-        context = self._context.copy()
-        self._tasks.append(context.run(ContainedTask, work, eager=eager))
+        self._tasks.append(ContainedTask(work, eager=eager, context=self._context.copy()))
 
     async def _take(self, call: CallInProgress) -> None:
         """Take *call* to its end, whatever is cancelled meanwhile, and have it answered."""
