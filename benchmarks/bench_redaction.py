@@ -51,6 +51,7 @@ _SUFFIXES = {"python": ".py", "javascript": ".js"}
 _RE2 = "import re2"
 _PATHS = "paths and ARNs"
 _FIRST_IMPORTS = """
+import asyncio
 from toolbus.messages import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.redact_secrets import RedactSecrets
