@@ -79,7 +79,7 @@ class TaskSet:
         self._stopped = True
         loop = asyncio.get_running_loop()
         # What a closed loop has left behind never ends.
-        here = [running for running in self._running if running.task.get_loop() is loop]
+        here = [running for running in self._running if running.ended.get_loop() is loop]
         for running in here:
             self._cancel(running)
         if here:

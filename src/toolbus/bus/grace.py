@@ -105,7 +105,7 @@ async def within_grace(
             give_back(answerable, token)
     grace = CURRENT.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
-    if running.has_ended:
+    if running.ended.done():
         return running.result()  # In its first step: then it has not waited at all.
     cancelled = await grace.outlast(running)
     if running.is_left_behind:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from contextvars import Context
 
 T = TypeVar("T")
 
@@ -40,7 +39,7 @@ async def outlast(
 
 
 class ContainedTask(Generic[T]):
-    """Runs *work* in *task*, in *context* if given, until it has ended or is left behind.
+    """Runs *work* in *task*; *ended* is done once the work has ended, or is left behind.
 
     An exit is raised to the waiting caller, as any error is. Out of a plain task it ends the loop
     there and then, before the waiting callers have passed their `finally`; this way it passes them
@@ -53,42 +52,27 @@ class ContainedTask(Generic[T]):
     another one's first step grows the stack, so recursive work is not to be eager.
     """
 
-    __slots__ = ("_ended", "_exit", "_timer", "_work", "has_ended", "is_cancelled", "task")
+    __slots__ = ("_exit", "_timer", "_work", "ended", "is_cancelled", "task")
 
     task: asyncio.Task[Any]
 
-    def __init__(
-        self,
-        work: Callable[[], Coroutine[Any, Any, T]],
-        *,
-        eager: bool = False,
-        context: Context | None = None,
-    ) -> None:
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], *, eager: bool = False) -> None:
         loop = asyncio.get_running_loop()
         self._work: Callable[[], Coroutine[Any, Any, T]] | None = work
-        self._ended: asyncio.Future[None] | None = None
+        self.ended: asyncio.Future[None] = loop.create_future()
         self._exit: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.has_ended = self.is_cancelled = False
+        self.is_cancelled = False
         if eager and sys.version_info >= (3, 12):
-            self.task = asyncio.Task(self._run(), loop=loop, eager_start=True, context=context)
+            self.task = asyncio.Task(self._run(), loop=loop, eager_start=True)
         else:
-            self.task = loop.create_task(self._run(), context=context)
-        self.task.add_done_callback(self._when_done, context=context)
-
-    @property
-    def ended(self) -> asyncio.Future[None]:
-        """A future that is done once the work has ended, or is left behind."""
-        if self._ended is None:
-            self._ended = self.task.get_loop().create_future()
-            if self.has_ended:
-                self._ended.set_result(None)
-        return self._ended
+            self.task = loop.create_task(self._run())
+        self.task.add_done_callback(self._when_done)
 
     @property
     def is_left_behind(self) -> bool:
         """Whether nobody waits any more for work that has not ended."""
-        return self.has_ended and not self.task.done()
+        return self.ended.done() and not self.task.done()
 
     def cancel(self) -> None:
         """Cancel the task, for good: work that has not begun does not begin."""
@@ -99,16 +83,15 @@ class ContainedTask(Generic[T]):
         """Call *act* in *seconds*, in place of an earlier one, unless the work ends before."""
         if self._timer is not None:
             self._timer.cancel()
-        if not self.has_ended:
+        if not self.ended.done():
             self._timer = asyncio.get_running_loop().call_later(seconds, act)
 
     def leave_behind(self) -> None:
         """End the waiting for the work; its error, if it still brings one, is dropped."""
         if self._timer is not None:
             self._timer.cancel()
-        self.has_ended = True
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        if not self.ended.done():
+            self.ended.set_result(None)
 
     def result(self) -> T:
         """Return the result of ended work, or raise its error."""
@@ -123,9 +106,9 @@ class ContainedTask(Generic[T]):
         Being cancelled does not reach the task.
         """
         await asyncio.sleep(0)  # As in `outlast`.
-        if not self.has_ended:
+        if not self.ended.done():
             await asyncio.wait({self.ended}, timeout=seconds)
-        return self.has_ended
+        return self.ended.done()
 
     async def _run(self) -> T | None:
         work, self._work = self._work, None  # Work that has ended is not kept.
@@ -137,7 +120,7 @@ class ContainedTask(Generic[T]):
             return None
         finally:
             # A closed loop drops its coroutines, and nobody waits there.
-            if self._ended is None or not self._ended.get_loop().is_closed():
+            if not self.ended.get_loop().is_closed():
                 self.leave_behind()
 
     def _when_done(self, task: asyncio.Task[Any]) -> None:

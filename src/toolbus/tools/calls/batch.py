@@ -101,7 +101,8 @@ class CallBatch:
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]], *, eager: bool) -> None:
         # A copy, since an eager task may begin another one.
-        self._tasks.append(ContainedTask(work, eager=eager, context=self._context.copy()))
+        context = self._context.copy()
+        self._tasks.append(context.run(ContainedTask, work, eager=eager))
 
     async def _take(self, call: CallInProgress) -> None:
         """Take *call* to its end, whatever is cancelled meanwhile, and have it answered."""

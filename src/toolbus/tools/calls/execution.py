@@ -70,7 +70,7 @@ async def execute(
         if not await running.wait(seconds) and seconds is not None:
             raise DeadlineError(seconds)
     finally:
-        if not running.has_ended:
+        if not running.ended.done():
             watch(running.task)
             running.cancel()
             # It may clean up, so that its own calls end before it does.
