@@ -166,7 +166,7 @@ def test_a_killed_worker_renames_nothing(install):
         for wait in (False, True):
             told.append(hooks.call(f"deploy {SECRET}"))
             results = [hooks.result(f"token {each} end") for each in (SECRET, SECRET[:-1] + "z")]
-            names += re.findall(r"\[[a-z-]+-\d+-\w+\]", json.dumps(results))
+            names += re.findall(r"\[[a-z-]+-[a-z][a-z2-7]{15}\]", json.dumps(results))
             if not wait:
                 worker = hooks.await_worker(number)
         os.kill(worker, signal.SIGKILL)

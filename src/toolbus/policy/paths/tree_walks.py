@@ -162,8 +162,8 @@ class _TreeWalk:
             folder, ignore = self._pending.pop()
             if self._filter.looks_at_lists:
                 ignore = ignore.entered(folder, lists_in(folder))
-            # Who may not look into it reads nothing there.
-            with suppress(OSError), os.scandir(folder) as entries:
+            # Nothing is read in a folder that is closed, or whose name no system takes.
+            with suppress(OSError, ValueError), os.scandir(folder) as entries:
                 for entry in entries:
                     self._remaining -= 1
                     if self._remaining < 0:
