@@ -90,11 +90,6 @@ class Engine:
 
         With *spans* only what begins in one of them is looked for.
         """
-        if spans is None and len(data) <= STEP:
-            for number in sorted(self._candidates(data)):
-                search = self._searches.get(number) or self._search(number)
-                yield from search.hits(data, (0, len(data), len(data)))
-            return
         for start, stop in spans or ((0, len(data)),) if self.rules else ():
             for begin in range(start, min(stop, len(data)), STEP):
                 if begin > start:
