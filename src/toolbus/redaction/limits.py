@@ -63,7 +63,7 @@ class WorkBudget:
     """
 
     def __init__(self, limits: ScanLimits) -> None:
-        self._limits, self._spent, self._since = limits, 0.0, 0.0
+        self._limits, self._spent, self._since = limits, 0.0, limits.clock()
         self.chars = 0
 
     def read(self, chars: int, times: int = 1) -> None:
