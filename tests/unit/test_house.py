@@ -49,7 +49,7 @@ ROOMS = {
     "models": (7, 534),
     "policy": (114, 16516),
     "providers": (9, 841),
-    "redaction": (40, 7688),
+    "redaction": (40, 7681),
     "replay": (9, 1461),
     "settings": (8, 549),
     "store": (42, 5972),

@@ -177,10 +177,6 @@ def joined_views(data: bytes) -> Iterator[TextView]:
         )
 
 
-def _line_breaks(data: bytes) -> Iterator[tuple[int, int]]:
-    return (match.span() for match in _LINE_BREAK.finditer(data))
-
-
 def without_line_breaks(data: bytes) -> bytes:
     """Return *data* with all its lines joined."""
     return _LINE_BREAK.sub(b"", data)

@@ -73,10 +73,6 @@ class SecretRegistry:
     def __len__(self) -> int:
         return len(self._known) + len(self._assumed)
 
-    def open_value(self, data: bytes) -> int:
-        """Return where in *data* a telling secret may go on behind its end, else its length."""
-        return self.search.open_value(data)
-
     def placeholder(
         self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
     ) -> str:
@@ -271,10 +267,10 @@ class SessionRegistries:
         """Return the registry of *session*, a new one if it has none."""
         registry = self._registries.get(session)
         if registry is None:
-            registry = self._registries[session] = SecretRegistry(session)
-        self._registries.move_to_end(session)
-        while len(self._registries) > MAX_SESSIONS:
-            self._registries.popitem(last=False)
+            registry = SecretRegistry(session)
+            _remember(self._registries, session, registry, MAX_SESSIONS)
+        else:
+            self._registries.move_to_end(session)
         return registry
 
 

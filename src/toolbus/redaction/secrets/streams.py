@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.messages.text_walker import rewrite_call, updated
 from toolbus.redaction.placeholders import placeholders_in
-from toolbus.redaction.secrets.engine import known_places, places
+from toolbus.redaction.secrets.engine import places
 from toolbus.redaction.secrets.open_blocks import open_block
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
@@ -95,9 +95,7 @@ class StreamContext(NamedTuple):
 
     def spans(self, data: bytes) -> set[tuple[int, int]]:
         """Return where in *data* anything stands that may be a secret."""
-        search = self.registry.search
-        known = known_places(search.find, data, None, blank=bool(search.with_blank))
-        both = (*places(self.engine.find, data, None), *known)
+        both = (*places(self.engine.find, data, None), *self.registry.search.places(data))
         return {(place.start, place.end) for place in both if place is not None}
 
 
@@ -122,8 +120,7 @@ class RecurringValues:
         if not self.search.knows():
             return text
         data, position, pieces = text.encode(), 0, list[bytes]()
-        blank = bool(self.search.with_blank)
-        again = filter(None, known_places(self.search.find, data, None, blank=blank))
+        again = filter(None, self.search.places(data))
         for place in sorted(again, key=lambda place: (place.start, -place.end)):
             if place.start >= position:
                 pieces += [data[position : place.start], place.hit.rule.name.encode()]
@@ -232,8 +229,8 @@ class RedactedText:
         """Return where something begins that may go on behind character *end*, else *end*."""
         begin = max(0, self._done - _CONTEXT)
         data, first = self.text[begin:end].encode(), len(self.text[begin : self._done].encode())
-        known = (self._context.registry, self._recurring.search)
-        open_at = min(open_block(data, first), *[search.open_value(data) for search in known])
+        searches = (self._context.registry.search, self._recurring.search)
+        open_at = min(open_block(data, first), *[search.open_value(data) for search in searches])
         return begin + len(data[: max(first, open_at)].decode(errors="ignore"))
 
     def cleaned_position(self, end: int) -> int:
