@@ -583,7 +583,9 @@ def unprivileged():
 
 
 @pytest.fixture
-def public_path():
+def public_path(monkeypatch):
+    # A reader's own copy is made here, too, and not where only root may write.
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o777)
         yield Path(folder) / "store.db"
