@@ -1,13 +1,23 @@
 """How a published pattern is freed of what it asks for before and behind its token.
 
 It asks for a blank, a quote or the end, and misses a token in a sentence, in brackets and in tags.
+`BEFORE` and `AFTER` are put there, or `AFTER_VALUE`.
 """
 
 from __future__ import annotations
 
 import re
 
-from toolbus.redaction.secrets.builtin.grammar import AFTER, AFTER_VALUE, BEFORE, after
+from toolbus.redaction.secrets.rules import fragment
+
+BEFORE = fragment("BEFORE")
+"""Before what begins in a letter or digit."""
+
+AFTER = r"(?:\b|[^0-9A-Za-z]|$)"
+"""Behind a format that nothing else looks like."""
+
+AFTER_VALUE = r"(?:[^0-9A-Za-z_+/=.([{-]|\.(?:[^0-9A-Za-z_]|$)|$)"
+"""Behind what its name alone tells: not within a path, a call, a member or a longer value."""
 
 # The ends that the published patterns have: of Betterleaks, of Veles, and a word's.
 _ENDS = (
@@ -24,7 +34,7 @@ _LAST_CLASS = re.compile(r"\[([^\]]*)\](?:\{[\d,]+\}|[+*])?[^\[]*$")
 
 
 def freed(pattern: str) -> str:
-    """Return *pattern* so that it finds its token wherever that stands; see `edges`."""
+    """Return *pattern* so that it finds its token wherever that stands."""
     flags = "(?i)" if pattern.startswith("(?i)") else ""
     body = pattern.removeprefix(flags)
     end = next((end for end in _ENDS if body.endswith(end)), "")
@@ -49,3 +59,12 @@ def _behind(token: str) -> str:
     letters = _LAST_CLASS.search(token)
     signs = "" if letters is None else letters[1].replace(r"\w", "_")
     return after("".join([sign for sign in "_-+/=." if sign in re.sub(r"\w-\w", "", signs)]))
+
+
+def after(signs: str) -> str:
+    """Return what may stand behind a token of letters, digits and *signs*."""
+    escaped = "".join([rf"\{sign}" for sign in signs])
+    if not signs:
+        return r"(?:[^0-9A-Za-z]|$)"
+    # A sign behind it may be one of the sentence.
+    return rf"(?:[{escaped}]{{0,3}}(?:[^0-9A-Za-z{escaped}]|$))"

@@ -1,9 +1,11 @@
 """Write `src/toolbus/redaction/secrets/rules.json` anew, from the rules that kingfisher ships.
 
+Write also the keywords into our own rules, in `builtin.toml` beside it.
+
     python -m venv venv && venv/bin/pip install kingfisher-bin
     python -m benchmarks.redaction.update_rules venv/bin/kingfisher
 
-Without a command only the keywords are told anew: do so after a change to a rule of ours.
+Without a command only the keywords are written anew: do so after a change to a rule of ours.
 
 Kingfisher's binary, on PyPI as `kingfisher-bin`, holds the rules of Betterleaks (MIT) and some of
 OSV-SCALIBR's Veles (Apache-2.0), and prints them as JSON. What we change in them is in
@@ -23,12 +25,16 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.redaction import corrections
 from benchmarks.redaction.freeing import freed
 from benchmarks.redaction.keywords import keywords
-from toolbus.redaction.secrets.rules import BUILTIN_RULES
+from toolbus.redaction.secrets.rules import read_builtin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TARGET = Path(__file__).parents[2] / "src/toolbus/redaction/secrets/rules.json"
+FOLDER = Path(__file__).parents[2] / "src/toolbus/redaction/secrets"
+TARGET, OURS = FOLDER / "rules.json", FOLDER / "builtin.toml"
+
+_RECORD, _LINE = "\n[[rules]]\n", 100
+_KEYWORDS = re.compile(r"(?ms)^keywords = \[.*?\]\n")
 
 # Kingfisher hides what is only one half of a pair. These halves are secrets, or name an account.
 KEPT = {
@@ -69,15 +75,38 @@ def main(kingfisher: str | None = None) -> None:
             "licences": "see rules.NOTICE",
         }
     rules = [{**rule, "keywords": keywords(rule["pattern"])} for rule in rules]
-    ours = {rule.pattern: keywords(rule.pattern) for rule in BUILTIN_RULES}
     lines = ",\n".join([f"  {json.dumps(rule)}" for rule in rules])
     sections = [
         f'"source": {json.dumps(source)}',
         f'"rules": [\n{lines}\n]',
-        f'"builtin_keywords": {json.dumps(ours, indent=1)}',
     ]
     TARGET.write_text("{\n" + ",\n".join(sections) + "\n}\n", "utf-8")
-    print(f"{len(rules)} rules, and the keywords of {len(ours)} of ours, written to {TARGET}")
+    OURS.write_text(with_keywords(OURS.read_text("utf-8")), "utf-8")
+    print(f"{len(rules)} rules, and the keywords of ours, written to {FOLDER}")
+
+
+def with_keywords(text: str) -> str:
+    """Return the *text* of `builtin.toml` with the keywords of each pattern, where any stood."""
+    before, *records = text.split(_RECORD)
+    written = [before]
+    for record, rule in zip(records, read_builtin(text).rules, strict=True):
+        line = _written(keywords(rule.pattern)).replace("\\", r"\\")
+        written.append(_KEYWORDS.sub(line, record, count=1))
+    return _RECORD.join(written)
+
+
+def _written(words: tuple[str, ...]) -> str:
+    """Return the key with *words*, in lines of up to 100 letters."""
+    items = [json.dumps(word) for word in words]
+    line = f"keywords = [{', '.join(items)}]\n"
+    if len(line) <= _LINE + 1:
+        return line
+    lines = ["keywords = [", " "]
+    for item in items:
+        if len(lines[-1]) + len(item) + 2 > _LINE:
+            lines.append(" ")
+        lines[-1] += f" {item},"
+    return "\n".join([*lines, "]\n"])
 
 
 def _said(*command: str) -> str:

@@ -14,14 +14,15 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.placeholders import placeholders_in
-from toolbus.redaction.secrets.builtin.grammar import NamedShape
-from toolbus.redaction.secrets.builtin.shapes import ASSIGNMENTS, FLAGS, PAIRS, SENTENCES, SPECIAL
 from toolbus.redaction.secrets.expressions import ExpressionSet, compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
+from toolbus.redaction.secrets.rules import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
     from typing import TypeAlias
+
+    from toolbus.redaction.secrets.rules import NamedShape, Reader
 
     Values: TypeAlias = Generator["Span | None", None, bool]
 
@@ -267,7 +268,7 @@ def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None
         yield from table_values(data, (start, stop), stop)
 
 
-READERS: Mapping[str, Callable[[bytes, Span, int], Iterator[Span | None]]] = {
+READERS: Mapping[Reader, Callable[[bytes, Span, int], Iterator[Span | None]]] = {
     "assigned": assigned_values,
     "insert": inserted_values,
     "copy": copied_values,
@@ -293,10 +294,10 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     first = stop - len(whole.encode())
     is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
     end = stop + (_SHORT_REACH if is_deep else _LONG_REACH)
-    shapes, together = _shapes()
+    known, together = _shapes()
     # The likely ones come first.
     for index in sorted(together.match(data[stop : min(stop + _REACH, end)])):
-        shape = shapes[index]
+        shape = known[index]
         if shape.name and not re.match(shape.name, whole):
             continue
         span = _value(shape, data, (stop, end))
@@ -318,13 +319,12 @@ def _value(shape: NamedShape, data: bytes, window: Span) -> Span | None:
     return None
 
 
-def _stands_behind(pattern: bytes, data: bytes, position: int) -> bool:
-    return re.search(pattern, data[max(0, position - _BEFORE) : position]) is not None
+def _stands_behind(pattern: str, data: bytes, position: int) -> bool:
+    before = data[max(0, position - _BEFORE) : position]
+    return re.search(pattern.encode(), before) is not None
 
 
 @cache
 def _shapes() -> tuple[tuple[NamedShape, ...], ExpressionSet]:
     """Return all shapes, and what tells which of them may stand somewhere."""
-    usual = [NamedShape(f"(?i){behind}") for behind in (*PAIRS, *ASSIGNMENTS, *SENTENCES)]
-    shapes = (*SPECIAL, *usual, FLAGS)
-    return shapes, ExpressionSet([shape.behind for shape in shapes], anchored=True)
+    return shapes(), ExpressionSet([shape.behind for shape in shapes()], anchored=True)

@@ -18,10 +18,9 @@ from toolbus.redaction.secrets.assigned import (
     table_values,
     values_go_on,
 )
-from toolbus.redaction.secrets.builtin.shapes import TABLES
 from toolbus.redaction.secrets.expressions import compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.secrets.rules import NAMED
+from toolbus.redaction.secrets.rules import Reader, rule_read_by
 from toolbus.redaction.views import views_to_end
 
 _IS = r"[ \t]*(?::|=>|=)[ \t]*"
@@ -86,7 +85,7 @@ _OPEN_ENDS = (
 )
 """What a text ends in, be there a line end or not, if a block is open."""
 
-_ROWS = (inserted_values, copied_values)
+_ROWS: dict[Reader, Any] = {"insert": inserted_values, "copy": copied_values}
 
 # As the published rule has it: what comes too late behind its first line is no key.
 _KEY_HEAD = re.compile(rb"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
@@ -166,7 +165,7 @@ def _open_key(data: bytes, begin: int) -> int:
 
 def _open_table(data: bytes) -> int:
     """Return where the heading of a table is that names a secret, if more rows may come."""
-    names = compiled(NAMED.pattern)
+    names = compiled(rule_read_by("assigned").pattern)
     for match in names.finditer(data):
         start, stop = match.span(names.groupindex["name"])
         while stop > start and data[stop - 1] in b".-":
@@ -182,8 +181,8 @@ def _open_table(data: bytes) -> int:
 
 def _open_rows(data: bytes) -> int:
     """Return where SQL begins that inserts or copies rows, if more may come."""
-    for rule, rows in zip(TABLES, _ROWS, strict=True):
-        expression = compiled(rule.pattern)
+    for reader, rows in _ROWS.items():
+        expression = compiled(rule_read_by(reader).pattern)
         name = expression.groupindex["name"]
         for match in expression.finditer(data):
             if values_go_on(rows(data, match.span(name), match.end())):

@@ -1,49 +1,35 @@
 """The rules by which credentials are found: the published set, ours, and a user's own.
 
-Ours are formats that the published set leaves out, and the shapes that secrets stand in. Each was
-added because examples of the half that we develop with were missed without it; how much each group
-brings stands in the table of `benchmarks/bench_redaction.py`.
+Ours, in `builtin.toml`, are formats that the published set leaves out, and the shapes that secrets
+stand in. Each was added because examples of the half that we develop with were missed without it;
+how much each group brings stands in the table of `benchmarks/bench_redaction.py`.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from toolbus.errors import RegistrationError
-from toolbus.redaction.secrets.builtin.commands import COMMANDS, DATABASES
-from toolbus.redaction.secrets.builtin.formats import KNOWN_FORMATS, STORED_SECRETS, WEB
-from toolbus.redaction.secrets.builtin.grammar import NAME, BuiltinRule
-from toolbus.redaction.secrets.builtin.shapes import PROSE, TABLES, VALUES_FIRST
 from toolbus.redaction.secrets.names import NameKind
 from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-NAMED = BuiltinRule("assigned-secret", rf"(?i){NAME}", loose=True, reader="assigned")
-"""Names are sought in one pass; what stands behind each, `assigned` reads."""
-
-BUILTIN_RULES = (
-    *KNOWN_FORMATS,
-    *STORED_SECRETS,
-    *DATABASES,
-    *COMMANDS,
-    *WEB,
-    NAMED,
-    *VALUES_FIRST,
-    *PROSE,
-    *TABLES,
-)
-"""Of two that find the same the first gives the name."""
-
-
+_PUBLISHED, _BUILTIN = (Path(__file__).with_name(name) for name in ("rules.json", "builtin.toml"))
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
+_PATTERNS = {"pattern", "behind", "before"}
+_FRAGMENT = re.compile(r"\{([A-Z_]+)\}")
+
+Reader = Literal["assigned", "insert", "copy"]
+T = TypeVar("T")
 
 
 class Rule(Struct, frozen=True):
@@ -66,40 +52,105 @@ class Rule(Struct, frozen=True):
     group: int | str | None = None
     loose: bool = False
     kind: NameKind | None = None
-    reader: str | None = None
+    reader: Reader | None = None
     keyed: bool = False
     keywords: tuple[str, ...] = ()
     foreign: bool = False
 
 
-class _RuleFile(Struct):
+class BuiltinRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule of ours, with a line that says what it *finds*, and the *source* of that format."""
+
+    finds: str
+    source: str = ""
+
+
+class NamedShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What stands *behind* the name of a secret: the first group that holds anything is the value.
+
+    If that matters: how such a *name* begins, and what is *before* it, both patterns of Python's.
+    """
+
+    finds: str
+    behind: str
+    name: str = ""
+    before: str = ""
+    source: str = ""
+
+
+class _PublishedFile(Struct):
     source: dict[str, str]
     rules: tuple[Rule, ...]
-    builtin_keywords: dict[str, tuple[str, ...]]
 
 
-@lru_cache(maxsize=1)
-def _rule_file() -> _RuleFile:
-    # What else reads a file beside a module takes longer to import than all this takes.
-    with open(os.path.join(os.path.dirname(__file__), "rules.json"), "rb") as file:  # noqa: PTH118, PTH120, PTH123
-        data = file.read()
-    return msgspec.json.decode(data, type=_RuleFile)
+class _BuiltinFile(NamedTuple):
+    """What `builtin.toml` has, with the fragments put in."""
+
+    fragments: dict[str, str]
+    rules: tuple[BuiltinRule, ...]
+    shapes: tuple[NamedShape, ...]
 
 
+@cache
 def published() -> tuple[Rule, ...]:
     """Return the published rules; `rules.NOTICE` beside this file says whose they are."""
-    return _rule_file().rules
+    return msgspec.json.decode(_PUBLISHED.read_bytes(), type=_PublishedFile).rules
 
 
-@lru_cache(maxsize=1)
-def builtin() -> tuple[Rule, ...]:
+def builtin() -> tuple[BuiltinRule, ...]:
     """Return our rules, for what the published ones leave out."""
-    # By the pattern: of a rule that was changed since the words were told there are none.
-    keywords = _rule_file().builtin_keywords
-    rules = [
-        {**rule._asdict(), "keywords": keywords.get(rule.pattern, ())} for rule in BUILTIN_RULES
-    ]
-    return convert(rules, tuple[Rule, ...])
+    return _builtin_file().rules
+
+
+def shapes() -> tuple[NamedShape, ...]:
+    """Return what stands behind names, the likely ones first."""
+    return _builtin_file().shapes
+
+
+def fragment(name: str) -> str:
+    """Return the piece of patterns that is called *name*."""
+    return _builtin_file().fragments[name]
+
+
+def rule_read_by(reader: Reader) -> BuiltinRule:
+    """Return our rule whose values *reader* reads."""
+    return next(rule for rule in builtin() if rule.reader == reader)
+
+
+@cache
+def _builtin_file() -> _BuiltinFile:
+    return read_builtin(_BUILTIN.read_text("utf-8"))
+
+
+def read_builtin(text: str) -> _BuiltinFile:
+    """Return what *text* says, which is written as `builtin.toml` is.
+
+    Raises `ValueError` that names the record.
+    """
+    raw = tomllib.loads(text)
+    fragments: dict[str, str] = {}
+    # Each may use those above it.
+    for name, value in raw["fragments"].items():
+        fragments[name] = _filled(value if isinstance(value, str) else "|".join(value), fragments)
+    return _BuiltinFile(
+        fragments,
+        tuple([_record(record, BuiltinRule, fragments) for record in raw["rules"]]),
+        tuple([_record(record, NamedShape, fragments) for record in raw["shapes"]]),
+    )
+
+
+def _record(record: dict[str, Any], record_type: type[T], fragments: Mapping[str, str]) -> T:
+    try:
+        patterns = {key: _filled(record[key], fragments) for key in _PATTERNS & record.keys()}
+        return msgspec.convert({**record, **patterns}, record_type)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise ValueError(f"{record.get('name')!r}, {record.get('finds')!r}: {error!r}") from None
+
+
+def _filled(text: str, fragments: Mapping[str, str]) -> str:
+    """Return *text* as one line, with *fragments* in place of their names."""
+    joined = "".join(map(str.strip, text.splitlines()))
+    return _FRAGMENT.sub(lambda match: fragments[match[1]], joined)
 
 
 def choose(

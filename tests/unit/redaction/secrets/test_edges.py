@@ -6,10 +6,10 @@ from base64 import urlsafe_b64encode
 from random import Random
 
 import pytest
+from benchmarks.redaction.freeing import AFTER, AFTER_VALUE, BEFORE, after
 
 from toolbus.messages.records import ToolResponse
 from toolbus.messages.text_walker import rewrite_response
-from toolbus.redaction.secrets.builtin.grammar import AFTER, AFTER_VALUE, BEFORE, after
 from toolbus.redaction.secrets.engine import Engine, engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import Rule, choose

@@ -1,1 +1,0 @@
-"""Our own rules, by subject: what the published set leaves out."""
