@@ -47,15 +47,15 @@ class _TooManyError(Exception):
     """A bound is reached."""
 
 
-def expand(glob: str, resolver: PathResolver, folder: str | None) -> Expansion:
-    """Return what the absolute *glob* stands for now, for a command in *folder*.
+def expand(glob: str, resolver: PathResolver) -> Expansion:
+    """Return what the absolute *glob* stands for now.
 
     The glob itself is among it: a shell leaves what matches nothing as it is.
     """
     parts = [part for part in glob.split("/") if part not in {"", "."}]
     if len(parts) > DEEPEST:
         return Expansion((), is_complete=False)
-    expander = _Expander(resolver, folder)
+    expander = _Expander(resolver)
     literal = "/" + "/".join([_unquoted(part) for part in parts])
     paths = list[str]()
     try:
@@ -86,11 +86,11 @@ def _globs(glob: str) -> tuple[NameGlob, ...]:
     return tuple([plain_name(ANY_NAME) if part == "**" else name_glob(part) for part in parts])
 
 
-def with_real_start(glob: str, resolver: PathResolver, folder: str | None) -> str:
+def with_real_start(glob: str, resolver: PathResolver) -> str:
     """Return the absolute *glob* with links followed before its first wildcard."""
     parts = glob.split("/")
     fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
-    start = resolver.resolve("/".join([_unquoted(part) for part in fixed]) or "/", folder).path
+    start = resolver.resolve("/".join([_unquoted(part) for part in fixed]) or "/").path
     return "/".join([glob_quoted(start.rstrip("/")), *parts[len(fixed) :]])
 
 
@@ -112,8 +112,8 @@ def _aims(part: NameGlob, name: NameGlob) -> bool:
 class _Expander:
     """One expansion, and how much of the file system it has seen."""
 
-    def __init__(self, resolver: PathResolver, folder: str | None) -> None:
-        self._resolver, self._folder = resolver, folder
+    def __init__(self, resolver: PathResolver) -> None:
+        self._resolver = resolver
         self._entries = 0
         self.is_complete = True
 
@@ -138,7 +138,7 @@ class _Expander:
     def _names(self, path: str, glob: NameGlob) -> Iterator[str]:
         if path.count("/") > DEEPEST:
             raise _TooManyError
-        real = self._resolver.resolve(path, self._folder)
+        real = self._resolver.resolve(path)
         if real.doubt:
             self.is_complete = False
             return

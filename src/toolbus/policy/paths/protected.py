@@ -1,10 +1,9 @@
-"""What no tool that is judged may write or run, whatever the rules say.
+"""This is not a sandbox: it names the files that no judged tool may write, whatever the rules say.
 
-That is what policies, trust, pins and state are kept in, the settings of agents' hosts, and the
-programs that read them: this package, its interpreter's libraries, the commands of `toolbus` that
-answer, trust, pin or log in. A program that runs code may do all that its user may: this judges
-commands, it is no sandbox. Not seen are copies of whole folders onto another one where archives or
-other programs say what is in them.
+They are the files of policies, trust, pins and state, the settings of agents' hosts, and the
+programs that read them: this package and its interpreter's libraries. A program that runs code may
+do all that its user may. Not seen are hard links to the package, and what archives and other
+programs put into a folder.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from toolbus.policy.paths.placing import (
     placed_names,
 )
 from toolbus.policy.paths.protected_names import (
-    PACKAGE,
     SETTINGS,
     files_of_installation,
     is_among,
@@ -35,9 +33,10 @@ from toolbus.policy.paths.protected_names import (
     settings_in,
 )
 from toolbus.policy.paths.relinking import COPIES_LINKS, GIT_FILLS
-from toolbus.policy.paths.store_files import is_of_store, open_stores
+from toolbus.policy.paths.store_files import is_of_store
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import Touch
+from toolbus.store.sqlite.files import open_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,7 +156,7 @@ class ProtectedFiles:
         """Return such a file in *folder* that is there, None if there is none."""
         start = f"{folder.rstrip('/')}/"
         inside = [f"{start}{rest}" for rest in settings_in(posixpath.basename(folder))]
-        for path in (*self._paths, *_settings(resolver), *inside, *open_stores()):
+        for path in (*self._paths, *_settings(resolver), *inside, *map(str, open_files())):
             if path.startswith(start) and posixpath.lexists(path):
                 return path
         return None
@@ -166,7 +165,7 @@ class ProtectedFiles:
         status = _status(path)
         if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
             return False
-        files = [*self._paths, *_settings(resolver), *map(str, PACKAGE.rglob("*.py"))]
+        files = [*self._paths, *_settings(resolver)]
         return any(
             (each.st_dev, each.st_ino) == (status.st_dev, status.st_ino)
             for each in map(_status, files)

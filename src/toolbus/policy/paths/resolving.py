@@ -1,9 +1,9 @@
-"""Which file a path leads to when it is judged: by which names, and what cannot be known.
+"""The file that a path leads to when it is judged, its names on the way, and doubts about both.
 
 A path is walked as the kernel does it: component by component, links followed, ``..`` upwards from
-where a link led. What is not there yet is taken by its name. ``/proc/self`` is the process that
-will run, not this one. What no walk sees: hard links, mounts that are made meanwhile, and links
-that somebody changes between the verdict and the call.
+where a link led. A file that is not there yet is taken by its name. Links of processes below
+``/proc`` are a doubt. Not seen are hard links, mounts that are made meanwhile, and links that
+change between the verdict and the call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MOST_LINKS = 40
 """Links in one path, beyond which Linux refuses it (path_resolution(7))."""
 
-_OF_PROCESS = {"cwd", "exe", "fd", "map_files", "root"}
+_LINKS_OF_PROCESS = frozenset({"cwd", "exe", "fd", "map_files", "root"})
+"""What is a link, or a folder of links, for each process (proc(5))."""
 
 
 class CallPlace(Struct, frozen=True):
@@ -63,7 +64,7 @@ class PathResolver:
         self.place = place
         self._known: dict[object, Any] = {}
         self._links: dict[str, str | None] = {}
-        self._resolved: dict[tuple[str, str | None], ResolvedPath] = {}
+        self._resolved: dict[str, ResolvedPath] = {}
         self._folders: dict[str | None, FolderChoice] = {}
         self._folding: dict[str, bool] = {}
 
@@ -80,29 +81,27 @@ class PathResolver:
         known: T = self._known[key]
         return known
 
-    def resolve(self, path: str, folder: str | None = ".") -> ResolvedPath:
-        """Return where the absolute *path* leads, for a command in *folder*."""
-        known = self._resolved.get((path, folder))
-        if known is None:
-            known = self._beside(path, folder) or _PathWalk(self, path, folder).run()
-            self._resolved[path, folder] = known
-        return known
+    def resolve(self, path: str) -> ResolvedPath:
+        """Return where the absolute *path* leads."""
+        if path not in self._resolved:
+            self._resolved[path] = self._beside(path) or _PathWalk(self, path).run()
+        return self._resolved[path]
 
     def real(self, path: str) -> str:
         """Return where the absolute *path*, which has no ``..``, really is."""
         above = posixpath.dirname(path)
-        if above != path and (above, ".") not in self._resolved:
+        if above != path and above not in self._resolved:
             self.real(above)
         return self.resolve(path).path
 
-    def _beside(self, path: str, folder: str | None) -> ResolvedPath | None:
+    def _beside(self, path: str) -> ResolvedPath | None:
         """Return where *path* leads, if that is a file in a real folder that is known already."""
         above, _, name = path.rpartition("/")
         above = above or "/"
-        known = self._resolved.get((above, folder))
+        known = self._resolved.get(above)
         if known is None or known != (above, (above,), "", above) or name in {"", ".", ".."}:
             return None
-        if above.startswith(("/proc", "/dev")) or self.read_link(path) is not None:
+        if above.startswith("/proc") or self.read_link(path) is not None:
             return None
         return ResolvedPath(path, (path,), "", path)
 
@@ -137,8 +136,8 @@ class PathResolver:
 class _PathWalk:
     """One walk along *path*."""
 
-    def __init__(self, resolver: PathResolver, path: str, folder: str | None) -> None:
-        self._resolver, self._folder = resolver, folder
+    def __init__(self, resolver: PathResolver, path: str) -> None:
+        self._resolver = resolver
         self._pending = deque(path.split("/"))
         self._path = "/"
         self._names: list[str] = []
@@ -152,18 +151,28 @@ class _PathWalk:
                 continue
             if part == "..":
                 self._path = posixpath.dirname(self._path)
-            elif self._path in {"/proc", "/proc/self", "/proc/self/fd"}:
-                self._enter_proc(part)
+            elif self._path == "/proc" and part in {"self", "thread-self"}:
+                self._path = "/proc/self"
             elif self._path == "/dev" and part == "fd":
                 self._path = "/proc/self/fd"
+            elif self._path == "/proc/self/fd" and not any(self._pending):
+                return ResolvedPath("", ())  # The program that opened it was judged for that.
+            elif self._is_of_process(part):
+                self._path = f"{self._path}/{part}"
+                self._doubt = f"what {self._path!r} leads to depends on a process"
             else:
                 self._step(part)
-        if self._path.startswith("/proc/self/fd/") and not self._doubt:
-            return ResolvedPath("", ())  # Whoever opened it was judged for that.
         rest = _plain_rest(self._pending)
         path = posixpath.join(self._path, rest) if rest else self._path
         names = tuple(dict.fromkeys([path, *self._names]))
         return ResolvedPath(path, names, self._doubt, self._entry or path)
+
+    def _is_of_process(self, part: str) -> bool:
+        """Return whether *part* is a link that leads elsewhere for each process."""
+        folder = self._path
+        if not folder.startswith("/proc/") or f"{folder}/{part}" == "/proc/self/fd":
+            return False
+        return part in _LINKS_OF_PROCESS or folder == "/proc/self/fd"
 
     def _step(self, part: str) -> None:
         path = posixpath.join(self._path, part)
@@ -191,40 +200,6 @@ class _PathWalk:
         if link.startswith("/"):
             self._path = "/"
         self._pending.extendleft(reversed(link.split("/")))
-
-    def _enter_proc(self, part: str) -> None:
-        """Go on inside ``/proc``, whose links mean something else for each process (proc(5))."""
-        if self._path == "/proc/self":
-            self._enter_process(part)
-        elif self._path == "/proc/self/fd":
-            self._path = f"{self._path}/{part}"
-            if self._pending:
-                self._doubt = f"what descriptor {part} is depends on the program"
-        elif part in {"self", "thread-self"}:
-            self._path = "/proc/self"
-        elif part.isdigit() and _OF_PROCESS.intersection(self._pending):
-            self._path = f"/proc/{part}"
-            self._doubt = f"what {self._path!r} leads to depends on a process"
-        else:
-            self._step(part)
-
-    def _enter_process(self, part: str) -> None:
-        match part:
-            case "cwd":
-                choice = self._resolver.folders(self._folder)
-                self._doubt = choice.doubt or (
-                    "" if len(choice.paths) == 1 else "it may be elsewhere"
-                )
-                self._path = self._resolver.resolve(choice.paths[0]).path if choice.paths else "/"
-            case "root":
-                self._path = "/"
-            case "task":
-                if self._pending:
-                    self._pending.popleft()
-            case "exe" | "map_files":
-                self._doubt = f"what '/proc/self/{part}' leads to depends on the program"
-            case _:
-                self._path = f"/proc/self/{part}"
 
 
 def _plain_rest(pending: Sequence[str]) -> str | None:

@@ -38,7 +38,7 @@ def may_match_option(word: Word, folder: str | None, resolver: PathResolver) -> 
     """Return whether the pattern *word*, of a command in *folder*, may match what begins with -."""
     choice = resolver.folders(folder)
     first = word.text.partition("/")[0]
-    expansions = [expand(f"{glob_quoted(path)}/{first}", resolver, folder) for path in choice.paths]
+    expansions = [expand(f"{glob_quoted(path)}/{first}", resolver) for path in choice.paths]
     return bool(choice.doubt) or any(
         not each.is_complete or any("/-" in path[path.rindex("/") :] for path in each.paths)
         for each in expansions
@@ -85,23 +85,23 @@ def _find(use: PathUse, resolver: PathResolver) -> Targets:
 def _from_root(texts: list[str], use: PathUse, resolver: PathResolver) -> Targets:
     """Return what the absolute *texts* mean, globs if the word of *use* is one."""
     if not use.word.pattern:
-        return _of(texts, use, resolver)
+        return _of(texts, resolver)
     paths, globs, doubt = list[str](), list[str](), ""
     for text in texts:
         if (literal := _literal(text)) is not None:
             paths.append(literal)
             continue
-        expansion = expand(text, resolver, use.folder)
+        expansion = expand(text, resolver)
         paths.extend(expansion.paths)
-        globs.append(with_real_start(text, resolver, use.folder))
+        globs.append(with_real_start(text, resolver))
         if not expansion.is_complete:
             doubt = f"{use.word.text!r} may stand for too many files"
-    targets = _of(paths, use, resolver)
+    targets = _of(paths, resolver)
     return Targets(targets.paths, targets.doubt or doubt, tuple(globs))
 
 
-def _of(paths: list[str], use: PathUse, resolver: PathResolver) -> Targets:
-    resolved = tuple([resolver.resolve(path, use.folder) for path in paths])
+def _of(paths: list[str], resolver: PathResolver) -> Targets:
+    resolved = tuple([resolver.resolve(path) for path in paths])
     return Targets(resolved, next((each.doubt for each in resolved if each.doubt), ""))
 
 

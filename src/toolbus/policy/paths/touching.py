@@ -140,7 +140,7 @@ def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
         if posixpath.lexists(posixpath.join(folder, ".git")):
             folders.append(folder)
             break
-    return [resolver.resolve(posixpath.join(each, text), use.folder) for each in folders]
+    return [resolver.resolve(posixpath.join(each, text)) for each in folders]
 
 
 def _fills(

@@ -9,7 +9,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Literal, NamedTuple
+from weakref import WeakSet
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.store.sqlite import schema
@@ -20,6 +22,27 @@ Mode = Literal["ro", "rw", "rwc", "still", "copied"]
 no lock is taken and no file made beside it."""
 
 Connection = sqlite3.Connection
+
+
+class _KnownConnection(Connection):
+    """A connection to *file* that `open_files` knows."""
+
+    file: Path
+
+    def close(self) -> None:
+        super().close()
+        with _connecting:
+            _connections.discard(self)
+
+
+_connections: WeakSet[_KnownConnection] = WeakSet()
+_connecting = Lock()
+
+
+def open_files() -> set[Path]:
+    """Return the files that this process has open as stores."""
+    with _connecting:
+        return {connection.file for connection in _connections}
 
 
 # Who the process acts as, where the system can tell, and not who started it.
@@ -113,19 +136,24 @@ class Header(NamedTuple):
 EMPTY = Header()
 
 
-def connect(file: Path, timeout: float, mode: Mode) -> sqlite3.Connection:
+def connect(file: Path, timeout: float, mode: Mode) -> Connection:
     """Return a connection to *file*; each waits *timeout* seconds for the others' locks."""
     if mode == "copied":
         return _connect_copy(file)
     how = "mode=ro&immutable=1" if mode == "still" else f"mode={mode}"
     # Made here and used in one thread, but not in the same; transactions begin where we say so.
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{file.as_uri()}?{how}",
         uri=True,
         timeout=timeout,
         isolation_level=None,
         check_same_thread=False,
+        factory=_KnownConnection,
     )
+    connection.file = file
+    with _connecting:
+        _connections.add(connection)
+    return connection
 
 
 def _connect_copy(file: Path) -> sqlite3.Connection:

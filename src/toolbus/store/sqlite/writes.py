@@ -85,10 +85,13 @@ class Writes:
         # What is deleted shall be gone, and not only no longer be found.
         self._execute("PRAGMA secure_delete = ON")
         self._execute("BEGIN IMMEDIATE")
-        if read_header(self._connection).version < schema.VERSION:
+        if is_new := read_header(self._connection).version < schema.VERSION:
             for statement in schema.TABLES:
                 self._execute(statement)
         self._execute("COMMIT")
+        if is_new:
+            # So the header, which says whose file it is, stands in the file at once.
+            self._execute("PRAGMA wal_checkpoint(PASSIVE)")
         # By now the log is there, and it stays as long as somebody has it open.
         self._identity = FileIdentity(self._where)
 

@@ -43,13 +43,19 @@ def test_a_file_is_denied_by_whatever_path(project, text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["/proc/self/cwd/.env", "/proc/thread-self/cwd/.env", "/proc/self/task/7/cwd/.env", "~/.env"],
+    "folder", ["/proc/self/cwd", "/proc/thread-self/cwd", "/proc/self/task/7/cwd", "/proc/77/fd/3"]
 )
-def test_the_process_that_will_run_has_its_own_folders(project, text):
+def test_a_link_of_a_process_is_a_doubt_and_its_end_a_name(project, folder):
+    (project / "plain").symlink_to(".env")
+
+    assert touch(project, f"{folder}/.env").answer == "yes"
+    assert touch(project, f"{folder}/plain").answer == "maybe"
+
+
+def test_a_home_folder_is_found(project):
     (project.parent / ".env").symlink_to("shop/.env")
 
-    assert touch(project, text).path == str(project / ".env")
+    assert touch(project, "~/.env").path == str(project / ".env")
 
 
 @pytest.mark.parametrize("text", ["/proc/77/root/tmp/.env", "other/.env", "/dev/../tmp/.env"])
@@ -57,7 +63,9 @@ def test_a_file_that_is_not_there_is_known_by_its_name(project, text):
     assert touch(project, text).answer == "yes"
 
 
-@pytest.mark.parametrize("text", ["README.md", ".envrc", "env", ".env.example", "src", "/dev/fd/3"])
+@pytest.mark.parametrize(
+    "text", ["README.md", ".envrc", "env", ".env.example", "src", "/dev/fd/3", "/proc/self/status"]
+)
 def test_other_files_are_not(project, text):
     assert touch(project, text).answer == "no"
 
