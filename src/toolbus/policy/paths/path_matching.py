@@ -18,44 +18,34 @@ if TYPE_CHECKING:
 class NameList:
     """Absolute *names*, in which patterns are looked for; there may be many of both.
 
-    All names are one text, for to look for what a pattern must have in it is quick there.
+    All names are one text, where a search for what a pattern must have in it is quick. Spellings
+    that some file systems take for the same name are the same here, on every system.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(names)
-        self._text = _joined(self._names)
-        self._folded_text = fold(self._text) if self._text.isascii() else ""
-        if not self._text.isascii():
-            self._folded_text = _joined([fold(name) for name in self._names])
+        self._text = fold("".join([f"{name}{_END}" for name in self._names]))
 
     def find(
         self, patterns: Iterable[PathPattern], resolver: PathResolver
     ) -> tuple[str, PathPattern] | None:
         """Return a name, and the one of *patterns* that names it or a folder above it, or None."""
         for pattern in patterns:
-            for name in self._candidates(pattern, resolver):
-                return name, pattern
+            for start in map(fold, starts_of(pattern, resolver)):
+                if start not in self._text:
+                    continue
+                for index, name in self._having(pattern.needle):
+                    if _matches(name, start, pattern.folded):
+                        return self._names[self._text.count(_END, 0, index)], pattern
         return None
 
-    def _candidates(self, pattern: PathPattern, resolver: PathResolver) -> Iterator[str]:
-        for start in starts_of(pattern, resolver):
-            if pattern.needle in self._text and start in self._text:
-                for name in self._having(pattern.needle):
-                    if _matches(name, start, pattern.components):
-                        yield name
-        if pattern.folded_needle in self._folded_text and pattern.folded_start in self._folded_text:
-            for name in self._names:
-                if _matches(fold(name), pattern.folded_start, pattern.folded) and (
-                    resolver.folds_names(name)
-                ):
-                    yield name
-
-    def _having(self, needle: str) -> Iterator[str]:
+    def _having(self, needle: str) -> Iterator[tuple[int, str]]:
+        """Yield the folded names with *needle* in them, and where each has it."""
         index = self._text.find(needle)
-        while index >= 0:
+        while 0 <= index < len(self._text):
             end = self._text.find(_END, index)
-            yield self._text[self._text.rfind(_END, 0, index) + 1 : end]
-            index = self._text.find(needle, end + 1) if end + 1 < len(self._text) else -1
+            yield index, self._text[self._text.rfind(_END, 0, index) + 1 : end]
+            index = self._text.find(needle, end + 1)
 
 
 _END = "\0"  # No name has it.
@@ -86,7 +76,3 @@ def _matches(name: str, start: str, components: Sequence[NameGlob], *, below: bo
         return False
     parts = [plain_name(part) for part in name[len(prefix) :].split("/") if part]
     return meets(components, parts, below=below)
-
-
-def _joined(names: Iterable[str]) -> str:
-    return "".join([f"{name}{_END}" for name in names])

@@ -37,8 +37,8 @@ _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
 class PathPattern(NamedTuple):
     """A pattern of a rule: *text* as written, and its components from *start* on.
 
-    *start* is an absolute folder as written, without ``..``; "" for what holds everywhere. The
-    *folded* components are for file systems that take names of other spellings for the same.
+    *start* is an absolute folder as written, without ``..``; "" for what holds everywhere. Rules
+    that deny or ask compare the *folded* components, see `fold`; *needle* is in each path of them.
     """
 
     text: str
@@ -46,9 +46,6 @@ class PathPattern(NamedTuple):
     components: tuple[NameGlob, ...]
     folded: tuple[NameGlob, ...]
     needle: str
-    """What each path that the components match has in it; see `needle`."""
-    folded_start: str
-    folded_needle: str
 
     @property
     def names_folder(self) -> bool:
@@ -71,9 +68,7 @@ def path_patterns(
             if project is None and is_relative(alternative):
                 continue
             parts, folded = _components(rest), _components(fold(rest))
-            patterns.append(
-                PathPattern(text, start, parts, folded, needle(parts), fold(start), needle(folded))
-            )
+            patterns.append(PathPattern(text, start, parts, folded, needle(folded)))
     return tuple(patterns)
 
 

@@ -134,7 +134,7 @@ class ProtectedFiles:
         """Tell whether the relative path *text* may lead to such a file, from some folder on."""
         names = [name for name in text.rpartition("..")[2].split("/") if name not in {"", "."}]
         end = "/" + "/".join(names)
-        return is_setting(end) or any(path.endswith(end) for path in self._paths)
+        return is_setting(fold(end)) or any(path.endswith(end) for path in self._paths)
 
     def _protected_name(self, resolved: ResolvedPath, resolver: PathResolver) -> str:
         for name in resolved.names:
@@ -144,13 +144,13 @@ class ProtectedFiles:
         return path if is_of_store(path) or self._is_hard_link(path, resolver) else ""
 
     def _is_protected(self, name: str, resolver: PathResolver, *, everywhere: bool) -> bool:
-        """Tell whether *name* is such a file; settings in any folder only if *everywhere*."""
-        folders = None if everywhere else reading_folders(resolver)
-        if is_among(name, self._paths) or is_setting(name, folders):
-            return True
+        """Return whether *name* is such a file; settings in any folder only if *everywhere*.
+
+        Another spelling is the same file on many systems, so it counts on all of them.
+        """
+        folders = None if everywhere else set(map(fold, reading_folders(resolver)))
         folded = fold(name)
-        is_alike = is_among(folded, self._folded) or is_setting(folded)
-        return is_alike and resolver.folds_names(name)
+        return is_among(folded, self._folded) or is_setting(folded, folders)
 
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
         """Return such a file in *folder* that is there, None if there is none."""

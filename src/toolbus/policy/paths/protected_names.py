@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolbus.policy.paths.name_globs import fold
 from toolbus.settings.user_folders import config_folder, state_folder
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ SETTINGS = (
 They count wherever they are: a host that is started elsewhere reads the nearest ones.
 """
 
-_SETTINGS = frozenset(SETTINGS)
+_SETTINGS = frozenset(map(fold, SETTINGS))
 _FOLDERS = frozenset([name.partition("/")[0] for name in SETTINGS if "/" in name])
 
 
@@ -92,7 +93,7 @@ def reading_folders(resolver: PathResolver) -> list[str]:
 
 
 def is_setting(name: str, folders: Collection[str] | None = None) -> bool:
-    """Tell whether the absolute *name* is one of `SETTINGS`, or below it, in one of *folders*."""
+    """Return whether *name* is one of `SETTINGS`, or below it, in one of *folders*; all folded."""
     parts = name.split("/")
     for index in range(1, len(parts)):
         names = {"/".join(parts[index : index + length]) for length in (1, 2)}

@@ -66,7 +66,6 @@ class PathResolver:
         self._links: dict[str, str | None] = {}
         self._resolved: dict[str, ResolvedPath] = {}
         self._folders: dict[str | None, FolderChoice] = {}
-        self._folding: dict[str, bool] = {}
 
     def folders(self, folder: str | None) -> FolderChoice:
         """Return where *folder*, that of a command, may be."""
@@ -115,18 +114,6 @@ class PathResolver:
                     raise
                 self._links[path] = None
         return self._links[path]
-
-    def folds_names(self, path: str) -> bool:
-        """Tell whether the file system takes the real *path* and other spellings for the same."""
-        while path != "/":
-            if path not in self._folding:
-                folds = _folds(path)
-                if folds is not None:
-                    self._folding[path] = folds
-            if path in self._folding:
-                return self._folding[path]
-            path = posixpath.dirname(path)
-        return False
 
     def home(self) -> str:
         """Return what ``~`` is."""
@@ -206,21 +193,3 @@ def _plain_rest(pending: Sequence[str]) -> str | None:
     """Return what is *pending* as a path; None if it goes up, which a name does not tell."""
     parts = [part for part in pending if part not in {"", "."}]
     return None if ".." in parts else "/".join(parts)
-
-
-def _folds(path: str) -> bool | None:
-    """Tell whether names beside the real *path* are folded, None if it is not there."""
-    folder, name = posixpath.split(path)
-    try:
-        status = os.lstat(path)
-        if not name.isascii() and name not in os.listdir(folder):  # noqa: PTH208 - names
-            return True
-    except (OSError, ValueError):
-        return None
-    if (other := name.swapcase()) == name:
-        return None
-    try:
-        variant = os.lstat(posixpath.join(folder, other))
-    except (OSError, ValueError):
-        return False
-    return (variant.st_dev, variant.st_ino) == (status.st_dev, status.st_ino)

@@ -68,7 +68,7 @@ def _place_to_look(
 ) -> str | None:
     """Return what to walk for *pattern*, so as not to walk a home folder for a part of it."""
     start = starts_of(pattern, resolver)[-1]
-    if not start or rules.links or _is_in(folder, start) or resolver.folds_names(folder):
+    if not start or rules.links or _is_in(folder, start):
         return folder
     if not _is_in(start, folder) or not posixpath.lexists(start):
         return None

@@ -195,9 +195,7 @@ def test_an_argument_that_may_be_such_a_file_is_asked_about(home):
     assert files.judge_text("x" * 10_000, resolver).answer == "no"
 
 
-def test_other_spellings_are_found_where_the_file_system_takes_them(home, monkeypatch):
-    assert judge(home, "RULES.toml") == "no"
-    monkeypatch.setattr(PathResolver, "folds_names", lambda self, path: True)
+def test_other_spellings_of_them_are_not_written_either(home):
     assert judge(home, "RULES.toml") == "yes"
     assert judge(home, ".MCP.json") == "yes"
 
