@@ -18,9 +18,9 @@ from benchmarks.harness import OURS, Contender, Rig, table
 from benchmarks.policy import commands
 from toolbus import Scope, ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.documents import read_table
-from toolbus.policy.judging import CallJudge
 from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.rules.documents import read_table
+from toolbus.policy.rules.judging import CallJudge
 from toolbus.policy.shell import reading, syntax
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from jails import Jail
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.documents import read_policy
-from toolbus.policy.judging import CallJudge
+from toolbus.policy.rules.documents import read_policy
+from toolbus.policy.rules.judging import CallJudge
 
 RECORDED = Path(__file__).parents[1] / "data/policy/changing_lines.jsonl"
 """Lines that changed something in a jail, with the first of their changes."""

@@ -17,7 +17,7 @@ from toolbus.hosts.host_files import HOSTS
 from toolbus.hosts.sample_events import sample_event
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
-from toolbus.policy.documents import read_policy
+from toolbus.policy.rules.documents import read_policy
 
 POLICY = """\
 project = "session"

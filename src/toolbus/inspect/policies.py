@@ -19,11 +19,11 @@ from toolbus.config.loading import load
 from toolbus.errors import ConfigurationError, LoadError, ToolServerError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, encode
-from toolbus.policy import checking, explaining, verdict_tables
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.documents import PolicyFile, read_policy
-from toolbus.policy.mistakes import find_mistakes
 from toolbus.policy.projects import process_folder, project_at
+from toolbus.policy.rules.documents import PolicyFile, read_policy
+from toolbus.policy.tools import checking, explaining, verdict_tables
+from toolbus.policy.tools.mistakes import find_mistakes
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.files import reason_of
@@ -32,7 +32,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 
 if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolSpec
-    from toolbus.policy.rules import PolicyRules
+    from toolbus.policy.rules.records import PolicyRules
 
 
 _OF_FILE = 'folder = "."        # the project: where this file is\n'

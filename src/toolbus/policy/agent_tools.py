@@ -8,7 +8,7 @@ reaches the network or does what nobody knows is not here.
 
 from __future__ import annotations
 
-from toolbus.policy.rules import ToolFacts
+from toolbus.policy.rules.records import ToolFacts
 
 _READS = ToolFacts(effects=("read",))
 _WRITES = ToolFacts(effects=("write",))

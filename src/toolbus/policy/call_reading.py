@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
-from toolbus.policy.find_results import effects_with_results
 from toolbus.policy.paths.call_folders import next_folder
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
@@ -27,6 +26,7 @@ from toolbus.policy.paths.repositories import in_repositories
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
 from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.find_results import effects_with_results
 from toolbus.policy.shell.nested_shells import SHELLS
 from toolbus.policy.shell.project_runners import RUNNERS
 from toolbus.policy.shell.reading import read_command
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
     from toolbus.policy.programs.program_files import Programs
-    from toolbus.policy.rules import PolicyRules, ToolFacts
+    from toolbus.policy.rules.records import PolicyRules, ToolFacts
     from toolbus.policy.tool_arguments import ShellCall
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000

@@ -48,8 +48,9 @@ where a configuration names it; how a changed one is taken up: `toolbus.policy.c
 **No rule lifts** what `toolbus.policy.paths.protected` protects: the files of policies, trust, pins
 and state, the settings of agents' hosts, and the commands of `toolbus` that speak for a person.
 
-The file's keys: `toolbus.policy.documents`; those of a rule: `toolbus.policy.rule_tables`. `toolbus
-policy` writes a first one, checks it, explains its verdicts and tests it against a table.
+The file's keys: `toolbus.policy.rules.documents`; those of a rule:
+`toolbus.policy.rules.rule_tables`. `toolbus policy` writes a first one, checks it, explains its
+verdicts and tests it against a table.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, As
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.changes import PolicyVersions, RulesInForce
-from toolbus.policy.documents import PolicyFile, digest_in_force, read_table
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
-from toolbus.policy.judging import RANKS, CallJudge
 from toolbus.policy.project_judges import ProjectJudges
 from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
 from toolbus.policy.prompts import needs_no_prompt
-from toolbus.policy.wording import asking_rules, notes, question, refusal
+from toolbus.policy.rules.documents import PolicyFile, digest_in_force, read_table
+from toolbus.policy.rules.judging import RANKS, CallJudge
+from toolbus.policy.rules.wording import asking_rules, notes, question, refusal
 from toolbus.toml.provenance import provenance
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message, ToolMessage
     from toolbus.policy.call_reading import UnjudgedCall
-    from toolbus.policy.findings import CallVerdict
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules import PolicyRules
+    from toolbus.policy.rules.findings import CallVerdict
+    from toolbus.policy.rules.records import PolicyRules
 
 
 class UnusablePolicy(NamedTuple):

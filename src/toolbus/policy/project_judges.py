@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.policy.judging import CallJudge
 from toolbus.policy.projects import process_folder, project_at, project_of
+from toolbus.policy.rules.judging import CallJudge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules import PolicyRules
+    from toolbus.policy.rules.records import PolicyRules
 
 MOST_PROJECTS = 100
 """Projects of which one policy keeps a judge; for others one is made anew."""

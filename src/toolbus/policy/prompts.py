@@ -15,9 +15,9 @@ from toolbus.policy.paths.touching import stays_within
 
 if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.findings import CallVerdict, PartVerdict
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.projects import Project
+    from toolbus.policy.rules.findings import CallVerdict, PartVerdict
 
 _READERS = frozenset(
     {

@@ -12,16 +12,16 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from toolbus.policy.argument_paths import read_path, values_at
 from toolbus.policy.commands import Unreadable
-from toolbus.policy.value_tests import WrongTypeError, shown, type_name
+from toolbus.policy.rules.argument_paths import read_path, values_at
+from toolbus.policy.rules.value_tests import WrongTypeError, shown, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
-    from toolbus.policy.rules import ToolFacts
+    from toolbus.policy.rules.records import ToolFacts
 
 COMMANDS = ("command", "cmd", "shell_command", "command_line")
 _WORDS = ("args", "argv", "arguments")

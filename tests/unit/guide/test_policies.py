@@ -12,8 +12,8 @@ import pytest
 
 from code_blocks import read_code_blocks
 from toolbus.guide import printing
-from toolbus.policy.documents import PolicyFile
-from toolbus.policy.verdict_tables import check_rows, read_rows
+from toolbus.policy.rules.documents import PolicyFile
+from toolbus.policy.tools.verdict_tables import check_rows, read_rows
 
 TABLE = Path(__file__).parents[2] / "data/policy/recipe_attacks.jsonl"
 FEWEST = 10

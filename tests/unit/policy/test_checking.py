@@ -1,8 +1,8 @@
 import pytest
 
-from toolbus.policy import checking
-from toolbus.policy.documents import PolicyFile
+from toolbus.policy.rules.documents import PolicyFile
 from toolbus.policy.shell.syntax import SyntaxRefusedError
+from toolbus.policy.tools import checking
 
 
 @pytest.mark.parametrize(("key", "warnings"), [("command", 1), ("tools", 0)])

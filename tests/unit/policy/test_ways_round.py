@@ -7,8 +7,8 @@ import pytest
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.documents import read_policy
-from toolbus.policy.judging import CallJudge
+from toolbus.policy.rules.documents import read_policy
+from toolbus.policy.rules.judging import CallJudge
 
 
 @pytest.fixture

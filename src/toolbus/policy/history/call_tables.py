@@ -34,7 +34,7 @@ def read_calls(tables: Sequence[Mapping[str, Any]], project: Project) -> tuple[N
 
 def _call(table: Mapping[str, Any], index: int, project: Project) -> NamedCall:
     # Rules are made of calls' tables, and know what rules ask of the calls before.
-    from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS, read_rule  # noqa: PLC0415
+    from toolbus.policy.rules.rule_tables import CALL_KEYS, PART_KEYS, read_rule  # noqa: PLC0415
 
     known = ("name", _OUTCOME, *CALL_KEYS, *PART_KEYS)
     for key in table:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.messages.immutable import thaw
-from toolbus.policy.findings import RuleFinding
 from toolbus.policy.history.limits import LimitedCall, Quota
 from toolbus.policy.history.named_calls import is_alone
 from toolbus.policy.history.session_record import CallTime, SessionRecord
-from toolbus.policy.judging import decided_part, examine, strictest
-from toolbus.policy.protection import tightened
-from toolbus.policy.rules import ConditionError
+from toolbus.policy.rules.findings import RuleFinding
+from toolbus.policy.rules.judging import decided_part, examine, strictest
+from toolbus.policy.rules.protection import tightened
+from toolbus.policy.rules.records import ConditionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.findings import CallVerdict
-    from toolbus.policy.judging import CallJudge
     from toolbus.policy.paths.touching import Touch
-    from toolbus.policy.rules import Default, PolicyRule, PolicyRules
+    from toolbus.policy.rules.findings import CallVerdict
+    from toolbus.policy.rules.judging import CallJudge
+    from toolbus.policy.rules.records import Default, PolicyRule, PolicyRules
 
 _NANOSECOND = 1e-9
 _WAITS = "pending"

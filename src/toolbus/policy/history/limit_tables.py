@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.limits import NeverAfter, OnlyAfter, Quota, Repeats
+from toolbus.policy.rules.argument_paths import read_path
 from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.values import MisfitError
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from toolbus.policy.history.limits import Measure
-    from toolbus.policy.rules import Limit
+    from toolbus.policy.rules.records import Limit
 
 LIMIT_KEYS = ("at_most", "only_after", "never_after", "repeats")
 _MEASURES: tuple[Measure, ...] = ("calls", "bytes", "tool_seconds", "total")

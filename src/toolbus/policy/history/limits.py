@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.argument_paths import values_at
-from toolbus.policy.rules import ConditionError
-from toolbus.policy.value_tests import WrongTypeError, check_type
+from toolbus.policy.rules.argument_paths import values_at
+from toolbus.policy.rules.records import ConditionError
+from toolbus.policy.rules.value_tests import WrongTypeError, check_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

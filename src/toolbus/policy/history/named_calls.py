@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.value_tests import WrongTypeError, holds, read_tests
+from toolbus.policy.rules.value_tests import WrongTypeError, holds, read_tests
 from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.rules import PolicyRule
-    from toolbus.policy.value_tests import ValueTest
+    from toolbus.policy.rules.records import PolicyRule
+    from toolbus.policy.rules.value_tests import ValueTest
 
 Likeness: TypeAlias = Literal["no", "perhaps", "surely"]
 Ending: TypeAlias = Literal["success", "error"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import LoadError
 from toolbus.messages.immutable import thaw
-from toolbus.policy.rules import ConditionError, Holds
+from toolbus.policy.rules.records import ConditionError, Holds
 from toolbus.settings.extras import needs_extra
 from toolbus.toml.values import MisfitError
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Command, Word
 from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.rules import Holds
+from toolbus.policy.rules.records import Holds
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:

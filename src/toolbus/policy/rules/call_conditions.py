@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.events.subjects import matches
-from toolbus.policy.argument_paths import places_at
-from toolbus.policy.rules import ConditionError, Holds
-from toolbus.policy.value_tests import WrongTypeError, holds, shown
+from toolbus.policy.rules.argument_paths import places_at
+from toolbus.policy.rules.records import ConditionError, Holds
+from toolbus.policy.rules.value_tests import WrongTypeError, holds, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.value_tests import ValueTest
+    from toolbus.policy.rules.value_tests import ValueTest
 
 _YES = Holds("yes")
 

@@ -12,22 +12,22 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolbus.events.subjects import matches
-from toolbus.policy.argument_paths import EVERY, read_path
-from toolbus.policy.command_patterns import CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS
-from toolbus.policy.misplaced_paths import misplaced_path
-from toolbus.policy.part_conditions import RESOURCES
-from toolbus.policy.rule_tables import CALL_KEYS, PART_KEYS
+from toolbus.policy.rules.argument_paths import EVERY, read_path
+from toolbus.policy.rules.command_patterns import CommandPattern
+from toolbus.policy.rules.misplaced_paths import misplaced_path
+from toolbus.policy.rules.part_conditions import RESOURCES
+from toolbus.policy.rules.rule_tables import CALL_KEYS, PART_KEYS
+from toolbus.policy.rules.value_tests import type_name
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
-from toolbus.policy.value_tests import type_name
 from toolbus.settings.hints import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.events.catalogue import ToolSpec
-    from toolbus.policy.documents import PolicyFile
     from toolbus.policy.programs.program_files import Programs
+    from toolbus.policy.rules.documents import PolicyFile
 
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _ALTERNATIVES = (

@@ -16,17 +16,17 @@ from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import stays_within, touches
-from toolbus.policy.rules import Holds
+from toolbus.policy.rules.records import Holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.policy.command_patterns import CommandNames
     from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.hosts import HostRange
     from toolbus.policy.paths.path_patterns import PathPattern
-    from toolbus.policy.rules import Answer
+    from toolbus.policy.rules.command_patterns import CommandNames
+    from toolbus.policy.rules.records import Answer
 
 _YES = Holds("yes")
 _GLOB = re.compile(r"[*?\[]")

@@ -37,9 +37,9 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.named_calls import Ending
 from toolbus.policy.history.session_record import SessionRecord
-from toolbus.policy.judging import CallJudge
-from toolbus.policy.rules import DEFAULTS
-from toolbus.policy.wording import because, failure, named
+from toolbus.policy.rules.judging import CallJudge
+from toolbus.policy.rules.records import DEFAULTS
+from toolbus.policy.rules.wording import because, failure, named
 from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.files import (
     decode_text,
@@ -53,8 +53,8 @@ from toolbus.toml.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from toolbus.policy.findings import CallVerdict
-    from toolbus.policy.rules import PolicyRules
+    from toolbus.policy.rules.findings import CallVerdict
+    from toolbus.policy.rules.records import PolicyRules
 
 _TABLES = "call"
 _LONGEST = 2**26

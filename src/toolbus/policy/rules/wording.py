@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.bus.dispatch.details import PartNote
-from toolbus.policy.protection import PROTECTED
-from toolbus.policy.value_tests import first_words
+from toolbus.policy.rules.protection import PROTECTED
+from toolbus.policy.rules.value_tests import first_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding, RuleStatus
-    from toolbus.policy.rules import PolicyRule
+    from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleFinding, RuleStatus
+    from toolbus.policy.rules.records import PolicyRule
 
 _STATUSES: dict[RuleStatus, HandlerStatus] = {
     "allowed": "ran",

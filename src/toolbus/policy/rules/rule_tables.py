@@ -4,10 +4,10 @@
 |---|---|
 | `name`, `verdict` | every rule has them; `verdict` is "allow", "ask", "deny" or "audit" |
 | `tools` | names of tools, as globs |
-| `annotations`, `arguments`, `context` | values, by their paths: see `toolbus.policy.value_tests` |
+| `annotations`, `arguments`, `context` | values, see `toolbus.policy.rules.value_tests` |
 | `agent`, `lineage` | the id of the agent that speaks, of one above it, as globs |
-| `when` | what CEL says of the call: see `toolbus.policy.expressions` |
-| `command` | commands: see `toolbus.policy.command_patterns` |
+| `when` | what CEL says of the call: see `toolbus.policy.rules.expressions` |
+| `command` | commands: see `toolbus.policy.rules.command_patterns` |
 | `effects` | some of read, write, network, destroy, run-code |
 | `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
 | `outside` | a file is changed that none of these patterns names; not of a rule that allows |
@@ -24,11 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from toolbus.policy.argument_paths import EVERY, read_path
-from toolbus.policy.call_conditions import NamedTools, SpeakerNames, ValuesAt
-from toolbus.policy.command_patterns import CommandNames, CommandPattern
 from toolbus.policy.history.limit_tables import LIMIT_KEYS, read_limits
-from toolbus.policy.part_conditions import (
+from toolbus.policy.paths.hosts import host_patterns
+from toolbus.policy.paths.path_patterns import path_patterns
+from toolbus.policy.rules.argument_paths import EVERY, read_path
+from toolbus.policy.rules.call_conditions import NamedTools, SpeakerNames, ValuesAt
+from toolbus.policy.rules.command_patterns import CommandNames, CommandPattern
+from toolbus.policy.rules.part_conditions import (
     RESOURCES,
     CoveredEffects,
     Effects,
@@ -38,10 +40,8 @@ from toolbus.policy.part_conditions import (
     ReachedHosts,
     TouchedFiles,
 )
-from toolbus.policy.paths.hosts import host_patterns
-from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.rules import EFFECTS, VERDICTS, PolicyRule
-from toolbus.policy.value_tests import read_tests
+from toolbus.policy.rules.records import EFFECTS, VERDICTS, PolicyRule
+from toolbus.policy.rules.value_tests import read_tests
 from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.values import MisfitError, fit
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules import CallCondition, PartCondition
+    from toolbus.policy.rules.records import CallCondition, PartCondition
 
 T = TypeVar("T")
 _VALUES = ("arguments", "annotations", "context")
@@ -146,7 +146,7 @@ def _read_all(
 
 def _call_condition(key: str, value: Any) -> CallCondition:
     if key == "when":
-        from toolbus.policy.expressions import Expression  # noqa: PLC0415 - loads CEL, for few
+        from toolbus.policy.rules.expressions import Expression  # noqa: PLC0415 - loads CEL, for few
 
         return Expression(value)
     if key == "tools":

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.policy.findings import RuleFinding
 from toolbus.policy.history.counting import judge_first
-from toolbus.policy.judging import CallJudge, examine
-from toolbus.policy.wording import because, failure, named, shortened
+from toolbus.policy.rules.findings import RuleFinding
+from toolbus.policy.rules.judging import CallJudge, examine
+from toolbus.policy.rules.wording import because, failure, named, shortened
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.findings import CallVerdict, PartVerdict, RuleStatus
-    from toolbus.policy.rules import PolicyRule, PolicyRules
+    from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleStatus
+    from toolbus.policy.rules.records import PolicyRule, PolicyRules
     from toolbus.terminal.screen import Screen
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}

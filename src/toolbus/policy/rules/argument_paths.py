@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.value_tests import WrongTypeError, shown, type_name
+from toolbus.policy.rules.value_tests import WrongTypeError, shown, type_name
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:

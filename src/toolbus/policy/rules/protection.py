@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.findings import PartVerdict, RuleFinding
 from toolbus.policy.paths.protected import ProtectedFiles
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
 from toolbus.policy.paths.secret_files import judge_reading, judge_secret_text
@@ -16,13 +15,14 @@ from toolbus.policy.paths.store_files import is_of_store
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.toolbus_commands import is_for_people
 from toolbus.policy.paths.touching import Touch
+from toolbus.policy.rules.findings import PartVerdict, RuleFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.findings import RuleStatus
-    from toolbus.policy.rules import Default
+    from toolbus.policy.rules.findings import RuleStatus
+    from toolbus.policy.rules.records import Default
 
 PROTECTED = "protected"
 """The `RuleFinding.key` of what is found here."""

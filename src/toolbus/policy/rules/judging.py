@@ -13,19 +13,25 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.policy.findings import CallVerdict, PartVerdict, RuleFinding
-from toolbus.policy.part_conditions import TouchedFiles
-from toolbus.policy.protection import Protection
-from toolbus.policy.rules import ConditionError, Holds
+from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleFinding
+from toolbus.policy.rules.part_conditions import TouchedFiles
+from toolbus.policy.rules.protection import Protection
+from toolbus.policy.rules.records import ConditionError, Holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.findings import RuleStatus
     from toolbus.policy.paths.touching import Touch
-    from toolbus.policy.rules import CallCondition, Default, PartCondition, PolicyRule, PolicyRules
+    from toolbus.policy.rules.findings import RuleStatus
+    from toolbus.policy.rules.records import (
+        CallCondition,
+        Default,
+        PartCondition,
+        PolicyRule,
+        PolicyRules,
+    )
 
 _SPOKEN: dict[str, RuleStatus] = {
     "allow": "allowed",

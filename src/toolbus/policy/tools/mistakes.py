@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
-from toolbus.policy.documents import PolicyFile, read_table
+from toolbus.policy.rules.documents import PolicyFile, read_table
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:

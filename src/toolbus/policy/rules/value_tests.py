@@ -26,7 +26,7 @@ from toolbus.toml.values import MisfitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from toolbus.policy.patterns import Pattern
+    from toolbus.policy.rules.patterns import Pattern
 
 _MOST_SHOWN = 60
 
@@ -146,7 +146,7 @@ def _glob(value: Any) -> MatchesGlob:
 def _pattern(value: Any) -> MatchesPattern:
     if not isinstance(value, str):
         raise MisfitError(f"expected a pattern of RE2, got {shown(value)}")
-    from toolbus.policy.patterns import Pattern  # noqa: PLC0415 - loads RE2, which few rules need
+    from toolbus.policy.rules.patterns import Pattern  # noqa: PLC0415 - loads RE2, which few rules need
 
     return MatchesPattern(Pattern(value))
 

@@ -38,9 +38,7 @@ import msgspec
 
 from toolbus.errors import ConfigurationError
 from toolbus.policy.agent_tools import AGENT_TOOLS
-from toolbus.policy.argument_paths import read_path
 from toolbus.policy.history.call_tables import read_calls
-from toolbus.policy.misplaced_paths import misplaced_path
 from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import (
     FROM_FILE,
@@ -50,8 +48,10 @@ from toolbus.policy.projects import (
     process_folder,
     project_at,
 )
-from toolbus.policy.rule_tables import read_rule
-from toolbus.policy.rules import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
+from toolbus.policy.rules.argument_paths import read_path
+from toolbus.policy.rules.misplaced_paths import misplaced_path
+from toolbus.policy.rules.records import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
+from toolbus.policy.rules.rule_tables import read_rule
 from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.files import (
     decode_text,
@@ -65,7 +65,7 @@ from toolbus.toml.values import MisfitError, fit
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from toolbus.policy.rules import PolicyRule
+    from toolbus.policy.rules.records import PolicyRule
 
 T = TypeVar("T")
 _KEYS = (

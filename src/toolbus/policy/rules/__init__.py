@@ -1,0 +1,1 @@
+"""Rules of a policy: their tables, their conditions, and the verdict on a call."""
