@@ -19,7 +19,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.sql_reader import SqlReader
     from toolbus.terminal.output import Output
     from toolbus.terminal.person import PersonTerminal
 
@@ -52,7 +52,7 @@ def review(output: Output, address: str, *, watch: bool = False) -> int:
     return 0
 
 
-def _pending(reader: StoreReader, asked: set[str]) -> list[str]:
+def _pending(reader: SqlReader, asked: set[str]) -> list[str]:
     """Return the ids of the questions that wait, but for those of *asked*, the oldest first."""
     waiting = [
         (question.asked_ns, question.id)

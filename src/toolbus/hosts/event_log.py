@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message
     from toolbus.store.reading import StoreReader
+    from toolbus.store.sql_reader import SqlReader
     from toolbus.store.sqlite.writes import Writes
     from toolbus.transcript.transcript import EnteringMessage
 
@@ -60,7 +61,7 @@ class HookStore(SqliteStore):
     async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
         """Return the messages of the session that ask for the call or answer it, in order."""
 
-        def of_call(reader: StoreReader) -> tuple[Message, ...]:
+        def of_call(reader: SqlReader) -> tuple[Message, ...]:
             session = reader.session(session_id)
             rows = [] if session is None else reader.messages_of_call(call_id, session.key)
             return whole_messages(rows, session_id)

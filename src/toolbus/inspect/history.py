@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.inspect.lookup import Match
     from toolbus.messages.records import ToolResponse
-    from toolbus.store.reading import MessageRow, Page, StoreReader
+    from toolbus.store.reading import MessageRow, Page
+    from toolbus.store.sql_reader import SqlReader
 
 _LOOKAHEAD = 1_000
 """How many messages are looked through for the next one of the model."""
@@ -68,7 +69,7 @@ class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "p
     damage: tuple[str, ...]
 
 
-def history_of(reader: StoreReader, match: Match) -> MessageHistory:
+def history_of(reader: SqlReader, match: Match) -> MessageHistory:
     """Return what became of the message or call of *match*."""
     pages = list(_pages(reader, match))
     session, row = match.session.key, match.row
@@ -136,7 +137,7 @@ def _rows(match: Match) -> list[MessageRow]:
     return [row for row in (match.row, match.asking) if row]
 
 
-def _pages(reader: StoreReader, match: Match) -> Iterator[Page]:
+def _pages(reader: SqlReader, match: Match) -> Iterator[Page]:
     """Give the pages of records that speak of it, each once, in order."""
     pages = [page for row in _rows(match) if (page := reader.page(row))]
     for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
@@ -166,7 +167,7 @@ def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView
     return None
 
 
-def _requests(reader: StoreReader, match: Match) -> Iterator[DispatchView]:
+def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
     """Give how handlers changed the messages of the first request with this one in it."""
     if match.row is None:
         return

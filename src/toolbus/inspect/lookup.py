@@ -11,7 +11,8 @@ from toolbus.terminal.screen import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolbus.store.reading import MessageRow, Page, SessionRow, StoreReader
+    from toolbus.store.reading import MessageRow, Page, SessionRow
+    from toolbus.store.sql_reader import SqlReader
 
 T = TypeVar("T", "MessageRow", "Page")
 
@@ -39,7 +40,7 @@ class Match(NamedTuple):
     reused: MessageRow | None = None
 
 
-def find_session(reader: StoreReader, name: str) -> SessionRow:
+def find_session(reader: SqlReader, name: str) -> SessionRow:
     """Return the session *name*; raises `UsageError` that names the nearest."""
     if exact := reader.session(name):
         return exact
@@ -49,7 +50,7 @@ def find_session(reader: StoreReader, name: str) -> SessionRow:
     raise _unknown("session", name, reader.ids_near("session", name))
 
 
-def find_message(reader: StoreReader, name: str, session: SessionRow | None) -> Match:
+def find_message(reader: SqlReader, name: str, session: SessionRow | None) -> Match:
     """Return the message *name*; raises `UsageError` that names the nearest."""
     key = session.key if session else None
     if rows := reader.messages_of(name, key):
@@ -66,7 +67,7 @@ def find_message(reader: StoreReader, name: str, session: SessionRow | None) -> 
     raise _unknown("message", name, reader.ids_near("message", name), session)
 
 
-def find_call(reader: StoreReader, name: str, session: SessionRow | None) -> Match:
+def find_call(reader: SqlReader, name: str, session: SessionRow | None) -> Match:
     """Return the call *name*, the last one of that id; raises `UsageError` as `find_message`."""
     key = session.key if session else None
     if rows := reader.messages_of_call(name, key):
@@ -82,7 +83,7 @@ def find_call(reader: StoreReader, name: str, session: SessionRow | None) -> Mat
     raise _unknown("call", name, reader.ids_near("call", name), session)
 
 
-def _match(reader: StoreReader, name: str, call_id: str, row: MessageRow) -> Match:
+def _match(reader: SqlReader, name: str, call_id: str, row: MessageRow) -> Match:
     """Return what *row* is, and who asked for its call, if it answers one."""
     match = Match(reader.session_of(row.session), name, call_id, row)
     if not call_id:
@@ -93,11 +94,11 @@ def _match(reader: StoreReader, name: str, call_id: str, row: MessageRow) -> Mat
     return match._replace(asking=asking, reused=reader.after_in_call(call_id, row))
 
 
-def _pages(reader: StoreReader, name: str, session: int | None) -> list[Page]:
+def _pages(reader: SqlReader, name: str, session: int | None) -> list[Page]:
     return [page for page in reader.pages_of(name) if session in {None, page.session}]
 
 
-def _in_one_session(reader: StoreReader, kind: str, name: str, rows: list[T]) -> list[T]:
+def _in_one_session(reader: SqlReader, kind: str, name: str, rows: list[T]) -> list[T]:
     keys = dict.fromkeys([row.session for row in rows])
     if len(keys) > 1:
         ids = [reader.session_of(key).id for key in keys]

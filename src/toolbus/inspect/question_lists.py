@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.questions import Grant, Question
     from toolbus.settings.spans import Style
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.sql_reader import SqlReader
     from toolbus.terminal.screen import Screen
 
 _PAUSE = 0.5
@@ -192,7 +192,7 @@ def _style(state: str) -> Style:
 
 
 def _collect(
-    reader: StoreReader, now_ns: int, *, closed: bool
+    reader: SqlReader, now_ns: int, *, closed: bool
 ) -> tuple[list[_QuestionLine], list[str]]:
     lines: list[_QuestionLine] = []
     problems: list[str] = []
@@ -204,7 +204,7 @@ def _collect(
     return sorted(lines), problems
 
 
-def _changed(reader: StoreReader, known: dict[str, str], now_ns: int) -> list[Question]:
+def _changed(reader: SqlReader, known: dict[str, str], now_ns: int) -> list[Question]:
     """Return what is new since *known*, which holds the states of open questions."""
     changed: list[Question] = []
     for question in read_questions(reader, now_ns):

@@ -14,7 +14,7 @@ from toolbus.approvals.recovery import as_known
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
 from toolbus.store.leases import is_gone
-from toolbus.store.reading import FEW
+from toolbus.store.sql_reader import FEW
 from toolbus.terminal.screen import UsageError
 from toolbus.terminal.visible_text import brief
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.approvals.questions import Question
-    from toolbus.store.reading import StateRow, StoreReader
+    from toolbus.store.reading import StateRow
+    from toolbus.store.sql_reader import SqlReader
 
 T = TypeVar("T", "Question", "Grant")
 
@@ -40,7 +41,7 @@ class Damaged(NamedTuple):
 
 
 def read_questions(
-    reader: StoreReader, now_ns: int, prefix: str = ""
+    reader: SqlReader, now_ns: int, prefix: str = ""
 ) -> Iterator[Question | Damaged]:
     """Give the questions of all sessions whose ids begin with *prefix*, as they are known.
 
@@ -51,18 +52,18 @@ def read_questions(
         yield question if isinstance(question, Damaged) else _known(reader, question, now_ns)
 
 
-def read_grants(reader: StoreReader, prefix: str = "") -> Iterator[Grant | Damaged]:
+def read_grants(reader: SqlReader, prefix: str = "") -> Iterator[Grant | Damaged]:
     """Give the grants of all sessions whose ids begin with *prefix*, in the order of ids."""
     for session, row in reader.states_like(GRANT_PREFIX + prefix):
         yield _decoded(decode_grant, GRANT_PREFIX, session, row)
 
 
-def find_question(reader: StoreReader, name: str, now_ns: int) -> Question:
+def find_question(reader: SqlReader, name: str, now_ns: int) -> Question:
     """Return the question *name*, or whose id alone begins so; raises `UsageError`."""
     return _only("question", name, partial(read_questions, reader, now_ns))
 
 
-def find_grant(reader: StoreReader, name: str) -> Grant:
+def find_grant(reader: SqlReader, name: str) -> Grant:
     """Return the grant *name*, or whose id alone begins so; raises `UsageError`."""
     return _only("grant", name, partial(read_grants, reader))
 
@@ -72,7 +73,7 @@ def is_in_force(grant: Grant, now_ns: int) -> bool:
     return not grant.revoked_ns and (not grant.expires_ns or now_ns < grant.expires_ns)
 
 
-def is_answered(reader: StoreReader, question: Question) -> bool:
+def is_answered(reader: SqlReader, question: Question) -> bool:
     """Tell whether the transcript has an answer to the call of *question*."""
     session = reader.session(question.session_id)
     if session is None or not question.call_id:
@@ -86,7 +87,7 @@ def taker_is_gone(question: Question) -> bool:
     return is_gone(question.taken_by.rpartition("/")[0])
 
 
-def _known(reader: StoreReader, question: Question, now_ns: int) -> Question:
+def _known(reader: SqlReader, question: Question, now_ns: int) -> Question:
     # A coding agent runs its tool when our hook has ended: what is known of it the hooks say.
     is_ours = question.host in _RUNNING_HERE
     if question.state != "taken" or not is_ours or not taker_is_gone(question):

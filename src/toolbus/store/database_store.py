@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
 from toolbus.store.job_store import JobStore
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from toolbus.store.job_store import Query
     from toolbus.store.jobs import Job
     from toolbus.store.sql_reader import SqlReader
 
 T = TypeVar("T")
+SqlQuery: TypeAlias = "Callable[[SqlReader], T]"
 
 _MAX_BATCH = 512
 """The most writes of one commit."""
@@ -70,18 +70,20 @@ class DatabaseStore(JobStore):
             raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
         return await self._writer.submit(job)
 
-    async def _query(self, query: Query[T], reader: Worker[Query[Any], Any] | None = None) -> T:
+    async def _query(
+        self, query: SqlQuery[T], reader: Worker[SqlQuery[Any], Any] | None = None
+    ) -> T:
         try:
             answer: T = await (reader or self._reader).submit(query)
         except DecodeError as error:
             raise StoreError(self._where, str(error)) from error
         return answer
 
-    def _read_worker(self, reads: SqlReader) -> Worker[Query[Any], Any]:
+    def _read_worker(self, reads: SqlReader) -> Worker[SqlQuery[Any], Any]:
         return Worker(f"store {self._where!r}", partial(_answer_queries, reads), reads.close)
 
 
-def _answer_queries(reader: SqlReader, queries: Sequence[Query[Any]]) -> list[Any]:
+def _answer_queries(reader: SqlReader, queries: Sequence[SqlQuery[Any]]) -> list[Any]:
     """Return the answer of *reader* to each query: the work of the thread that reads."""
     with reader.snapshot():
         return [query(reader) for query in queries]

@@ -11,7 +11,7 @@ from toolbus.errors import StoreError, WrongPathError
 
 if TYPE_CHECKING:
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.sql_reader import SqlReader
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _POSTGRES = frozenset({"postgres", "postgresql"})
@@ -59,7 +59,7 @@ def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> S
     return SqliteStore(address, read_only=read_only)
 
 
-def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> StoreReader:
+def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> SqlReader:
     """Open the store at *address* to look into it; nothing is made or changed.
 
     With *live* somebody may write meanwhile. Raises as `open_store`.
@@ -70,7 +70,7 @@ def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> Store
     []
     """
     if is_postgres(address):
-        reader: StoreReader = _postgres("reader").PostgresReader(os.fspath(address))
+        reader: SqlReader = _postgres("reader").PostgresReader(os.fspath(address))
         return reader
     from toolbus.store.sqlite.sqlite_reader import SqliteReader  # noqa: PLC0415 - not for all
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
-from toolbus.errors import DecodeError, StoreError
-from toolbus.store.rows import call_ids, mentioned
+from toolbus.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,15 +13,6 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
     from toolbus.store.protocol import Original
-
-IdKind: TypeAlias = Literal["session", "message", "call"]
-"""The kinds of ids."""
-
-FEW = 20
-"""The most candidates for an id that is not known or not unique."""
-
-MANY = 200
-"""The most rows that are read at once."""
 
 
 class SessionRow(NamedTuple):
@@ -136,14 +125,11 @@ class StoreReader(ABC):
     """Reads a store for a person, and changes nothing; the right to read is enough.
 
     One thread at a time uses it, outside of event loops: each verb waits for its rows. An iterator
-    reads a few rows at a time (bounded in number and in bytes), however long the session is; a
-    list has at most `FEW` entries unless its verb says otherwise. A verb sees every commit before
-    its call. A store that cannot be read raises `StoreError`; a single damaged row is not an
-    error, and has its `damage`.
+    reads a few rows at a time (bounded in number and in bytes), however long the session is. A
+    verb sees every commit before its call. A store that cannot be read raises `StoreError`; a
+    single damaged row is not an error, and has its `damage`.
 
-    The abstract verbs are enough for a store of your own: the lookups below go through all rows.
-    A database finds rows by an index, so that a lookup in 10,000,000 rows costs no more than in
-    10,000.
+    The abstract verbs are enough for a store of your own: the other ones go through all rows.
 
     >>> store = MemoryStore()
     >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
@@ -201,71 +187,6 @@ class StoreReader(ABC):
         """Return the session of that very id."""
         return next((row for row in self.sessions() if row.id == session_id), None)
 
-    def session_of(self, key: int) -> SessionRow:
-        """Return the session of a message or page; raises `StoreError` if it is lost."""
-        for row in self.sessions():
-            if row.key == key:
-                return row
-        raise StoreError(f"session {key}", "it is lost")
-
-    def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
-        """Return a few ids that begin with *prefix*, each once, in the order of code points.
-
-        For messages and calls also ids that only ledger records mention.
-        """
-        ids = self._ids(kind)
-        if kind != "session":
-            ids.update(*[names for _, _, names in self._mentions()])
-        return sorted([name for name in ids if name.startswith(prefix)])[:FEW]
-
-    def ids_near(self, kind: IdKind, name: str) -> list[str]:
-        """Return ids next to *name* in the order of code points: candidates for a misspelt id.
-
-        Of sessions also a few hundred of the newest.
-        """
-        ids = sorted(self._ids(kind))
-        place = bisect_left(ids, name)
-        return ids[-MANY:] if kind == "session" else ids[max(0, place - FEW) : place + FEW]
-
-    def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
-        """Return a few messages of the id *name*, in the order in which they were written."""
-        return [row for row in self._messages(session) if row.id == name][:FEW]
-
-    def messages_of_call(
-        self, name: str, session: int | None, before: MessageRow | None = None
-    ) -> list[MessageRow]:
-        """Return the last few messages that ask for the call *name* or answer it, in order.
-
-        With *before* only messages before that one. Without a *session* the very first message,
-        too, so that ids in several sessions are noticed.
-        """
-        rows = self._of_call(name, session)
-        if before is not None:
-            rows = [row for row in rows if row.key < before.key]
-        first = rows[:1] if session is None and len(rows) > FEW else []
-        return [*first, *rows[-FEW:]]
-
-    def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
-        """Return the first message of its session behind *row* that speaks of the call *name*."""
-        rows = self._of_call(name, row.session)
-        return next((other for other in rows if other.seq > row.seq), None)
-
-    def page(self, row: MessageRow) -> Page | None:
-        """Return the records that were written with the message *row*."""
-        pages = self.pages(row.session, row.seq - 1, row.seq)
-        return next((page for page in pages if page.with_message), None)
-
-    def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
-        """Return pages that speak of the id *name*, but for those of its own message.
-
-        At most a few hundred, of any session: pages of messages that were added to the store
-        behind the message *behind*, and the newest pages without a message.
-        """
-        pages = [(page, row) for page, row, names in self._mentions() if name in names]
-        after = behind.key if behind else 0
-        alone = [page for page, row in pages if row is None]
-        return [*alone[-MANY:], *[page for page, row in pages if row and row.key > after][:MANY]]
-
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
         originals = self.originals(session)
@@ -289,32 +210,6 @@ class StoreReader(ABC):
             if state.name.startswith(prefix)
         ]
         return iter([(session_id, state) for _, _, session_id, state in sorted(states)])
-
-    def _messages(self, session: int | None) -> list[MessageRow]:
-        """Return the messages of one session or of all, in the order in which they were written."""
-        keys = [row.key for row in self.sessions()] if session is None else [session]
-        return sorted([row for key in keys for row in self.messages(key)])
-
-    def _of_call(self, name: str, session: int | None) -> list[MessageRow]:
-        rows = self._messages(session)
-        return [row for row in rows if row.message and name in call_ids(row.message)]
-
-    def _ids(self, kind: IdKind) -> set[str]:
-        match kind:
-            case "session":
-                return {row.id for row in self.sessions()}
-            case "message":
-                return {row.id for row in self._messages(None)}
-        messages = [row.message for row in self._messages(None)]
-        return {name for message in messages if message for name in call_ids(message)}
-
-    def _mentions(self) -> Iterator[tuple[Page, MessageRow | None, set[str]]]:
-        """Give each page, its message if it has one, and the ids that it mentions besides."""
-        for session in self.sessions():
-            rows = {row.seq: row for row in self.messages(session.key)}
-            for page in self.pages(session.key):
-                row = rows.get(page.place) if page.with_message else None
-                yield page, row, mentioned(page.records, row.message if row else None)
 
 
 def first_folder(reader: StoreReader, session: int) -> str:

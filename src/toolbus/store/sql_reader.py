@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store.protocol import Original
-from toolbus.store.reading import (
-    FEW,
-    MANY,
-    MessageRow,
-    Page,
-    SessionRow,
-    StateRow,
-    StoreReader,
-)
+from toolbus.store.reading import MessageRow, Page, SessionRow, StateRow, StoreReader
 from toolbus.store.rows import checked_json, decode_message, decode_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from toolbus.store.reading import IdKind
+IdKind: TypeAlias = Literal["session", "message", "call"]
+"""The kinds of ids."""
+
+FEW = 20
+"""The most candidates for an id that is not known or not unique."""
+
+_MANY = 200
+"""The most rows that are read at once."""
 
 _BATCH_BYTES = 2**20
 """The bytes of bodies that are read at once, as far as the rows before allow to guess."""
@@ -63,7 +62,10 @@ class Statements(NamedTuple):
 
 
 class SqlReader(StoreReader):
-    """Reads the store *where* by its *statements*.
+    """Reads the store *where* by its *statements*, also by the ids of messages and calls.
+
+    Rows are found by an index, so that a lookup in 10,000,000 rows costs no more than in 10,000. A
+    list has at most `FEW` entries unless its verb says otherwise.
 
     *indexed* returns the form of an id in columns of ids, and *unescape* the id of such a form:
     both are for a database that cannot keep every text there.
@@ -95,7 +97,7 @@ class SqlReader(StoreReader):
     def sessions(self) -> Iterator[SessionRow]:
         """Give all sessions, the oldest first."""
         after = -1
-        while rows := self._rows(self._statements.sessions_after, after, MANY):
+        while rows := self._rows(self._statements.sessions_after, after, _MANY):
             yield from map(self._session_row, rows)
             after = rows[-1][0]
 
@@ -111,7 +113,10 @@ class SqlReader(StoreReader):
         raise StoreError(self._where, f"session {key} is lost; see `toolbus check`")
 
     def ids_like(self, kind: IdKind, prefix: str) -> list[str]:
-        """Return a few ids that begin with *prefix*."""
+        """Return a few ids that begin with *prefix*, each once, in the order of code points.
+
+        For messages and calls also ids that only ledger records mention.
+        """
         start = self._indexed(prefix)
         rows = self._rows(self._statements.ids_from[kind], start, FEW)
         if kind != "session":
@@ -120,12 +125,15 @@ class SqlReader(StoreReader):
         return sorted([name for name in names if name.startswith(prefix)])[:FEW]
 
     def ids_near(self, kind: IdKind, name: str) -> list[str]:
-        """Return ids next to *name* in the alphabet; of sessions also the newest."""
+        """Return ids next to *name* in the order of code points: candidates for a misspelt id.
+
+        Of sessions also a few hundred of the newest.
+        """
         middle = self._indexed(name)
         rows = self._rows(self._statements.ids_before[kind], middle, FEW)
         rows += self._rows(self._statements.ids_from[kind], middle, FEW)
         if kind == "session":
-            rows += self._rows(self._statements.newest_sessions, MANY)
+            rows += self._rows(self._statements.newest_sessions, _MANY)
         return list(dict.fromkeys([self._unescape(near) for (near,) in rows]))
 
     def messages(self, session: int, after: int = 0) -> Iterator[MessageRow]:
@@ -134,7 +142,7 @@ class SqlReader(StoreReader):
         return map(self._message_row, self._batches(statement, (session,), (after,), seq))
 
     def messages_of(self, name: str, session: int | None) -> list[MessageRow]:
-        """Return a few messages of the id *name*."""
+        """Return a few messages of the id *name*, in the order in which they were written."""
         values = (self._indexed(name), session, FEW)
         rows = self._rows(self._statements.messages_of_id, *values)
         return [self._message_row(row) for row in rows]
@@ -142,16 +150,19 @@ class SqlReader(StoreReader):
     def messages_of_call(
         self, name: str, session: int | None, before: MessageRow | None = None
     ) -> list[MessageRow]:
-        """Return the last few messages that ask for the call *name* or answer it, in order."""
+        """Return the last few messages that ask for the call *name* or answer it, in order.
+
+        With *before* only messages before that one. Without a *session* the very first message,
+        too, so that ids in several sessions are noticed.
+        """
         call_id, end = self._indexed(name), before.key if before else _LAST_KEY
         rows = self._rows(self._statements.of_call_before, call_id, session, end, FEW)
         if session is None:
-            # The oldest, too: so it is known if several sessions have the id.
             rows += self._rows(self._statements.of_call_after, call_id, None, _FIRST_KEY, 1)
         return [self._message_row(row) for row in reversed(rows)]
 
     def after_in_call(self, name: str, row: MessageRow) -> MessageRow | None:
-        """Return the first message behind *row* that speaks of the call *name*."""
+        """Return the first message of its session behind *row* that speaks of the call *name*."""
         values = (self._indexed(name), row.session, row.key, 1)
         rows = self._rows(self._statements.of_call_after, *values)
         return self._message_row(rows[0]) if rows else None
@@ -162,11 +173,20 @@ class SqlReader(StoreReader):
         rows = self._batches(self._statements.pages_after, within, start, slice(1, 3))
         return map(found_page, rows)
 
+    def page(self, row: MessageRow) -> Page | None:
+        """Return the records that were written with the message *row*."""
+        pages = self.pages(row.session, row.seq - 1, row.seq)
+        return next((page for page in pages if page.with_message), None)
+
     def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
-        """Return pages that speak of the id *name*, but for those of its own message."""
+        """Return pages that speak of the id *name*, but for those of its own message.
+
+        At most a few hundred, of any session: pages of messages that were added to the store
+        behind the message *behind*, and the newest pages without a message.
+        """
         indexed, after = self._indexed(name), behind.key if behind else 0
-        rows = self._rows(self._statements.leftovers_of_id, indexed, MANY)
-        rows += self._rows(self._statements.pages_of_id, indexed, after, MANY)
+        rows = self._rows(self._statements.leftovers_of_id, indexed, _MANY)
+        rows += self._rows(self._statements.pages_of_id, indexed, after, _MANY)
         return [found_page(row) for row in rows]
 
     def original(self, session: int, digest: str) -> bytes | None:
@@ -213,7 +233,7 @@ class SqlReader(StoreReader):
             yield from rows
             after = rows[-1][place]
             mean_size = sum([len(row[_BODY]) for row in rows]) // len(rows)
-            limit = max(1, min(2 * limit, MANY, _BATCH_BYTES // max(1, mean_size)))
+            limit = max(1, min(2 * limit, _MANY, _BATCH_BYTES // max(1, mean_size)))
 
     def _session_row(self, row: tuple[Any, ...]) -> SessionRow:
         session = SessionRow._make(row)

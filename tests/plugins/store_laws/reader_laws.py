@@ -6,6 +6,7 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from store_laws.content_laws import HOSTILE
 from store_laws.subject_store import (
     StoreSubject,
     entry,
@@ -19,6 +20,7 @@ from store_laws.subject_store import (
 from toolbus.errors import StoreError
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.store.protocol import Original, Stored
+from toolbus.store.sql_reader import SqlReader
 
 if TYPE_CHECKING:
     from toolbus.messages.records import Message
@@ -79,13 +81,6 @@ class ReaderLaws:
             expect(sorted(rows), rows, "sessions by their keys")
             expect(reader.session("t"), rows[1], "a session by its id")
             expect(reader.session("none"), None, "a session that is not there")
-            expect(reader.session_of(rows[0].key), rows[0], "a session by its key")
-            try:
-                reader.session_of(max(rows).key + 1_000)
-            except StoreError:
-                pass
-            else:
-                raise AssertionError("a session of an unknown key: no error")
         await store.close()
 
     @law
@@ -136,79 +131,12 @@ class ReaderLaws:
                 (5, 8, [8]),
             ]
             expect(facts, expected, "the pages of records: place, first number, records")
-            beside = [_numbers(reader.page(row)) for row in reader.messages(key)]
-            expect(beside, [[2, 3], [], [], [7]], "the records that came with each message")
             between = [_numbers(page) for page in reader.pages(key, 1, 4)]
             expect(between, [[4, 5], [6], [7]], "records of places 2 to 4")
             expect(list(reader.pages(key, 5, 9)), [], "records of places that have none")
             expected_kinds = [False, True, False, False, True, False]
             expect([page.with_message for page in pages], expected_kinds, "which had a message")
             expect({page.session for page in pages}, {key}, "the session of the pages")
-        await store.close()
-
-    @law
-    async def test_ids_are_found_by_their_beginning(self, stores: StoreSubject) -> None:
-        """Of sessions, messages and calls, also of those that only records speak of."""
-        store = stores.open()
-        await _append(store, "session-a", asking("m-1", "call-1"), answering("m-2", "call-1"))
-        refused = record(1, subject="m-refused", call_id="call-inner")
-        await store.append("session-b", Stored(message=user("m-%"), records=(refused,)))
-        await store.append("Session-c", entry("M-3"))
-
-        with store.reader() as reader:
-            expect(reader.ids_like("session", "session-"), ["session-a", "session-b"], "sessions")
-            known = ["m-%", "m-1", "m-2", "m-refused"]
-            expect(reader.ids_like("message", "m-"), known, "messages")
-            expect(reader.ids_like("message", "m-%"), ["m-%"], "messages like one with a wildcard")
-            expect(reader.ids_like("call", "call-"), ["call-1", "call-inner"], "calls")
-            expect(reader.ids_like("call", "call_"), [], "calls like one with a wildcard")
-            expect(reader.ids_like("session", "zzz"), [], "sessions that begin with zzz")
-            near = [reader.ids_near(kind, "m-0") for kind in ("message", "call", "session")]
-            expect_true("m-1" in near[0], "the message next to an id is not near it")
-            expect_true("call-1" in near[1], "the call next to an id is not near it")
-            expect(sorted(near[2]), ["Session-c", "session-a", "session-b"], "sessions near an id")
-        await store.close()
-
-    @law
-    async def test_a_call_is_found_with_its_answer(self, stores: StoreSubject) -> None:
-        """By its id, in the order of the messages; also if the id is used again, or elsewhere."""
-        store = stores.open()
-        first = (asking("a1", "c"), answering("t1", "c"))
-        second = (asking("a2", "c"), answering("t2", "c"))
-        await _append(store, "s", *first, user("u"), *second, asking("a3", "d"))
-        await _append(store, "t", asking("x", "c"))
-
-        with store.reader() as reader:
-            key = _key(reader, "s")
-            rows = reader.messages_of_call("c", key)
-            expect(ids_of(rows), ["a1", "t1", "a2", "t2"], "the messages of a call in a session")
-            expect(ids_of(reader.messages_of_call("c", None))[-1], "x", "the last one anywhere")
-            before = ids_of(reader.messages_of_call("c", key, rows[3]))
-            expect(before, ["a1", "t1", "a2"], "the messages of a call before one of them")
-            after = [reader.after_in_call("c", row) for row in rows]
-            expect([row and row.id for row in after], ["t1", "a2", "t2", None], "what came next")
-            expect(ids_of(reader.messages_of("a1", None)), ["a1"], "a message by its id")
-            expect(reader.messages_of("a1", _key(reader, "t")), [], "a message of elsewhere")
-            expect(reader.messages_of_call("none", None), [], "a call that is not there")
-        await store.close()
-
-    @law
-    async def test_records_are_found_by_their_ids(self, stores: StoreSubject) -> None:
-        """Those that speak of an id, but for those that came with the message that has it."""
-        store = stores.open()
-        own_record = record(1, subject="a")
-        await store.append("s", Stored(message=asking("a", "c"), records=(own_record,)))
-        await store.append("s", Stored(message=user("b"), records=(record(2, call_id="c"),)))
-        await store.append("s", Stored(records=(record(3, call_id="c"),)))
-        await store.append("t", Stored(message=user("x"), records=(record(4, call_id="c"),)))
-
-        with store.reader() as reader:
-            numbers = [_numbers(page) for page in reader.pages_of("c")]
-            expect(sorted(numbers), [[2], [3], [4]], "records that speak of a call")
-            expect(reader.pages_of("a"), [], "records of a message besides those beside it")
-            later = reader.messages_of("b", None)[0]
-            behind = [_numbers(page) for page in reader.pages_of("c", later)]
-            expect(sorted(behind), [[3], [4]], "those behind a message, and those without one")
         await store.close()
 
     @law
@@ -279,4 +207,115 @@ class ReaderLaws:
             facts = reader.facts()
         expect(facts.problems, (), "the problems of a whole store")
         expect_true(facts.version >= 0 and facts.bytes >= 0, f"a version and a size: {facts}")
+        await store.close()
+
+
+def _look(store: Store) -> SqlReader:
+    reader = store.reader()
+    assert isinstance(reader, SqlReader)
+    return reader
+
+
+class LookupLaws:
+    """For stores in a database: what their readers find by an index."""
+
+    @law
+    async def test_hostile_ids_are_found(self, stores: StoreSubject) -> None:
+        """Of calls, whatever is in them."""
+        store = stores.open()
+        for text in HOSTILE:
+            await _append(store, text, asking(f"{text}?", text), answering(f"{text}!", text))
+        with _look(store) as reader:
+            for text in HOSTILE:
+                found = ids_of(reader.messages_of_call(text, _key(reader, text)))
+                expect(found, [f"{text}?", f"{text}!"], f"the messages of the call {text[:40]!r}")
+        await store.close()
+
+    @law
+    async def test_sessions_and_records_are_found_by_their_rows(self, stores: StoreSubject) -> None:
+        """The session of a row, and the records that came with a message."""
+        store = stores.open()
+        await store.append("s", entry("a", 1, 2))
+        await store.append("s", entry("b"))
+        await store.append("s", Stored(records=(record(3),)))
+        await store.append(
+            "s", Stored(before=(user("c"),), message=user("d"), records=(record(4),))
+        )
+
+        with _look(store) as reader:
+            (session,) = reader.sessions()
+            expect(reader.session_of(session.key), session, "a session by its key")
+            beside = [_numbers(reader.page(row)) for row in reader.messages(session.key)]
+            expect(beside, [[1, 2], [], [], [4]], "the records that came with each message")
+            try:
+                reader.session_of(session.key + 1_000)
+            except StoreError:
+                pass
+            else:
+                raise AssertionError("a session of an unknown key: no error")
+        await store.close()
+
+    @law
+    async def test_ids_are_found_by_their_beginning(self, stores: StoreSubject) -> None:
+        """Of sessions, messages and calls, also of those that only records speak of."""
+        store = stores.open()
+        await _append(store, "session-a", asking("m-1", "call-1"), answering("m-2", "call-1"))
+        refused = record(1, subject="m-refused", call_id="call-inner")
+        await store.append("session-b", Stored(message=user("m-%"), records=(refused,)))
+        await store.append("Session-c", entry("M-3"))
+
+        with _look(store) as reader:
+            expect(reader.ids_like("session", "session-"), ["session-a", "session-b"], "sessions")
+            known = ["m-%", "m-1", "m-2", "m-refused"]
+            expect(reader.ids_like("message", "m-"), known, "messages")
+            expect(reader.ids_like("message", "m-%"), ["m-%"], "messages like one with a wildcard")
+            expect(reader.ids_like("call", "call-"), ["call-1", "call-inner"], "calls")
+            expect(reader.ids_like("call", "call_"), [], "calls like one with a wildcard")
+            expect(reader.ids_like("session", "zzz"), [], "sessions that begin with zzz")
+            near = [reader.ids_near(kind, "m-0") for kind in ("message", "call", "session")]
+            expect_true("m-1" in near[0], "the message next to an id is not near it")
+            expect_true("call-1" in near[1], "the call next to an id is not near it")
+            expect(sorted(near[2]), ["Session-c", "session-a", "session-b"], "sessions near an id")
+        await store.close()
+
+    @law
+    async def test_a_call_is_found_with_its_answer(self, stores: StoreSubject) -> None:
+        """By its id, in the order of the messages; also if the id is used again, or elsewhere."""
+        store = stores.open()
+        first = (asking("a1", "c"), answering("t1", "c"))
+        second = (asking("a2", "c"), answering("t2", "c"))
+        await _append(store, "s", *first, user("u"), *second, asking("a3", "d"))
+        await _append(store, "t", asking("x", "c"))
+
+        with _look(store) as reader:
+            key = _key(reader, "s")
+            rows = reader.messages_of_call("c", key)
+            expect(ids_of(rows), ["a1", "t1", "a2", "t2"], "the messages of a call in a session")
+            expect(ids_of(reader.messages_of_call("c", None))[-1], "x", "the last one anywhere")
+            before = ids_of(reader.messages_of_call("c", key, rows[3]))
+            expect(before, ["a1", "t1", "a2"], "the messages of a call before one of them")
+            after = [reader.after_in_call("c", row) for row in rows]
+            expect([row and row.id for row in after], ["t1", "a2", "t2", None], "what came next")
+            expect(ids_of(reader.messages_of("a1", None)), ["a1"], "a message by its id")
+            expect(reader.messages_of("a1", _key(reader, "t")), [], "a message of elsewhere")
+            expect(reader.messages_of_call("none", None), [], "a call that is not there")
+        await store.close()
+
+    @law
+    async def test_records_are_found_by_their_ids(self, stores: StoreSubject) -> None:
+        """Those that speak of an id, but for those that came with the message that has it."""
+        store = stores.open()
+        own_record = record(1, subject="a")
+        await store.append("s", Stored(message=asking("a", "c"), records=(own_record,)))
+        await store.append("s", Stored(message=user("b"), records=(record(2, call_id="c"),)))
+        await store.append("s", Stored(records=(record(3, call_id="c"),)))
+        await store.append("t", Stored(message=user("x"), records=(record(4, call_id="c"),)))
+
+        with _look(store) as reader:
+            numbers = [_numbers(page) for page in reader.pages_of("c")]
+            expect(sorted(numbers), [[2], [3], [4]], "records that speak of a call")
+            expect(reader.pages_of("a"), [], "records of a message besides those beside it")
+            later = reader.messages_of("b", None)[0]
+            behind = [_numbers(page) for page in reader.pages_of("c", later)]
+            expect(sorted(behind), [[3], [4]], "those behind a message, and those without one")
         await store.close()

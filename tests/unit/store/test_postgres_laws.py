@@ -6,6 +6,7 @@ from store_laws import (
     DamagedStoreLaws,
     KilledStoreLaws,
     LongStoreLaws,
+    LookupLaws,
     SharedStoreLaws,
     StoreLaws,
     StoreSubject,
@@ -30,7 +31,7 @@ def stores(postgres, database):
 
 
 @pytest.mark.full
-class TestPostgresStore(StoreLaws, SharedStoreLaws, DamagedStoreLaws, KilledStoreLaws):
+class TestPostgresStore(StoreLaws, LookupLaws, SharedStoreLaws, DamagedStoreLaws, KilledStoreLaws):
     pass
 
 

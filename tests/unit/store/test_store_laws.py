@@ -9,6 +9,7 @@ from store_laws import (
     DamagedStoreLaws,
     KilledStoreLaws,
     LongStoreLaws,
+    LookupLaws,
     SharedStoreLaws,
     StoreLaws,
     StoreSubject,
@@ -52,7 +53,7 @@ class TestDamagedSqliteStore(DamagedStoreLaws):
 
 
 @pytest.mark.full
-class TestSqliteStore(StoreLaws, SharedStoreLaws, KilledStoreLaws):
+class TestSqliteStore(StoreLaws, LookupLaws, SharedStoreLaws, KilledStoreLaws):
     kind = SQLITE
 
 
