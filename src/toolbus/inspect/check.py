@@ -15,7 +15,7 @@ from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen
 
 if TYPE_CHECKING:
-    from toolbus.store.check.report import CheckReport, ProgressCallback, SessionState
+    from toolbus.store.check.session_check import CheckReport, ProgressCallback, SessionState
     from toolbus.terminal.output import Output
 
 _MAX_PROBLEMS = 20

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections import defaultdict, deque
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError, WrongPathError
 from toolbus.store.protocol import Original
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # SQLite quotes what it finds in a damaged file, and that is not always text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _ELSEWHERE = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
-"""How SQLite calls what is not wrong with the file itself."""
+"""The beginnings of SQLite's codes for what is not wrong with the file itself."""
 
 _MAGIC = b"SQLite format 3\0"
 _NAMES = frozenset(re.findall(r"(?:TABLE|INDEX) IF NOT EXISTS (\w+)", " ".join(schema.TABLES)))
@@ -47,7 +47,7 @@ _OLD_NAMES = frozenset({"sessions", "messages", "calls", "ledger"})
 _MIN_ROW = 32
 """No row of a message or of a record takes fewer bytes, so there are no more keys than that."""
 
-_TRIES = 20_000
+_TRIES = 40_000
 """How many parts of a table are tried behind one another: some seconds."""
 
 # The columns behind the key and the session, and the types of their values.
@@ -66,16 +66,6 @@ _TYPES = {
 }
 
 
-class Structure(NamedTuple):
-    """What SQLite says of a file and its log, with the names of tables and indexes."""
-
-    problems: list[str]
-    version: int = 0
-    pages: int = 0
-    page_size: int = 0
-    names: frozenset[str] = frozenset()
-
-
 @contextmanager
 def open_damaged(where: str) -> Iterator[DamagedFile]:
     """Open the file *where* to read it, and change nothing; raises `StoreError` for no store.
@@ -85,38 +75,65 @@ def open_damaged(where: str) -> Iterator[DamagedFile]:
     """
     file = checked_path(where, read_only=True)
     with file.open("rb") as stream:
-        head = stream.read(len(_MAGIC))
+        has_head = stream.read(len(_MAGIC)) == _MAGIC
     mode = looking_mode(file)
     detector = None if mode == "ro" else ChangeDetector(where, file)
     with wrap_errors(where), closing(connect(file, 5.0, mode)) as connection:
         connection.text_factory = lambda text: text.decode(errors="replace")
-        yield DamagedFile(connection, file.stat().st_size, _read_structure(where, connection, head))
+        yield DamagedFile(where, connection, file.stat().st_size, has_head=has_head)
     if detector:
         detector.check()
 
 
 class DamagedFile:
-    """Reads a file of *size* bytes through *connection*, by the verbs of a `StoreReader`."""
+    """Reads the file *where*, of *size* bytes, by the verbs of a `StoreReader`.
 
-    def __init__(self, connection: Connection, size: int, structure: Structure) -> None:
-        self._connection, self._size, self._structure = connection, size, structure
-        self._max_keys = structure.pages * structure.page_size // _MIN_ROW + 1
-        self._problems: dict[str, str] = {}
-        tables = [table for table in _COLUMNS if table in structure.names]
+    Raises `WrongPathError` for what is not a store: SQLite finds nothing in it, and it does not
+    have the head of SQLite's files either (*has_head*).
+    """
+
+    def __init__(self, where: str, connection: Connection, size: int, *, has_head: bool) -> None:
+        self._connection, self._size = connection, size
+        self._version = self._pages = page_size = 0
+        self._names: set[str] = set()
+        self._problems = _opening_problems(connection)
+        self._unread: dict[str, str] = {}
+        try:
+            header = read_header(connection)
+            (self._pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            self._names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        except _ERRORS as error:
+            if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
+                raise
+            if not has_head:
+                reason = "it is no store, or its head is gone: then restore it from a copy"
+                raise WrongPathError(where, reason) from error
+            why = f"SQLite cannot read anything of it ({error})"
+            self._problems = [f"{why}; restore it from a copy"]
+        else:
+            self._problems += _header_problems(where, header, self._names)
+            if header != EMPTY:
+                found = integrity_problems(connection)
+                self._problems += [f"SQLite finds: {problem}" for problem in found]
+            self._version = header.version
+        self._max_keys = self._pages * page_size // _MIN_ROW + 1
+        tables = [table for table in _COLUMNS if table in self._names]
         self._keys = {table: self._find_keys(table) for table in tables}
-        self._sessions = self._read_sessions() if "sessions" in structure.names else {}
+        self._sessions = self._read_sessions() if "sessions" in self._names else {}
         listed = {session.key for session in self._sessions.values()}
         lost = {key for keys in self._keys.values() for key in keys} - listed
-        self._lost = [self._name_session(key) for key in sorted(lost)]
+        for key in sorted(lost):
+            name = self._name_session(key)
+            self._problems.append(f"session {name!r} is missing in the list of sessions")
 
     def facts(self) -> StoreFacts:
         """Return what SQLite says of the file, and which rows it did not give until now."""
-        version, pages, calls = self._structure.version, self._structure.pages, None
-        if "calls" in self._structure.names:
+        calls = None
+        if "calls" in self._names:
             calls = next((n for (n,) in self._execute("calls", "SELECT count(*) FROM calls")), None)
-        lost = [f"session {name!r} is missing in the list of sessions" for name in self._lost]
-        problems = (*self._structure.problems, *lost, *self._problems.values())
-        return StoreFacts(version, self._size, problems, pages, calls)
+        problems = (*self._problems, *self._unread.values())
+        return StoreFacts(self._version, self._size, problems, self._pages, calls)
 
     def sessions(self) -> list[SessionRow]:
         """Return all sessions, the oldest first; one that is not in the list is given a name."""
@@ -128,9 +145,8 @@ class DamagedFile:
 
     def messages(self, session: int) -> Iterator[MessageRow]:
         """Give the messages of a session, in the order in which they were written."""
-        for key in self.keys("messages", session):
-            if row := self.message(session, key):
-                yield row
+        rows = (self.message(session, key) for key in self.keys("messages", session))
+        return (row for row in rows if row)
 
     def message(self, session: int, key: int) -> MessageRow | None:
         """Return the session's message of a key."""
@@ -144,36 +160,23 @@ class DamagedFile:
 
     def pages(self, session: int) -> Iterator[Page]:
         """Give all records of a session, those without a message first."""
-        for key in self.keys("ledger", session):
-            if page := self.page(session, key):
-                yield page
+        rows = (self.page(session, key) for key in self.keys("ledger", session))
+        return (row for row in rows if row)
 
     def page(self, session: int, key: int) -> Page | None:
         """Return the session's records of a key: that of their message, or one below zero."""
         row = self._row("ledger", session, key)
         return None if row is None else found_page((session, *row[:2], key > 0, *row[2:]))
 
-    def entry_keys(self, session: int) -> set[int]:
-        """Return the keys of messages, and of records that came with one."""
-        pages = [key for key in self.keys("ledger", session) if key > 0]
-        return {*self.keys("messages", session), *pages}
-
-    def leftovers(self, session: int) -> list[Page]:
-        """Return the records that came without a message, in order: each has the next lower key."""
-        keys = [key for key in self.keys("ledger", session) if key < 0]
-        return [page for key in reversed(keys) if (page := self.page(session, key))]
-
     def states(self, session: int) -> Iterator[StateRow]:
         """Give what components keep for the session."""
-        for key in self.keys("states", session):
-            if row := self._row("states", session, key):
-                yield found_state(*row)
+        rows = (self._row("states", session, key) for key in self.keys("states", session))
+        return (found_state(*row) for row in rows if row)
 
     def originals(self, session: int) -> Iterator[Original]:
         """Give the values that the session kept."""
-        for key in self.keys("originals", session):
-            if row := self._row("originals", session, key):
-                yield Original(digest=row[0], body=row[1])
+        rows = (self._row("originals", session, key) for key in self.keys("originals", session))
+        return (Original(digest=row[0], body=row[1]) for row in rows if row)
 
     def _row(self, table: str, session: int, key: int) -> Any:
         """Return a row, but for key and session; None if SQLite gives none that fits the table."""
@@ -196,7 +199,7 @@ class DamagedFile:
         return fits
 
     def _note(self, table: str, reason: object) -> None:
-        self._problems.setdefault(table, f"the table {table!r} cannot be read whole: {reason}")
+        self._unread.setdefault(table, f"the table {table!r} cannot be read whole: {reason}")
 
     def _find_keys(self, table: str) -> dict[int, set[int]]:
         """Return the keys of the rows in *table* by their sessions."""
@@ -218,8 +221,10 @@ class DamagedFile:
 
     def _name_session(self, key: int) -> str:
         """Name a session whose own row is lost; the index or its records may have the name."""
+        query = "SELECT id FROM sessions INDEXED BY sqlite_autoindex_sessions_1 WHERE +key = ?"
         records = [record for page in self.pages(key) for record in page.records]
-        names = [self._indexed_name(key), *[each.scope.session_id for each in records[:1]]]
+        names = [name for (name,) in self._execute("sessions", query, key)]
+        names += [record.scope.session_id for record in records[:1]]
         known = (name for name in names if name and name not in self._sessions)
         name = next(known, f"recovered-{key}")
         times = [record.started_ns for record in records] or [0]
@@ -227,69 +232,51 @@ class DamagedFile:
         self._sessions[name] = row
         return name
 
-    def _indexed_name(self, key: int) -> str | None:
-        query = "SELECT id FROM sessions INDEXED BY sqlite_autoindex_sessions_1 WHERE +key = ?"
-        names = self._execute("sessions", query, key)
-        return next((name for (name,) in names if isinstance(name, str)), None)
-
     def _scan(self, table: str, columns: str) -> Iterator[Any]:
         """Give the rows of *table*, of which the first column is the key; some may come twice.
 
-        A part of it is read from its first key up to an error, then from its last one down to one.
-        What lies between is halved again and again, so each part that SQLite finds is read.
+        A part of the keys is read up to an error; the rest of it is halved again and again, so
+        each row to which the table still leads is read.
         """
+        query = f"SELECT {columns} FROM {table} NOT INDEXED WHERE"
         parts, tries = deque([(-(2**63), 2**63 - 1)]), 0
         while parts and tries < _TRIES:
             tries += 1
             low, high = parts.popleft()
-            for order in ("ASC", "DESC"):
-                query = f"""SELECT {columns} FROM {table} NOT INDEXED
-                    WHERE key BETWEEN ? AND ? ORDER BY key {order} LIMIT ?"""
-                try:
-                    for row in self._connection.execute(query, (low, high, self._max_keys)):
-                        yield row
-                        # A damaged key is no guide.
-                        if low <= row[0] <= high:
-                            low, high = (row[0] + 1, high) if order == "ASC" else (low, row[0] - 1)
-                except _ERRORS as error:
-                    self._note(table, error)
-                else:
-                    break
-            else:
+            # For a range SQLite also steps to the row behind it, which may be the damaged one.
+            is_one = low == high
+            where, values = ("key = ?", (low,)) if is_one else ("key BETWEEN ? AND ?", (low, high))
+            rows = f"{query} {where} ORDER BY key LIMIT ?"
+            try:
+                for row in self._connection.execute(rows, (*values, self._max_keys)):
+                    yield row
+                    # A damaged key is no guide.
+                    low = row[0] + 1 if low <= row[0] < high else low
+            except _ERRORS as error:
+                self._note(table, error)
                 low, high = max(low, -self._max_keys), min(high, self._max_keys)
                 middle = (low + high) // 2
-                parts += [(low, middle), (middle + 1, high)] if low < high else []
+                parts += [] if is_one or low > high else [(low, middle), (middle + 1, high)]
 
 
-def _read_structure(where: str, connection: Connection, head: bytes) -> Structure:
-    """Return what SQLite says of a file; raises `WrongPathError` for what is no store."""
-    problems = _refusal(connection)
+def _opening_problems(connection: Connection) -> list[str]:
+    """Return why SQLite does not open the file as it is, and have it read the file all the same."""
+    problems: list[str] = []
+    try:
+        read_header(connection)
+    except _ERRORS as error:
+        problems.append(f"SQLite does not open it: {error}")
     # Then SQLite also reads a file that was cut, and passes over tables it cannot make out.
     connection.execute("PRAGMA writable_schema = ON")
     # One state of the file is read, whatever is written meanwhile.
     connection.execute("BEGIN")
-    try:
-        header = read_header(connection)
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-    except _ERRORS as error:
-        if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
-            raise
-        if head != _MAGIC:
-            reason = "it is no store, or its head is gone: then restore it from a copy"
-            raise WrongPathError(where, reason) from error
-        why = f"SQLite cannot read anything of it ({error})"
-        return Structure([f"{why}; restore it from a copy"])
-    if header == EMPTY:
-        return Structure(["it is empty: nothing was ever stored in it, or all of it was cut off"])
-    problems += _header_problems(where, header, names)
-    problems += [f"SQLite finds: {problem}" for problem in integrity_problems(connection)]
-    return Structure(problems, header.version, pages, page_size, frozenset(names))
+    return problems
 
 
 def _header_problems(where: str, header: Header, names: set[str]) -> list[str]:
     """Return what is wrong in *header* and *names*; refuse what is no store, or a newer one."""
+    if header == EMPTY:
+        return ["it is empty: nothing was ever stored in it, or all of it was cut off"]
     is_ours = header.application_id == schema.APPLICATION_ID
     if not is_ours and "messages" not in names:
         raise WrongPathError(where, "it is another application's database; give another path")
@@ -303,12 +290,3 @@ def _header_problems(where: str, header: Header, names: set[str]) -> list[str]:
     needed = _NAMES if header.version == schema.VERSION else _OLD_NAMES
     missing = sorted(needed - names)
     return problems + [f"the table or index {name!r} cannot be found" for name in missing]
-
-
-def _refusal(connection: Connection) -> list[str]:
-    """Return why SQLite does not open the file as it is, as one whose end is missing."""
-    try:
-        read_header(connection)
-    except _ERRORS as error:
-        return [f"SQLite does not open it: {error}"]
-    return []

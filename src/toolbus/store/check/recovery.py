@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.store.check.damaged_file import open_damaged
-from toolbus.store.check.pairing import Pairing, pair_calls
-from toolbus.store.check.report import SavedRows
-from toolbus.store.check.session_check import check_reader, damage_of
+from toolbus.store.check.pairing import Pairing
+from toolbus.store.check.session_check import SavedRows, check_reader, damage_of
 from toolbus.store.jobs import Append, Swap
 from toolbus.store.protocol import Stored
 from toolbus.store.sqlite.files import beside, connect, create_private
@@ -23,10 +22,11 @@ from toolbus.store.sqlite.sqlite_errors import wrap_errors
 from toolbus.store.sqlite.writes import Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from toolbus.store.check.damaged_file import DamagedFile
-    from toolbus.store.check.report import CheckReport, ProgressCallback
+    from toolbus.store.check.session_check import CheckReport, ProgressCallback
+    from toolbus.store.reading import SessionRow
 
 _BATCH = 256
 """How many appends share a transaction."""
@@ -47,6 +47,7 @@ def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
     goal = Path(os.path.realpath(new))
     part = goal.with_name(f".{goal.name}.{os.getpid()}.part")
     _check_absent(new, goal)
+    repairs: list[str] = []
     try:
         with wrap_errors(new):
             create_private(part)
@@ -56,26 +57,15 @@ def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
                 why = report.problems[0]
                 reason = f"nothing of it can be recovered, so restore it from a copy: {why}"
                 raise StoreError(where, reason)
-            torn = {} if report.is_whole else _torn_sessions(file)
-            saved = _write(_jobs(file, torn), new, part)
+            jobs = (job for each in file.sessions() for job in _jobs(file, each, repairs))
+            saved = _write(jobs, new, part)
         _check_absent(new, goal)
         with wrap_errors(new):
             part.rename(goal)
     finally:
         for end in ("", "-wal", "-shm"):
             beside(part, end).unlink(missing_ok=True)
-    repairs = [
-        f"session {name!r}: {repair}"
-        for name, pairing in torn.items()
-        for repair in pairing.repairs()
-    ]
     return replace(report, recovered=new, saved=saved, notes=(*report.notes, *repairs))
-
-
-def _torn_sessions(file: DamagedFile) -> dict[str, Pairing]:
-    """Return the sessions in which a call has several answers, or one that is not next to it."""
-    pairings = ((each.id, pair_calls(file.messages(each.key))) for each in file.sessions())
-    return {name: pairing for name, pairing in pairings if any(pairing.problems())}
 
 
 def _check_absent(new: str, goal: Path) -> None:
@@ -97,27 +87,36 @@ def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
         return SavedRows(*target.execute(_SAVED).fetchone())
 
 
-def _jobs(file: DamagedFile, torn: Mapping[str, Pairing]) -> Iterator[Append | Swap]:
-    for session in file.sessions():
-        # The first append makes the session, and says when that was.
-        yield Append(session.id, Stored(written_ns=session.created_ns))
-        moment = session.updated_ns
-        pairing = torn.get(session.id, Pairing(()))
-        for stored in _entries(file, session.key, pairing):
-            yield Append(session.id, replace(stored, written_ns=moment))
-        for original in file.originals(session.key):
-            if not damage_of(original):
-                stored = Stored(originals=(original,), written_ns=moment)
-                yield Append(session.id, stored)
-        for state in file.states(session.key):
-            if state.body is not None:
-                yield Swap(session.id, state.name, None, state.body, moment)
+def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterator[Append | Swap]:
+    """Give what writes all of *session* that can be read; note in *repairs* what was mended."""
+    pairing = Pairing()
+    for row in file.messages(session.key):
+        pairing.add(row)
+    # Answers that overlap their calls are left as they are unless the session is torn.
+    if not any(pairing.problems()):
+        pairing = Pairing()
+    repairs += [f"session {session.id!r}: {repair}" for repair in pairing.repairs()]
+    # The first append makes the session, and says when that was.
+    yield Append(session.id, Stored(written_ns=session.created_ns))
+    moment = session.updated_ns
+    for stored in _entries(file, session.key, pairing):
+        yield Append(session.id, replace(stored, written_ns=moment))
+    for original in file.originals(session.key):
+        if not damage_of(original):
+            yield Append(session.id, Stored(originals=(original,), written_ns=moment))
+    for state in file.states(session.key):
+        if state.body is not None:
+            yield Swap(session.id, state.name, None, state.body, moment)
 
 
 def _entries(file: DamagedFile, session: int, pairing: Pairing) -> Iterator[Stored]:
     """Give messages with their records, and between them the records without a message."""
-    leftovers = deque(file.leftovers(session))
-    for key in sorted(file.entry_keys(session), key=pairing.position):
+    page_keys = file.keys("ledger", session)
+    # Those without a message have keys below zero, each the next lower one.
+    alone = [file.page(session, key) for key in reversed(page_keys) if key < 0]
+    leftovers = deque([page for page in alone if page])
+    keys = {*file.keys("messages", session), *[key for key in page_keys if key > 0]}
+    for key in sorted(keys, key=pairing.position):
         row, page = file.message(session, key), file.page(session, key)
         place = row.seq if row else page.place if page else 0
         while leftovers and leftovers[0].place <= place:

@@ -2,22 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from toolbus.errors import DecodeError
 from toolbus.store.check.damaged_file import open_damaged
-from toolbus.store.check.pairing import Pairing, turns_of
-from toolbus.store.check.report import CheckReport, SessionState, lost_rows
-from toolbus.store.rows import ENCODING, checked_json
+from toolbus.store.check.pairing import Pairing
+from toolbus.store.rows import ENCODING, call_ids, checked_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolbus.store.check.damaged_file import DamagedFile
-    from toolbus.store.check.report import ProgressCallback
     from toolbus.store.protocol import Original
     from toolbus.store.reading import SessionRow, StoreReader
 
     Source: TypeAlias = StoreReader | DamagedFile
-    Numbers: TypeAlias = list[tuple[int, int, str]]
+
+ProgressCallback: TypeAlias = Callable[[int, int], None]
+"""Called with the number of messages and records that were read, and of all."""
+
+
+class LostRows(Struct, frozen=True, kw_only=True):
+    """Rows of a session that cannot be read: those numbered *first* to *last*, and why."""
+
+    kind: str
+    first: int
+    last: int
+    reason: str
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        several = "" if self.count == 1 else "s"
+        numbers = f"{self.first} to {self.last}" if several else f"{self.first}"
+        return f"{self.kind}{several} {numbers} cannot be read: {self.reason}"
+
+
+class SessionState(Struct, frozen=True, kw_only=True):
+    """What can be read of one session.
+
+    *states* counts what components keep, *unanswered* calls without a result and *unasked* results
+    without a call; a session that was interrupted has some.
+    """
+
+    id: str
+    messages: int
+    records: int
+    states: int = 0
+    lost: tuple[LostRows, ...] = ()
+    unanswered: int = 0
+    unasked: int = 0
+
+
+class SavedRows(Struct, frozen=True):
+    """How much there is in the new file of a recovery."""
+
+    sessions: int
+    messages: int
+    records: int
+    originals: int
+    states: int
+
+
+class CheckReport(Struct, frozen=True, kw_only=True):
+    """What a check has found; *is_whole* if there are no *problems*.
+
+    *version* is 0 where it cannot be told; *recovered* is the new file, and *saved* what a recovery
+    wrote to it.
+    """
+
+    path: str
+    is_whole: bool
+    version: int = 0
+    bytes: int
+    pages: int = 0
+    sessions: tuple[SessionState, ...] = ()
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    recovered: str | None = None
+    saved: SavedRows | None = None
 
 
 def check_file(where: str, progress: ProgressCallback) -> CheckReport:
@@ -33,7 +102,7 @@ def check_reader(where: str, reader: Source, progress: ProgressCallback) -> Chec
     """
     sessions = list(reader.sessions())
     total = sum([session.messages + session.records for session in sessions])
-    check = SessionCheck(reader, total, progress)
+    check = StoreCheck(reader, total, progress)
     for session in sessions:
         check.take(session)
     facts = reader.facts()
@@ -54,7 +123,30 @@ def check_reader(where: str, reader: Source, progress: ProgressCallback) -> Chec
     )
 
 
-class SessionCheck:
+class RowCount:
+    """The rows of one *kind* in a session, which come in the order of their numbers or nearly."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.readable = kind, 0
+        self._rows: list[tuple[int, int, str]] = []
+
+    def add(self, number: int, size: int, damage: str) -> None:
+        """Count *size* rows from *number* on, or one that cannot be read for its *damage*."""
+        self._rows.append((number, size, damage))
+        self.readable += 0 if damage else size
+
+    def lost(self, promised: int) -> Iterator[LostRows]:
+        """Give what is missing of the numbers 1 to *promised*, or cannot be read."""
+        due, gone = 1, "no row of it is found"
+        for number, size, damage in [*sorted(self._rows), (promised + 1, 0, "")]:
+            if number > due:
+                yield LostRows(kind=self.kind, first=due, last=number - 1, reason=gone)
+            if damage and number >= due:
+                yield LostRows(kind=self.kind, first=number, last=number, reason=f"it {damage}")
+            due = max(due, number + size)
+
+
+class StoreCheck:
     """Reads the sessions of *source*, which have *total* messages and records, one by one.
 
     *states* has one entry for each session, *problems* says what is wrong, and *notes* what is odd.
@@ -71,66 +163,58 @@ class SessionCheck:
 
     def take(self, session: SessionRow) -> None:
         """Check *session*."""
-        problems: list[str] = []
-        pairing, messages = self._messages(session, problems)
-        records = self._records(session)
-        lost = lost_rows("message", messages, session.messages)
-        lost += lost_rows("record", records, session.records)
-        state = SessionState(
-            id=session.id,
-            messages=_count(messages),
-            records=_count(records),
-            states=self._count_states(session),
-            lost=lost,
-            unanswered=pairing.unanswered,
-            unasked=len(pairing.strays),
+        pairing, messages, records = Pairing(), RowCount("message"), RowCount("record")
+        problems = [*self._read_messages(session, pairing, messages)]
+        self._read_records(session, records)
+        lost = [*messages.lost(session.messages), *records.lost(session.records)]
+        for rows, promised in ((messages, session.messages), (records, session.records)):
+            if rows.readable > promised:
+                there = f"{rows.readable} are there"
+                problems.append(f"it counts {promised} {rows.kind}s, and {there}")
+        problems += [*map(str, lost), *pairing.problems()]
+        self.states.append(
+            SessionState(
+                id=session.id,
+                messages=messages.readable,
+                records=records.readable,
+                states=self._count_states(session),
+                lost=tuple(lost),
+                unanswered=pairing.unanswered,
+                unasked=len(pairing.strays),
+            )
         )
-        self.states.append(state)
-        for kind, promised, count in (
-            ("messages", session.messages, state.messages),
-            ("records", session.records, state.records),
-        ):
-            if count > promised:
-                problems.append(f"it counts {promised} {kind}, and {count} are there")
-        problems += [f"{rows.span} cannot be read: {rows.reason}" for rows in lost]
-        problems += pairing.problems()
         self.problems += [f"session {session.id!r}: {problem}" for problem in problems]
         self.notes += [f"session {session.id!r}: {note}" for note in pairing.notes()]
 
-    def _messages(self, session: SessionRow, problems: list[str]) -> tuple[Pairing, Numbers]:
-        """Read the messages; return their calls, and their numbers as `lost_rows` takes them."""
-        turns, numbers = [], []
+    def _read_messages(
+        self, session: SessionRow, pairing: Pairing, count: RowCount
+    ) -> Iterator[str]:
+        """Read the messages; give what is wrong with their ids."""
         for row in self._source.messages(session.key):
             self._advance(1)
-            numbers.append((row.seq, 1, row.damage))
-            if row.message is None:
-                continue
-            if row.message.id != row.id:
-                problems.append(f"message {row.seq}: its id is not what its body says")
-            turns += turns_of(row.seq, row.key, row.message)
-        self.calls += len({(turn.call, turn.key) for turn in turns if turn.call})
-        return Pairing(turns), numbers
+            count.add(row.seq, 1, row.damage)
+            pairing.add(row)
+            if row.message is not None:
+                self.calls += len({*call_ids(row.message)})
+                if row.message.id != row.id:
+                    yield f"message {row.seq}: its id is not what its body says"
 
-    def _records(self, session: SessionRow) -> Numbers:
-        numbers = []
+    def _read_records(self, session: SessionRow, count: RowCount) -> None:
         for page in self._source.pages(session.key):
             size = 1 if page.damage else len(page.records)
             self._advance(size)
-            numbers.append((page.seq, size, page.damage))
-        return numbers
+            count.add(page.seq, size, page.damage)
 
     def _count_states(self, session: SessionRow) -> int:
         """Read originals and states; return the number of readable states."""
-        for original in self._source.originals(session.key):
-            if damage := damage_of(original):
-                place = f"original {original.digest!r} of session {session.id!r}"
+        originals = self._source.originals(session.key)
+        values = [(f"original {each.digest!r}", damage_of(each)) for each in originals]
+        states = [(f"state {name!r}", why) for name, _, why in self._source.states(session.key)]
+        for what, damage in (*values, *states):
+            if damage:
+                place = f"{what} of session {session.id!r}"
                 self.problems.append(f"{place} cannot be read: it {damage}")
-        states = list(self._source.states(session.key))
-        damaged = [state for state in states if state.damage]
-        for state in damaged:
-            place = f"state {state.name!r} of session {session.id!r}"
-            self.problems.append(f"{place} cannot be read: it {state.damage}")
-        return len(states) - len(damaged)
+        return len([damage for _, damage in states if not damage])
 
     def _advance(self, number: int) -> None:
         self._done += number
@@ -144,7 +228,3 @@ def damage_of(original: Original) -> str:
     except DecodeError as error:
         return str(error)
     return ""
-
-
-def _count(numbers: Numbers) -> int:
-    return sum([size for _, size, damage in numbers if not damage])
