@@ -8,6 +8,7 @@ reaches the network or does what nobody knows is not here.
 
 from __future__ import annotations
 
+from toolbus.policy.argument_names import FILE_WRITERS
 from toolbus.policy.rules.records import ToolFacts
 
 _READS = ToolFacts(effects=("read",))
@@ -32,16 +33,7 @@ AGENT_TOOLS: tuple[tuple[str, ToolFacts], ...] = (
     ("[Gg]rep", _searches("path", "paths", "glob", "include")),
     ("grep_search", _searches("path", "dir_path", "include_pattern")),
     ("read_many_files", _searches("include")),
-    ("[Ww]rite", _WRITES),
-    ("write_file", _WRITES),
-    ("file_system.write*", _WRITES),
-    ("create", _WRITES),
-    ("[Ee]dit", _WRITES),
-    ("MultiEdit", _WRITES),
-    ("NotebookEdit", _WRITES),
-    ("file_system.edit*", _WRITES),
-    ("replace", _WRITES),
-    ("apply_patch", _WRITES),
+    *[(name, _WRITES) for name in FILE_WRITERS],
     # Their own lists of things to do.
     ("Task[CGLU]*", _READS),
     ("*[Tt]odo*", _READS),

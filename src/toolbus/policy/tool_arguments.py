@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.policy.argument_names import kind_of
 from toolbus.policy.commands import Unreadable
 from toolbus.policy.rules.argument_paths import read_path, values_at
 from toolbus.policy.rules.value_tests import WrongTypeError, shown, type_name
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
+    from toolbus.policy.argument_names import Kind
     from toolbus.policy.rules.records import ToolFacts
 
 COMMANDS = ("command", "cmd", "shell_command", "command_line")
@@ -49,56 +51,6 @@ HARMLESS = frozenset(
 
 _MODES = frozenset({"sync", "async"})
 _SHELLS = frozenset({"sh", "bash", "dash", "default", "mksh", "ksh"})
-_PATH_NAMES = frozenset(
-    [
-        "source",
-        "sources",
-        "src",
-        "destination",
-        "dest",
-        "dst",
-        "target",
-        "root",
-        "cwd",
-        "workdir",
-    ]
-)
-_PATH_ENDS = frozenset(
-    [
-        "path",
-        "paths",
-        "file",
-        "files",
-        "filename",
-        "filenames",
-        "filepath",
-        "filepaths",
-        "dir",
-        "dirs",
-        "directory",
-        "directories",
-        "folder",
-        "folders",
-        "pathname",
-    ]
-)
-_HOST_ENDS = frozenset(
-    [
-        "url",
-        "urls",
-        "uri",
-        "uris",
-        "host",
-        "hosts",
-        "hostname",
-        "hostnames",
-        "endpoint",
-        "domain",
-        "domains",
-        "href",
-    ]
-)
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OTHER_SHELL = re.compile(
     r"(?:^|[^a-z])(zsh|fish|pwsh|powershell|cmd\.exe|nushell|tcsh|csh)", re.IGNORECASE
 )
@@ -109,8 +61,6 @@ _PATCHED_FILE = re.compile(
 )
 """Lines of a patch as `apply_patch` of Codex reads it (openai/codex, codex-rs/apply-patch); blanks
 before and behind them do not matter there."""
-
-_Kind = Literal["path", "host", ""]
 
 
 class ShellCall(NamedTuple):
@@ -184,19 +134,9 @@ def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> 
     return None
 
 
-def kind_of(name: str) -> _Kind:
-    """Return what the argument *name* holds, as its name says."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    if not words:
-        return ""
-    if words[-1] in _HOST_ENDS:
-        return "host"
-    return "path" if words[-1] in _PATH_ENDS or "_".join(words) in _PATH_NAMES else ""
-
-
-def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[_Kind, str]]:
+def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
     """Yield the texts of *arguments* that are files or addresses by their names, at any depth."""
-    waiting: list[tuple[_Kind, Any]] = [("", arguments)]
+    waiting: list[tuple[Kind, Any]] = [("", arguments)]
     while waiting:
         kind, value = waiting.pop()
         match type_name(value):
