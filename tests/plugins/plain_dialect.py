@@ -10,6 +10,7 @@ from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 ALL = {
     "observe": "yes",
     "rewrite_arguments": "yes",
+    "fill_arguments": "yes",
     "deny": "yes",
     "ask": "yes",
     "replace_result": "yes",

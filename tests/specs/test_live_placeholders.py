@@ -1,5 +1,6 @@
 """The scenarios of `specs/live_placeholders.md`. Every credential here is made while they run."""
 
+import asyncio
 import json
 import random
 import re
@@ -13,12 +14,16 @@ from urllib.parse import quote
 
 import pytest
 
+from hook_files import FileHooks
 from toolbus import Agent, Ask, AssistantMessage, EventBus, ToolCall
+from toolbus.approvals import answer as answer_question
+from toolbus.approvals.questions import Question
 from toolbus.errors import StoreError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.hosts.answering import answer
 from toolbus.hosts.hook_settings import HookSettings
 from toolbus.messages import encode
+from toolbus.messages.codec import decoder
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -460,3 +465,136 @@ def test_a_hook_denies_as_well(tmp_path, monkeypatch, host):
     assert f"'content' of tool 'Write' holds {short(name)}" in denied[0]["permissionDecisionReason"]
     assert tell("PreToolUse", "Edit", line) == ""
     assert tell("PreToolUse", "Bash", {"command": "sed -i s/false/true/ .env"}) == ""
+
+
+ENV = f"A=1\nTOKEN={TOKEN}\nB=2\n"
+
+
+def arguments_in(told):
+    """Return the arguments that a host is told to run a call with, None if it is told none."""
+    for name in ("hookSpecificOutput", "hook_specific_output"):
+        told = told.get(name, told)
+    return next(
+        (told[name] for name in ("updatedInput", "tool_input", "arguments") if name in told), None
+    )
+
+
+def is_denied(told):
+    return TOKEN not in json.dumps(told) and re.search('"(deny|denied|block)"', json.dumps(told))
+
+
+@pytest.mark.parametrize("host", ["claude-code", "pi", "vibe"])
+def test_a_hook_keeps_a_file_s_secret(tmp_path, monkeypatch, host):
+    hooks = FileHooks(host, tmp_path, monkeypatch, ENV)
+    path = str(hooks.env) if host == "claude-code" else ".env"
+    shown = hooks.read()
+    whole = {"path": path, "content": shown.replace("A=1", "A=2")}
+    written = hooks.call(hooks.write, whole)
+    hooks.env.write_text(arguments_in(written)["content"])
+    told = hooks.result(hooks.write, arguments_in(written), hooks.env.read_text())
+    _, token, _ = shown.splitlines()
+    texts = {"oldText": f"A=2\n{token}", "newText": f"A=3\n{token}"}
+    edit = {"path": path, "edits": [texts]} if host == "pi" else {"file_path": path, **texts}
+    edited = hooks.call(hooks.edit, edit)
+
+    assert shown != ENV
+    assert arguments_in(written) == {"path": path, "content": ENV.replace("A=1", "A=2")}
+    assert f"A=3\\nTOKEN={TOKEN}" in json.dumps(arguments_in(edited))
+    assert TOKEN not in json.dumps(told)
+    kept = [
+        file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != hooks.env
+    ]
+    assert not [data for data in kept if TOKEN.encode() in data]
+    assert hooks.seen.read_text().count(token) >= 4
+
+
+def test_a_hook_fills_its_own_lines_alone(tmp_path, monkeypatch):
+    hooks = FileHooks("pi", tmp_path, monkeypatch, f"curl x?A=1\n{ENV}")
+    project = hooks.project
+    (project / "link").symlink_to(".env")
+    (project / "here").symlink_to(".")
+    (project / "sub").mkdir()
+    (project / "~").mkdir()
+    for copy in ("copy", "../outside", "~/.env"):
+        (project / copy).write_text(hooks.env.read_text())
+    (project / "copy").write_text(hooks.env.read_text().replace("TOKEN", "KEY"))
+    (project / "hard").hardlink_to(hooks.env)
+    shown = hooks.read()
+    line = shown.splitlines()[2]
+    paths = ["copy", "new", "link", "here/.env", "../outside", "~/.env", "sub/../.env", "$X/.env"]
+    write, edit = {"path": ".env", "content": shown}, {"oldText": "B=2", "newText": f"{line}\nB=2"}
+    calls = [
+        *[("write", {**write, "path": path}) for path in paths],
+        ("write", {**write, "file_path": "copy"}),
+        ("write", {**write, "content": f"curl x?{line}\n"}),
+        ("write", {**write, "content": f"{line} | nc x 1\n"}),
+        ("write", {**write, "note": line}),
+        ("edit", {"path": ".env", "edits": [{"oldText": "A=1", "newText": line}]}),
+        ("edit", {"path": ".env", "edits": [{"oldText": "B=2\n", "newText": line}]}),
+        ("edit", {"path": ".env", "edits": [{"oldText": "C=3", "newText": line}]}),
+        ("edit", {"path": ".env", "edits": [edit, {"oldText": "A=1", "newText": "A=2"}]}),
+        ("apply_patch", {"patch": f"*** Begin Patch\n*** Update File: .env\n {line}\n"}),
+        ("bash", {"command": f"cat > .env <<'E'\n{shown}E", "path": ".env", "content": shown}),
+        ("send", write),
+    ]
+    told = [hooks.call(*call) for call in calls]
+    filled = [
+        arguments_in(hooks.call("write", {**write, "path": path}))["content"]
+        for path in (".env", "hard", "./.env", str(hooks.env))
+    ]
+    filled.append(arguments_in(hooks.call("edit", {"path": ".env", "edits": [edit]}))["edits"][0])
+
+    assert [call for call, each in zip(calls, told, strict=True) if not is_denied(each)] == []
+    assert filled[:-1] == [hooks.env.read_text()] * 4
+    assert filled[-1] == {"oldText": "B=2", "newText": f"TOKEN={TOKEN}\nB=2"}
+
+
+@pytest.mark.parametrize(
+    "host", ["gemini-cli", "copilot", "codex", "opencode", "cursor", "claude-code"]
+)
+def test_where_models_read_it_a_hook_denies(tmp_path, monkeypatch, host):
+    real = "cursor" if host == "claude-code" else host
+    hooks = FileHooks(real, tmp_path, monkeypatch, ENV)
+    if host == "claude-code":
+        hooks.told_to, hooks.before, hooks.after = host, "PreToolUse", "PostToolUse"
+    shown = hooks.read()
+    told = hooks.call(hooks.write, {"file_path": str(hooks.env), "content": shown})
+
+    assert shown != ENV
+    assert is_denied(told)
+
+
+def say_yes(file):
+    """Answer the latest question in the store *file* by a yes; return the question."""
+
+    async def run():
+        async with SqliteStore(file) as store:
+            with store.reader() as reader:
+                rows = [row.body for _, row in reader.states_like("question:")]
+            question = max(map(decoder(Question), rows), key=lambda each: each.asked_ns)
+            await answer_question(store, question.id, question.digest, approve=True, by="ann")
+            return question
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("host", ["claude-code", "pi"])
+def test_a_question_shows_the_placeholder_alone(tmp_path, monkeypatch, host):
+    hooks = FileHooks(host, tmp_path, monkeypatch, ENV, asks=True)
+    call = hooks.write, {"path": str(hooks.env), "content": hooks.read()}
+    told = [hooks.call(*call)]
+    if host == "pi":
+        assert is_denied(told[0])
+        shown = [say_yes(hooks.store)]
+        told = [hooks.call(*call)]
+        hooks.call(*call)
+        shown.append(say_yes(hooks.store))
+        hooks.env.write_text("TOKEN=none\n")
+        told.append(hooks.call(*call))
+        assert is_denied(told[1])
+        assert TOKEN not in repr(shown)
+    else:
+        assert told[0]["hookSpecificOutput"]["permissionDecision"] == "ask"
+
+    assert arguments_in(told[0])["content"] == ENV
+    assert TOKEN.encode() not in hooks.store.read_bytes() + hooks.seen.read_bytes()

@@ -11,7 +11,7 @@ from toolbus.tools.calls.call import PERMITTED
 from toolbus.tools.calls.gate import Pending, ask_about_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from toolbus.approvals.stored import StoredApprovals
     from toolbus.bus.bus import EventBus
@@ -60,7 +60,7 @@ class HookAsking(NamedTuple):
         judged: GatedCall,
         session_id: str,
         event_id: str,
-        decide: Callable[[GatedCall], HookDecision | str],
+        decide: Callable[[GatedCall], Awaitable[HookDecision | str]],
     ) -> HookDecision | str:
         """Ask by a question of ours; return what *decide* says after a yes, or why it is none.
 
@@ -68,14 +68,14 @@ class HookAsking(NamedTuple):
         """
         ask, call = judged.question, judged.call
         if ask is not None and await self.taken.is_again(call, ask, event_id):
-            return decide(judged)
+            return await decide(judged)
         await judged.walk({PERMITTED})
         if judged.has_ended:
             return ""
         if (refusal := judged.seal()) is not None:
             return refusal.reason
         # Handlers may have judged it once more, and made another call of it.
-        decision, call_id = decide(judged), judged.requested.id
+        decision, call_id = await decide(judged), judged.requested.id
         if isinstance(decision, str):
             return decision
         refusal = await self.taken.take(

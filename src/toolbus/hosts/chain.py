@@ -17,6 +17,7 @@ from toolbus.hosts.event_log import EventLogs
 from toolbus.hosts.event_on_bus import EventOnBus
 from toolbus.hosts.hook_sessions import HookSessions
 from toolbus.hosts.taken_calls import TakenCalls
+from toolbus.hosts.written_files import FileKeeper, text_before
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import UserMessage
 from toolbus.tools.toolset import Toolset
@@ -31,9 +32,13 @@ if TYPE_CHECKING:
     from toolbus.hosts.event_log import HookStore
     from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
     from toolbus.hosts.hook_sessions import HookSession
+    from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
+    from toolbus.tools import Tool
 
 _ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
+_FILLED: ContextVar[Scope | None] = ContextVar("toolbus_hook_filled", default=None)
+"""Who speaks in an event whose host takes arguments that its model does not read."""
 
 
 class HookChain(Participant):
@@ -94,6 +99,14 @@ class HookChain(Participant):
             raise AppendError("", reason)
         enqueued.append(message)
 
+    def text_before(self, call: ToolCall, _offered: Tool | None = None) -> str | None:
+        """Return the text of the file that *call* of the host's tool changes.
+
+        It is None for another tool, and where the host's model would read what is filled in.
+        """
+        scope = _FILLED.get()
+        return None if scope is None else text_before(call, scope)
+
     async def _conceal(self, text: str, scope: Scope) -> str:
         """Return *text* without what components take away, which it may quote."""
         for component in self.components:
@@ -126,6 +139,10 @@ class HookChain(Participant):
         waiting = () if session is None else session.context
         enqueued: list[UserMessage] = []
         token = _ENQUEUED.set(enqueued)
+        # Of another host than that of the hook not even the dialect may know it.
+        fills = event.host == dialect.name and dialect.abilities["fill_arguments"] == "yes"
+        filled = _FILLED.set(scope if fills else None)
+        keepers = [each for each in self.components if fills and isinstance(each, FileKeeper)]
         try:
             with self._logs.collecting(scope, event_id) as log:
                 known = {} if session is None else session.taken
@@ -133,7 +150,14 @@ class HookChain(Participant):
                 asking = HookAsking(self._approvals, taken, self._host_asks)
                 skippers = () if session is None or session.failed else self._skippers
                 on_bus = EventOnBus(
-                    self.bus, self._store, event, dialect, log, asking=asking, skippers=skippers
+                    self.bus,
+                    self._store,
+                    event,
+                    dialect,
+                    log,
+                    asking=asking,
+                    skippers=skippers,
+                    keepers=keepers,
                 )
                 has_failed = True
                 try:
@@ -145,6 +169,7 @@ class HookChain(Participant):
                 await self._logs.write(log)
         finally:
             _ENQUEUED.reset(token)
+            _FILLED.reset(filled)
         await on_bus.announce()
         if session is not None and remaining != waiting:
             # Another event may have let more wait meanwhile.

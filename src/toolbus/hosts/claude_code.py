@@ -72,6 +72,7 @@ class ClaudeCodeDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "yes",
         "deny": "yes",
         "ask": "yes",
         "replace_result": "yes",

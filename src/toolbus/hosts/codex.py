@@ -66,6 +66,7 @@ class CodexDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "no",  # Only with a permission: its person would not be asked.
         "deny": "yes",
         "ask": "no",
         "replace_result": "yes",

@@ -57,6 +57,7 @@ class CopilotDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "no",  # Its model reads them in the next request.
         "deny": "yes",
         "ask": "yes",
         "replace_result": "yes",

@@ -62,6 +62,7 @@ class CursorDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "no",  # Only with a permission.
         "deny": "yes",
         "ask": "no",
         "replace_result": "mcp",

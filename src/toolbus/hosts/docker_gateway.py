@@ -46,6 +46,7 @@ class DockerGatewayDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "no",
+        "fill_arguments": "no",
         "deny": "yes",
         "ask": "no",
         "replace_result": "yes",

@@ -12,11 +12,13 @@ from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     RUN_BEFORE,
     TOOL_CALL_BEFORE,
+    Deny,
     RunStart,
 )
 from toolbus.hosts.call_matching import RECENT, match_call
 from toolbus.hosts.hook_events import HookDecision
 from toolbus.hosts.managed_settings import switch_warning
+from toolbus.hosts.written_files import is_file_writer
 from toolbus.messages.codec import changed
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage
 from toolbus.tools.calls.call import CallInProgress
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.asking import HookAsking
     from toolbus.hosts.event_log import EventLog, HookStore
     from toolbus.hosts.hook_events import Ability, HookAnswer, HookEvent, HostDialect
+    from toolbus.hosts.written_files import FileKeeper
     from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 _UNDELIVERED: dict[Ability, str] = {
@@ -50,7 +53,8 @@ _UNDELIVERED: dict[Ability, str] = {
 class EventOnBus:
     """One *event* on *bus*; what is to be kept of it goes into *log*.
 
-    Where a guard asks, a person decides by *asking*. *skippers* spare the host's own prompts.
+    Where a guard asks, a person decides by *asking*. *skippers* spare the host's own prompts,
+    *keepers* fill what they took out of a file into the call that writes it.
     """
 
     def __init__(
@@ -63,8 +67,9 @@ class EventOnBus:
         *,
         asking: HookAsking,
         skippers: Sequence[PromptSkipper] = (),
+        keepers: Sequence[FileKeeper] = (),
     ) -> None:
-        self._skippers = skippers
+        self._skippers, self._keepers = skippers, keepers
         self._bus, self._store, self._event, self._dialect = bus, store, event, dialect
         self._asking = asking
         self._log, self._scope, self._root = log, log.scope, _root(log.scope)
@@ -130,7 +135,10 @@ class EventOnBus:
             raise DecodeError(f"the event {self._event.name!r} says nothing of a call")
         if call.id:
             self._call_id = f"{self._root}/{call.id}"
-        elif self._event.kind == "result":
+        if self._event.kind == "result" and is_file_writer(call):
+            for keeper in self._keepers:
+                call = await keeper.as_read(call, self._scope)
+        if not call.id and self._event.kind == "result":
             recent = await self._store.read_latest(self._scope.session_id, RECENT)
             self._call_id = match_call(call, recent, self._log.message_id) or self._call_id
         # A copy: what handlers do to it in place, the host's own call does not have.
@@ -145,7 +153,7 @@ class EventOnBus:
         runner = self._runner(call)
         judged = await runner.judge(requested, asks=True)
         if not judged.has_ended:
-            decision = self._decision_of(judged)
+            decision = await self._decision_of(judged)
             asks = isinstance(judged, GatedCall) and judged.question is not None
             if isinstance(judged, GatedCall) and asks and isinstance(decision, HookDecision):
                 decision = await self._ask(judged, decision)
@@ -158,15 +166,21 @@ class EventOnBus:
         outcome = await runner.finish(judged)
         return HookDecision(denied=outcome.response.text or "a handler has answered the call")
 
-    def _decision_of(self, judged: CallInProgress) -> HookDecision | str:
+    async def _decision_of(self, judged: CallInProgress) -> HookDecision | str:
         """Return what the host is told of a call that may run, or why it cannot run there."""
         event, call, title = self._event, judged.call, self._dialect.title
         assert event.call is not None  # noqa: S101 - it was judged
         if call.name != event.call.name:
             return f"a handler made it a call of {call.name!r}, and {title} runs no other tool"
+        filled = call
+        for keeper in self._keepers:
+            kept = await keeper.written_back(filled, self._scope)
+            if isinstance(kept, Deny):
+                return kept.reason
+            filled = kept
         new = None
-        if changed(call.arguments, event.call.arguments):
-            new = event.call.with_arguments(call.arguments)
+        if changed(filled.arguments, event.call.arguments):
+            new = event.call.with_arguments(filled.arguments)
         decision = HookDecision(call=new)
         if "rewrite_arguments" in self._dialect.encode(event, decision).undelivered:
             return f"a handler changed the arguments, and {title} runs the call as it was or not"

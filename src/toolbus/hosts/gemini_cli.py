@@ -69,6 +69,7 @@ class GeminiCliDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "no",  # Its model reads them when a session is resumed.
         "deny": "yes",
         "ask": "no",
         "replace_result": "yes",

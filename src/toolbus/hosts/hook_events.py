@@ -25,6 +25,7 @@ model's final text of a turn, the session, or something that is only observed.""
 Ability: TypeAlias = Literal[
     "observe",
     "rewrite_arguments",
+    "fill_arguments",
     "deny",
     "ask",
     "replace_result",
@@ -32,7 +33,10 @@ Ability: TypeAlias = Literal[
     "add_context",
     "block_prompt",
 ]
-"""What a host lets a hook do; `ask` is a question of its own to the person."""
+"""What a host lets a hook do; `ask` is a question of its own to the person.
+
+`fill_arguments`: rewritten arguments stay from its model, and are no permission to run the call.
+"""
 
 Delivery: TypeAlias = Literal["yes", "mcp", "commands", "no"]
 """Whether an ability reaches the model: always, for tools of MCP servers only, for commands of a

@@ -27,6 +27,7 @@ class OpenCodeDialect(BridgeDialect):
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "no",  # It keeps them as what its model wrote.
         "deny": "yes",
         "ask": "no",
         "replace_result": "yes",

@@ -24,6 +24,7 @@ class PiDialect(BridgeDialect):
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "yes",
         "deny": "yes",
         "ask": "yes",
         "replace_result": "yes",

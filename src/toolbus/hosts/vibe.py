@@ -54,6 +54,7 @@ class VibeDialect:
     abilities: ClassVar[Mapping[Ability, Delivery]] = {
         "observe": "yes",
         "rewrite_arguments": "yes",
+        "fill_arguments": "yes",
         "deny": "yes",
         "ask": "no",
         "replace_result": "yes",

@@ -19,6 +19,7 @@ FILE_WRITERS = (
     "MultiEdit",
     "NotebookEdit",
     "file_system.edit*",
+    "file_system.search_replace",
     "replace",
     "apply_patch",
 )

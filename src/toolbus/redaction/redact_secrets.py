@@ -37,7 +37,7 @@ from toolbus.redaction.live_placeholders import (
     may_hold_former,
 )
 from toolbus.redaction.placeholders import checked_key
-from toolbus.redaction.records import withheld
+from toolbus.redaction.records import rewrite_record, withheld
 from toolbus.redaction.secrets.engine import engine_for
 from toolbus.redaction.secrets.redactor import Redactor
 from toolbus.redaction.secrets.rules import choose
@@ -54,7 +54,7 @@ from toolbus.redaction.secrets.tool_adapters import (
     session_of,
 )
 from toolbus.redaction.secrets.vault import Vault, vault_entries
-from toolbus.redaction.secrets.written_back import TOOLS, file_text
+from toolbus.redaction.written_back import FileRedactions, file_changer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,8 +129,9 @@ class RedactSecrets(AgentComponent):
         self._redactor = Redactor(engine, allow=tuple(allow), chars=max_chars, seconds=max_seconds)
         self.value_key = checked_key(key)
         self._results = SecretsAdapter(
-            self._redactor, ToolSelector(tools), self.stored, self._write_back
+            self._redactor, ToolSelector(tools), self.stored, self.written_back
         )
+        self._files = FileRedactions()
         self.register_tool_adapter(self._results)
         if self._vault is not None:
             self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.stored))
@@ -166,49 +167,65 @@ class RedactSecrets(AgentComponent):
         if may_hold_former(call.arguments):
             await self._redactor.read_former(registry, state)
         find = partial(held_placeholder, placeholders=registry.placeholders, former=registry.former)
+        call = await self._files.with_file(call, self.host, ctx.scope)
         if ctx.tool is None:
-            # A host runs the tool: nothing is known of it here, and nothing is filled.
+            # A host runs the tool: nothing is known of it here, and no vault fills it.
             held = find(call.arguments)
             return Deny(held.reason(call, "secret")) if held else None
-        call = await self._with_file(call, ctx.scope)
         if held := find(self._unfilled(call, ctx.scope, lambda _: "").arguments):
             return Deny(held.reason(call, "secret"))
         held = find(self._unfilled(call, ctx.scope, registry.without_known).arguments)
         return Deny(held.reason_unknown(call)) if held else None
 
-    async def _with_file(self, call: ToolCall, scope: Scope) -> ToolCall:
-        """Return *call* with the secrets of the file that it changes; the same if it has none."""
-        # A host knows the tools of its own agent, and not those of agents below it.
-        host = None if scope.lineage or not self.selector.matches(call.name) else self.host
-        if host is None or call.name not in TOOLS:
-            return call
-        text = file_text(call, host.tools.get(call.name))
-        if text is None:
-            return call
+    async def as_shown(self, cleaned: str, text: str, call: ToolCall, scope: Scope) -> str | None:
+        """Return *cleaned*, of a file with *text*, without secrets; see `FileRedaction`."""
+        if not self._is_meant(call, scope):
+            return cleaned
+        session, state = session_of(scope), self.stored(scope)
+        registry = self._redactor.registry(session, state)
+        if held_placeholder(text, registry.placeholders, registry.former):
+            return None  # Somebody wrote it there: it is not known what it stands for.
         try:
-            return await self._redactor.written_back(
-                session_of(scope), call, text, self.stored(scope)
-            )
+            return await self._redactor.clean(session, cleaned, rewrite_record, lambda: state)
         except UnexaminedError:
-            return call
+            return None
 
-    async def _write_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
+    def restored(self, shown: str, scope: Scope) -> str:
+        """Return *shown* with the secrets that are known."""
+        return self._redactor.registry(session_of(scope), self.stored(scope)).restored(shown)
+
+    async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
         """Return *call* with the secrets of its file, which may be another one by now."""
-        if not may_hold(call.arguments):
+        is_idle = not self.enabled or file_changer(call, self.host, scope) is None
+        if is_idle or not may_hold(call.arguments):
             return call
-        filled = await self._with_file(call, scope)
+        filled = await self._files.with_file(call, self.host, scope)
         registry = self._redactor.registry(session_of(scope), self.stored(scope))
         rest = self._unfilled(filled, scope, lambda _: "").arguments
-        held = held_placeholder(rest, registry.placeholders, registry.former)
-        return Deny(held.reason(call, "secret")) if held else filled
+        if held := held_placeholder(rest, registry.placeholders, registry.former):
+            return Deny(held.reason(call, "secret"))
+        if filled is not call:
+            self._redactor.note_written(session_of(scope), call, self.stored(scope))
+        return filled
+
+    async def as_read(self, call: ToolCall, scope: Scope) -> ToolCall:
+        """Return *call*, as its tool ran, as the model wrote it."""
+        try:
+            return await self._clean(scope, call, rewrite_record)
+        except UnexaminedError:
+            return call.with_arguments({})
 
     def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that its vault fills in *scope*."""
-        host, is_meant = self.host, self.enabled and self.selector.matches(call.name)
-        if self._vault is None or host is None or not is_meant:
+        if self._vault is None or not self._is_meant(call, scope):
             return call
-        hears = host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
-        return self._vault.filled(call, value) if hears else call
+        return self._vault.filled(call, value)
+
+    def _is_meant(self, call: ToolCall, scope: Scope) -> bool:
+        """Return whether the component has to do with *call*, which an agent of *scope* makes."""
+        if self.host is None or not self.enabled or not self.selector.matches(call.name):
+            return False
+        return self.host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
 
     def _unfilled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that a vault fills in *scope*."""
@@ -263,6 +280,8 @@ class RedactSecrets(AgentComponent):
         """Subscribe the guard of placeholders, and with a vault the cleaning of answers."""
         # Whichever of them comes first finds a secret, and a vault has to know it.
         shared = self._redactor.registries = host.bus.shared(SessionRegistries)
+        self._files = host.bus.shared(FileRedactions)
+        self._files.steps.append(self)
         # Not marked: a component for some tools alone keeps the secrets from all others as well.
         self.add_handler(Mark(TOOL_CALL_BEFORE, "guard", {}), self.keep_secrets, restricted=False)
         if self._vault is not None:
@@ -280,6 +299,7 @@ class RedactSecrets(AgentComponent):
         """Undo `setup`; the vault fills no arguments any more."""
         super().teardown()
         self._redactor.registries.vaults.discard(self)
+        self._files.steps.remove(self)
 
     async def _cleaned(
         self,

@@ -1,9 +1,9 @@
-"""A file that is written whole or not at all."""
+"""A file that is written whole or not at all, and the text of a file that no link leads to."""
 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,6 +13,8 @@ from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_LARGEST = 10_000_000
 
 
 @contextmanager
@@ -34,6 +36,29 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
                 f"{path}: no file can be made in the folder {folder!r}: {reason}"
             ) from error
         yield stream
+
+
+def read_own_text(path: str, folder: str, root: Path) -> str:
+    """Return the text of the file that *path* names in *folder*, line ends as they are.
+
+    It is "" where the path leads out of *root*, a real path, or past a link, and for all but a
+    text in UTF-8 of at most ten million bytes.
+    """
+    given = Path(path)
+    if given.is_relative_to(folder):
+        given = given.relative_to(folder)  # The folder itself may be named by a link.
+    with suppress(OSError, ValueError):
+        joined = os.path.join(os.path.realpath(folder), given)  # noqa: PTH118 - it stays as it is
+        named = Path(os.path.normpath(joined))
+        if named != Path(os.path.realpath(joined)) or not named.is_relative_to(root):
+            return ""
+        # A pipe would not be waited for, nor a link be followed that was put there meanwhile.
+        number = os.open(named, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(number, encoding="utf-8", newline="") as file:  # noqa: PTH123 - it has a number
+            state = os.fstat(number)
+            if S_ISREG(state.st_mode) and state.st_size <= _LARGEST:
+                return file.read()
+    return ""
 
 
 def worded(error: OSError) -> str:

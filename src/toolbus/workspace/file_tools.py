@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
+from toolbus.terminal.files import read_own_text
 from toolbus.tools import Tool, ToolContext, tool
 from toolbus.workspace.file_changes import FileChange
 from toolbus.workspace.processes import run_process
@@ -105,17 +106,16 @@ class FileTools(AgentComponent):
     def text_before(self, call: ToolCall, offered: Tool | None) -> str | None:
         """Return the text of the file that *call* of the tool *offered* would change.
 
-        It is None for another tool, outside of the folder, behind a link, and without a text.
+        It is None for another tool, and "" outside of the folder, behind a link, and without a
+        text.
         """
-        path = call.arguments.get("path")
-        if not self._changes(call, offered) or not isinstance(path, str):
+        if not self._changes(call, offered):
             return None
-        with suppress(FileToolError):
-            target = self._folder.path(path)
-            named = Path(os.path.normpath(self._folder.root / Path(path).expanduser()))
-            if named == target and target.is_relative_to(self._folder.root):
-                return read_text(target)
-        return None
+        root = self._folder.root
+        with suppress(RuntimeError):  # The home of somebody who is not there.
+            path = Path(str(call.arguments.get("path"))).expanduser()
+            return read_own_text(str(path), str(root), root)
+        return ""
 
     def _changes(self, call: ToolCall, offered: Tool | None) -> bool:
         is_ours = getattr(getattr(offered, "run", None), "__self__", None) is self

@@ -15,7 +15,6 @@ from toolbus.redaction.records import rewrite_record
 from toolbus.redaction.secrets.collecting import SecretVisitor
 from toolbus.redaction.secrets.examination import Examination, Sight
 from toolbus.redaction.secrets.secret_registry import SessionRegistries
-from toolbus.redaction.secrets.written_back import own_lines, with_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -177,21 +176,11 @@ class Redactor:
                 registry.shrink()
                 return filled
 
-    async def written_back(
-        self, session: str, call: ToolCall, text: str, state: State | None
-    ) -> ToolCall:
-        """Return *call* with the secrets of the file that it changes, which has *text* now.
-
-        Raises `UnexaminedError` and `StoreError`.
-        """
+    def note_written(self, session: str, call: ToolCall, state: State | None) -> None:
+        """Note that the values behind placeholders of *call*, also assumed ones, are secrets."""
         registry = self.registry(session, state)
-        cleaned = await self.clean(session, text, rewrite_record, lambda: state)
-        filled = with_lines(call, own_lines(text, cleaned, registry))
-        if filled is not call:
-            with self.registries.lock:
-                # What is written is known from here on, also what was only assumed.
-                registry.restored(cleaned)
-        return filled
+        with self.registries.lock:
+            rewrite_record(call, _Mapper(registry.restored))
 
     async def unquoted(
         self,

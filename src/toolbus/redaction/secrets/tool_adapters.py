@@ -11,7 +11,6 @@ from toolbus.messages.text_walker import rewrite_response
 from toolbus.redaction.limits import UnexaminedError
 from toolbus.redaction.live_placeholders import held_placeholder
 from toolbus.redaction.records import stand_in, withheld
-from toolbus.redaction.secrets.written_back import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +50,7 @@ class SecretsAdapter(ToolAdapter):
 
     async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
         """Return *call* with the secrets of its file, or why its tool gets none."""
-        return await self._write_back(call, ctx.scope) if call.name in TOOLS else call
+        return await self._write_back(call, ctx.scope)
 
     async def adapt_response(
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext

@@ -1,0 +1,167 @@
+"""Lines that a model writes back into the file which they came from, with the values in them.
+
+A model that has read a file, and changes another line, writes placeholders where values stood. The
+file that the call is about still has them: a line of an argument that is a line of this file, as
+redaction shows it, becomes the file's own line again. A placeholder in any other line is not
+filled, be it of another file, in a command or in an address: so a file gets only what it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.components.components import Host
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import ToolCall
+    from toolbus.tools import Tool
+
+_WRITTEN = re.compile(r"content|(?:old|new)_?(?:str|string|text)", re.IGNORECASE)
+"""Names of arguments that are a part of the file, or a whole one, at each tool that writes one."""
+
+
+@runtime_checkable
+class ChangesFiles(Protocol):
+    """An owner of tools that change files: `FileTools`, and a coding agent with its own tools."""
+
+    def text_before(self, call: ToolCall, offered: Tool | None, /) -> str | None:
+        """Return the text of the file that *call* of the tool *offered* changes.
+
+        It is None for a tool that changes no file, and "" where no line may be filled.
+        """
+        ...
+
+
+class FileRedaction(Protocol):
+    """A component that takes values out of the files that a model reads."""
+
+    async def as_shown(self, cleaned: str, text: str, call: ToolCall, scope: Scope) -> str | None:
+        """Return a file with *text*, of which others left *cleaned*, as the model reads it.
+
+        It is None where no line can be told for sure.
+        """
+        ...
+
+    def restored(self, shown: str, scope: Scope) -> str:
+        """Return *shown* with the values that are known of it."""
+        ...
+
+
+class FileRedactions:
+    """The redactions of one bus, in the order in which results pass them."""
+
+    def __init__(self) -> None:
+        self.steps: list[FileRedaction] = []
+
+    async def with_file(self, call: ToolCall, host: Host | None, scope: Scope) -> ToolCall:
+        """Return *call* with the values of the file that it changes; the same if it has none."""
+        changer = file_changer(call, host, scope)
+        text = host and changer and changer.text_before(call, host.tools.get(call.name))
+        if not text:
+            return call
+        cleaned = text
+        for step in self.steps:
+            shown = await step.as_shown(cleaned, text, call, scope)
+            if shown is None:
+                return call
+            cleaned = shown
+
+        def restored(shown: str) -> str:
+            for step in self.steps:
+                shown = step.restored(shown, scope)
+            return shown
+
+        return _with_lines(call, text, own_lines(text, cleaned, restored))
+
+
+def file_changer(call: ToolCall, host: Host | None, scope: Scope) -> ChangesFiles | None:
+    """Return the owner of the tool of *call*, if it may change a file."""
+    if isinstance(host, ChangesFiles):
+        return host
+    # An agent knows its own tools, and not those of agents below it.
+    offered = None if host is None or scope.lineage else host.tools.get(call.name)
+    owner = getattr(getattr(offered, "run", None), "__self__", None)
+    return owner if isinstance(owner, ChangesFiles) else None
+
+
+def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[str, str]:
+    """Return the lines of a file's *text* by the lines of *cleaned*, where the two differ.
+
+    A line stands for several where its *restored* text has as many. There are none if it is not
+    clear which lines belong together.
+    """
+    before, shown_lines = text.splitlines(keepends=True), cleaned.splitlines()
+    counts = [1] * len(shown_lines)
+    if len(before) != len(shown_lines):
+        counts = [len(restored(shown).splitlines()) or 1 for shown in shown_lines]
+    if sum(counts) != len(before):
+        return {}
+    lines: dict[str, str] = {}
+    start = 0
+    for shown, count in zip(shown_lines, counts, strict=True):
+        value = "".join(before[start : start + count]).strip()
+        start += count
+        # The indent of a single line may be written anew.
+        key = shown.strip() if count == 1 else shown.rstrip()
+        if key.strip() != value and (not key or lines.setdefault(key, value) != value):
+            return {}
+    return lines
+
+
+def _with_lines(call: ToolCall, text: str, lines: dict[str, str]) -> ToolCall:
+    """Return *call*, which changes a file with *text*, with its *lines* in what is written.
+
+    A tool may take its texts as the members of a list. Of such only a single one is filled: where
+    another one is put depends on what the tool has made of the file by then.
+    """
+    changed = _written(call.arguments, text, lines)
+    for name, value in call.arguments.items():
+        match value:
+            case [Mapping() as edit] if new := _written(edit, text, lines):
+                changed[name] = [{**edit, **new}]
+    return call.merge_arguments(changed) if changed else call
+
+
+def _written(texts: Mapping[str, Any], text: str, lines: dict[str, str]) -> dict[str, Any]:
+    """Return the *texts* that change, by their names; none where an edit begins within a line."""
+    filled = {
+        name: _filled(value, lines)
+        for name, value in texts.items()
+        if isinstance(value, str) and _WRITTEN.fullmatch(name)
+    }
+    old = next((value for name, value in filled.items() if name[:3].lower() == "old"), None)
+    new = next((value for name, value in filled.items() if name[:3].lower() == "new"), "")
+    if old is not None and not _replaces_lines(text, old, new):
+        return {}
+    return {name: value for name, value in filled.items() if value != texts[name]}
+
+
+def _replaces_lines(text: str, old: str, new: str) -> bool:
+    """Return whether *new* takes the place of whole lines of *text* wherever *old* stands.
+
+    Else the value of a line would come to stand beside other text.
+    """
+    text, old, new = [each.replace("\r\n", "\n") for each in (text, old, new)]
+    if not old or (new and old.endswith("\n") and not new.endswith("\n")):
+        return False
+    before, *parts = text.split(old)
+    for number, after in enumerate(parts, 1):
+        is_last = not after and number == len(parts)
+        at_end = old.endswith("\n") or after.startswith("\n") or is_last
+        if before.rpartition("\n")[2].strip() or not at_end:
+            return False
+        before = after
+    return bool(parts)
+
+
+def _filled(text: str, lines: dict[str, str]) -> str:
+    pieces = []
+    for part in text.splitlines(keepends=True):
+        shown = next((key for key in (part.rstrip(), part.strip()) if key in lines), None)
+        # The line end may be written anew.
+        pieces.append(part if shown is None else part.replace(shown.strip(), lines[shown]))
+    return "".join(pieces)
