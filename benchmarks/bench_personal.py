@@ -194,10 +194,10 @@ def _documented() -> tuple[tuple[str, str, bool], ...]:
 
     "BSN (Burgerservicenummer, …)" is so named "BSN".
     """
-    from toolbus.redaction.personal.identities import IDENTITIES  # noqa: PLC0415 - an extra
+    from toolbus.redaction.personal.facts import facts  # noqa: PLC0415 - an extra
 
     found = []
-    for one in IDENTITIES:
+    for one in facts().identities:
         if one.module:
             text = inspect.getdoc(import_module(f"stdnum.{one.module}")) or ""
             name = text.split(" (")[0].split("\n")[0].rstrip(".")

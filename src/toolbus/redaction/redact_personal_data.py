@@ -99,12 +99,12 @@ class RedactPersonalData(AgentComponent):
         super().__init__(enabled=enabled)
         # They need the extra, and the documentation does not.
         from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
-        from toolbus.redaction.personal.identities import COUNTRIES  # noqa: PLC0415
+        from toolbus.redaction.personal.identities import identity_countries  # noqa: PLC0415
         from toolbus.redaction.personal.phones import supported_regions  # noqa: PLC0415
 
         wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
         _check("kinds", wanted, KINDS)
-        known = {*COUNTRIES, *supported_regions()}
+        known = {*identity_countries(), *supported_regions()}
         _check("countries", chosen or (), known)
         _check("binary", (binary,), ("withhold", "keep"))
         for name, limit in (("max_chars", max_chars), ("max_seconds", max_seconds)):

@@ -1,15 +1,15 @@
 """Payment cards and IBANs, by their check digits.
 
-Which prefixes and lengths cards have: ISO/IEC 7812 and the networks, as Wikipedia lists them under
-"Payment card number". Shapes and lengths of IBANs: the SWIFT registry, which python-stdnum has.
+Shapes and lengths of IBANs: the SWIFT registry, which python-stdnum has.
 """
 
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from toolbus.redaction.personal.facts import facts
 from toolbus.redaction.personal.matches import ends_of, scan
 from toolbus.settings.extras import needs_extra
 
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from toolbus.redaction.personal.matches import Appraisal, PersonalDataMatch
 
 CARD = "card"
-CARD_WORDS = (
-    "cards?", r"cards?[ _-]?(?:no|nr|num|number)", "credit[ _-]?card", "visa", "mastercard",
-    "maestro", "amex", "pan", "cc", r"kreditkarte\w{0,9}", "kartennummer",
-    r"carte (?:bancaire|bleue|de cr[eé]dit)", "tarjeta", r"cart[aã]o", "carta di credito",
-)  # fmt: skip
 
 _CARD = re.compile(
     r"(?<![0-9A-Za-z])(?<![0-9][.,])"
@@ -39,21 +34,7 @@ _CARD = re.compile(
     r"|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5})"
     r"(?![0-9A-Za-z]|[.,][0-9])"
 )
-_NETWORKS = (
-    (r"4", {13, 16, 19}),  # Visa
-    (r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720", {16}),  # Mastercard
-    (r"3[47]", {15}),  # American Express
-    (r"30[0-5]|3095|36|3[89]", {14, 15, 16, 17, 18, 19}),  # Diners Club
-    (r"6011|64[4-9]|65|62|81|60|82", {16, 17, 18, 19}),  # Discover, UnionPay, RuPay
-    (r"35(?:2[89]|[3-8])", {16, 17, 18, 19}),  # JCB
-    (r"50(?:18|19|20|38)|5893|6304|6759|676[1-3]", set(range(12, 20))),  # Maestro, Dankort
-    (r"220[0-5]|9792", {16, 17, 18, 19}),  # Mir, Troy
-)
 _FEWEST, _MOST = 12, 19
-_PREFIXES = {
-    size: re.compile("|".join(prefix for prefix, sizes in _NETWORKS if size in sizes))
-    for size in range(_FEWEST, _MOST + 1)
-}
 _ISSUED = re.compile(r"5[06-8]|6|1[0-9]{14}\Z")
 _USUAL = {14, 15, 16}
 """How many digits a card without groups has, and few numbers that programs count with."""
@@ -84,7 +65,7 @@ def _card(appraisal: Appraisal, match: re.Match[str], line: Line) -> tuple[str, 
         size = len(digits)
         if size < _FEWEST:
             return None
-        known = size <= _MOST and _PREFIXES[size].match(digits) is not None
+        known = size <= _MOST and _prefix(size).match(digits) is not None
         usual = size in _USUAL or written != digits or digits.startswith(_UNION_PAY)
         if not (known and usual):
             # Behind a word for it, all that Maestro, UnionPay and airlines were ever given.
@@ -94,6 +75,13 @@ def _card(appraisal: Appraisal, match: re.Match[str], line: Line) -> tuple[str, 
         if appraisal.ask(_is_card, digits):
             return digits, end
     return None
+
+
+@cache
+def _prefix(size: int) -> re.Pattern[str]:
+    """Return a pattern for the prefixes of cards with *size* digits."""
+    prefixes = [network.prefix for network in facts().networks if size in network.sizes]
+    return re.compile("|".join(prefixes))
 
 
 def _is_card(digits: str) -> bool:

@@ -11,12 +11,13 @@ from toolbus.messages.parts import Part, ResourcePart, TextPart
 from toolbus.messages.text_walker import TextVisitor, is_text_type, rewrite_json
 from toolbus.redaction.encoded import SHORTEST, encoded_texts
 from toolbus.redaction.limits import turn
-from toolbus.redaction.personal.accounts import CARD, CARD_WORDS, find_cards, find_ibans
-from toolbus.redaction.personal.emails import EMAIL, EMAIL_WORDS, find_emails
-from toolbus.redaction.personal.identities import COUNTRIES, Identities, words
+from toolbus.redaction.personal.accounts import find_cards, find_ibans
+from toolbus.redaction.personal.emails import EMAIL, find_emails
+from toolbus.redaction.personal.facts import facts
+from toolbus.redaction.personal.identities import Identities, identity_countries
 from toolbus.redaction.personal.lines import TextTopics, Vocabulary, lines_with
 from toolbus.redaction.personal.matches import Appraisal, located, merged, readings
-from toolbus.redaction.personal.phones import PHONE, PHONE_WORDS, Phones
+from toolbus.redaction.personal.phones import Phones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -67,7 +68,7 @@ class Detector:
         finders: dict[str, Find] = {
             "iban": find_ibans,
             "card": find_cards,
-            "national-id": Identities((*(countries or COUNTRIES), *here), named).find,
+            "national-id": Identities((*(countries or identity_countries()), *here), named).find,
             "phone": Phones((*here, *(countries or REGIONS)), named).find,
         }
         numbers = [find for kind, find in finders.items() if kind in wanted]
@@ -76,8 +77,8 @@ class Detector:
             (spot, chosen) for spot, chosen in ((_SPOT, numbers), (_SIGN, emails)) if chosen
         ]
         self._allowed = frozenset([value.lower().removeprefix("@") for value in allow])
-        vocabulary = {CARD: CARD_WORDS, PHONE: PHONE_WORDS, EMAIL: EMAIL_WORDS, **words()}
-        self._vocabulary = Vocabulary(vocabulary)
+        numbers_of = {identity.topic: identity.words for identity in facts().identities}
+        self._vocabulary = Vocabulary({**facts().words, **numbers_of}, facts().ambiguous)
 
     async def clean(
         self,

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from toolbus.redaction.personal.matches import Appraisal
 
 EMAIL = "email"
-EMAIL_WORDS = (
-    r"e-?mails?", r"e-?mail[ _-]?(?:address|adresse|id)", "mail", "mailto", "from", "to",
-    "cc", "bcc", "sender", "recipients?", r"reply[ _-]?to", "correo", "courriel",
-)  # fmt: skip
 
 # Read backwards from the sign: so each letter is looked at once for a sign.
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}")

@@ -5,10 +5,6 @@ is taken wherever it stands. One that other numbers look like as well (`219-09-9
 bare digits) needs a word for it: right before it, in the same line, in the key that it stands
 under, or in the first line of its text, as in a table. If its country was named, that stands for
 the word, but for bare digits.
-
-Most stand in Wikipedia's "National identification number", and in the documents of python-stdnum,
-which name their sources. Two have no check digit: the British one, whose prefixes are those of
-HMRC's manual (NIM39110), and the American one, whose numbers are those of the SSA (POMS RM 10201).
 """
 
 from __future__ import annotations
@@ -20,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
+from toolbus.redaction.personal.facts import facts
 from toolbus.redaction.personal.lines import PERSON
 from toolbus.redaction.personal.matches import PersonalDataMatch
 from toolbus.settings.extras import needs_extra
@@ -33,111 +30,11 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from toolbus.redaction.personal.facts import Identity
     from toolbus.redaction.personal.lines import Line
     from toolbus.redaction.personal.matches import Appraisal
 
 KIND = "national-id"
-
-
-class Identity(Struct, frozen=True):
-    """A number of *country*, with check digits as *module* of python-stdnum says.
-
-    *shape* is taken anywhere, *bare* near one of *words*. So is *weak*, which other numbers look
-    like as well, and anywhere if somebody named the country.
-    """
-
-    country: str
-    module: str
-    shape: str = ""
-    bare: str = ""
-    words: tuple[str, ...] = ()
-    weak: str = ""
-
-
-_NINO = (
-    r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
-    r"( ?)[0-9]{2}\1[0-9]{2}\1[0-9]{2}\1[A-D]"
-)
-_SSN = r"(?!000|666|9)[0-9]{3}([-. ])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}"
-_BARE_SSN = r"(?!000|666|9)[0-9]{3}(?!00)[0-9]{2}(?!0000)[0-9]{4}"
-_NIR = r"[12]( ?)[0-9]{2}\1[0-9]{2}\1(?:[0-9]{2}|2[AB])\1[0-9]{3}\1[0-9]{3}\1[0-9]{2}"
-_FISCAL = r"[A-Z]{6}[0-9L-NP-V]{2}[A-EHLMPRST][0-9L-NP-V]{2}[A-Z][0-9L-NP-V]{3}[A-Z]"
-
-IDENTITIES: tuple[Identity, ...] = (
-    Identity("AR", "ar.cuit", r"[0-9]{2}-[0-9]{8}-[0-9]", r"[0-9]{11}", ("cuit", "cuil")),
-    Identity("AR", "ar.dni", "", r"[0-9]{1,2}\.?[0-9]{3}\.?[0-9]{3}", ("dni",)),
-    Identity("AT", "at.vnr", "", r"[0-9]{4} ?[0-9]{6}", ("svnr", r"sozialversicherungs\w{0,20}")),
-    Identity("AU", "au.tfn", "", r"[0-9]{3}( ?)[0-9]{3}\1[0-9]{2,3}", ("tfn", "tax file number")),
-    Identity(
-        "BE", "be.nn", r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}[ -][0-9]{3}[. ][0-9]{2}",
-        r"[0-9]{2}( ?)[0-9]{2}\1[0-9]{2}\1[0-9]{3}\1[0-9]{2}",
-        (r"rijksregister\w{0,20}", "registre national", "national number", "insz", "niss", "rrn"),
-    ),
-    Identity("BG", "bg.egn", "", r"[0-9]{10}", ("egn", "егн")),
-    Identity("BR", "br.cpf", r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", r"[0-9]{11}", ("cpf",)),
-    Identity(
-        "CA", "ca.sin", "", r"[0-9]{3}( ?)[0-9]{3}\1[0-9]{3}",
-        ("sin", "social insurance", "nas"), weak=r"[0-9]{3}-[0-9]{3}-[0-9]{3}",
-    ),
-    Identity("CH", "ch.ssn", r"756(\.?)[0-9]{4}\1[0-9]{4}\1[0-9]{2}"),
-    Identity(
-        "CL", "cl.rut", r"[0-9]{1,2}\.[0-9]{3}\.[0-9]{3}-[0-9kK]", r"[0-9]{7,8}-?[0-9kK]", ("rut",)
-    ),
-    Identity("CN", "cn.ric", r"[0-9]{17}[0-9Xx]"),
-    Identity("CZ", "cz.rc", r"[0-9]{6}/[0-9]{4}", r"[0-9]{9,10}",
-             (r"rodn\w{0,9}[ _][cč]\w{0,9}", "rč"), weak=r"[0-9]{6}/[0-9]{3}"),
-    Identity(
-        "DE", "de.idnr", r"[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}", r"[0-9]{11}",
-        (r"steuer\w{0,20}", "idnr", r"id-?nr", "tin", r"tax[ _-]?(?:id|number|no)"),
-    ),
-    Identity("DK", "dk.cpr", "", r"[0-9]{10}", (r"cpr\w{0,8}", "personnummer"),
-             weak=r"[0-9]{6}-[0-9]{4}"),
-    Identity("EE", "ee.ik", "", r"[0-9]{11}", ("isikukood",)),
-    Identity("ES", "es.dni", r"[0-9]{8}-?[A-Z]", "", ("dni", "nif"), r"[0-9]{8}-?[a-z]"),
-    Identity("ES", "es.nie", r"[XYZ]-?[0-9]{7}-?[A-Z]", "", ("nie", "nif"),
-             r"[xyz]-?[0-9]{7}-?[a-z]"),
-    Identity("FI", "fi.hetu", r"[0-9]{6}(?:[-+][0-9]{3}[A-Y]|[A-FU-Y][0-9]{3}[0-9A-Y])", "",
-             ("hetu", "henkilötunnus"), r"[0-9]{6}[-+][0-9]{4}"),
-    Identity("FR", "fr.nir", _NIR),
-    Identity("GB", "", _NINO, "", ("nino", r"national[ _]insurance\w{0,9}", "ni[ _](?:no|number)"),
-             rf"(?i:{_NINO})"),
-    Identity("GB", "gb.nhs", "", r"[0-9]{3}([ -]?)[0-9]{3}\1[0-9]{4}", ("nhs",)),
-    Identity("GR", "gr.amka", "", r"[0-9]{11}", ("amka", "αμκα")),
-    Identity("HR", "hr.oib", "", r"[0-9]{11}", ("oib",)),
-    Identity("ID", "id.nik", "", r"[0-9]{16}", ("nik", "ktp")),
-    Identity("IE", "ie.pps", r"[0-9]{7}[A-W][A-IW]?"),
-    Identity("IL", "il.idnr", "", r"[0-9]{7,8}-?[0-9]",
-             (r"te?udat\w{0,9}", "zehut", "תעודת זהות", 'ת"ז')),
-    Identity("IN", "in_.aadhaar", "", r"[0-9]{4}([ -]?)[0-9]{4}\1[0-9]{4}", ("aadhaa?r", "uid")),
-    Identity("IT", "it.codicefiscale", _FISCAL),
-    Identity("KR", "kr.rrn", r"[0-9]{6}-[0-9]{7}"),
-    Identity("LT", "lt.asmens", "", r"[0-9]{11}", (r"asmens kod\w{0,20}",)),
-    Identity("MX", "mx.curp", r"[A-Z]{4}[0-9]{6}[HMX][A-Z]{5}[0-9A-Z][0-9]"),
-    Identity("MY", "my.nric", "", r"[0-9]{12}", ("nric", "mykad", r"ic[ _]?(?:no|number)"),
-             weak=r"[0-9]{6}-[0-9]{2}-[0-9]{4}"),
-    Identity("NL", "nl.bsn", "", r"[0-9]{4}([. ]?)[0-9]{2}\1[0-9]{3}|[0-9]{9}",
-             ("bsn", "sofi", r"burgerservice\w{0,20}")),
-    Identity(
-        "NO", "no.fodselsnummer", r"[0-9]{6} [0-9]{5}", r"[0-9]{11}",
-        (r"f[øo]dselsn\w{0,20}", r"personn\w{0,20}", "fnr"),
-    ),
-    Identity("PL", "pl.pesel", "", r"[0-9]{11}", ("pesel",)),
-    Identity("PT", "pt.nif", "", r"[0-9]{3}( ?)[0-9]{3}\1[0-9]{3}", ("nif", "contribuinte")),
-    Identity("RO", "ro.cnp", r"[1-8][0-9]{12}"),
-    Identity("RU", "ru.inn", "", r"[0-9]{12}", ("инн", "inn")),
-    Identity("SE", "se.personnummer", "", r"(?:19|20)?[0-9]{10}", (r"personn\w{0,20}",),
-             weak=r"(?:19|20)?[0-9]{6}[-+][0-9]{4}"),
-    Identity("TH", "th.pin", r"[0-9]-[0-9]{4}-[0-9]{5}-[0-9]{2}-[0-9]", r"[0-9]{13}",
-             ("pin", "thai id")),
-    Identity("TR", "tr.tckimlik", "", r"[1-9][0-9]{10}", ("tckn", r"kimlik\w{0,9}")),
-    Identity("UA", "ua.rntrc", "", r"[0-9]{10}", ("рнокпп", "іпн", "rntrc")),
-    Identity("US", "", "", _BARE_SSN, ("ssns?", r"social[ _-]?security"), _SSN),
-    Identity("US", "us.itin", "", r"9[0-9]{8}", ("itin", "taxpayer"),
-             weak=r"9[0-9]{2}-[0-9]{2}-[0-9]{4}"),
-    Identity("ZA", "za.idnr", "", r"[0-9]{13}", (r"id[ _-]?(?:no|number)", "identity")),
-)  # fmt: skip
-
-COUNTRIES = tuple(sorted({identity.country for identity in IDENTITIES}))
 
 
 class _Form(Struct, frozen=True):
@@ -155,7 +52,7 @@ class Identities:
     """Finds the numbers of *countries*, some of which were *named*."""
 
     def __init__(self, countries: Container[str], named: Container[str]) -> None:
-        chosen = [identity for identity in IDENTITIES if identity.country in countries]
+        chosen = [identity for identity in facts().identities if identity.country in countries]
         shapes = [(identity.shape, identity) for identity in chosen]
         bare = [(identity.bare, identity) for identity in chosen]
         at_home = [(identity.weak, identity) for identity in chosen if identity.country in named]
@@ -193,13 +90,9 @@ class Identities:
                     break
 
 
-def words() -> dict[str, tuple[str, ...]]:
-    """Return the words for each number."""
-    return {_topic(identity): identity.words for identity in IDENTITIES}
-
-
-def _topic(identity: Identity) -> str:
-    return identity.module or identity.country
+def identity_countries() -> frozenset[str]:
+    """Return the countries whose numbers are known."""
+    return frozenset([identity.country for identity in facts().identities])
 
 
 def _forms(shapes: list[tuple[str, Identity]]) -> _Forms:
@@ -219,7 +112,7 @@ def _forms(shapes: list[tuple[str, Identity]]) -> _Forms:
 def _topics(shape: str, identity: Identity) -> frozenset[str]:
     """Return what a word near *shape* may be for: "passport" does not stand for bare digits."""
     general = {PERSON} if shape == identity.weak else set[str]()
-    return frozenset({_topic(identity), *general})
+    return frozenset({identity.topic, *general})
 
 
 def _compiled(shape: str) -> re.Pattern[str]:

@@ -29,19 +29,6 @@ _HEADING = 1_000
 PERSON = "person"
 """The topic of words for any country's identity number."""
 
-_PERSON_WORDS = (
-    r"national[ _-]?(?:id|identity|identification|insurance)\w{0,12}", r"social[ _-]?security",
-    r"identity[ _-]?(?:card|no|nr|number)", r"id[ _-]?card", r"citizen\w{0,8}",
-    r"personal[ _-]?(?:id|code|number|identity)\w{0,12}", r"tax[ _-]?(?:id|payer|number)\w{0,6}",
-    "passports?", "passport[ _-]?(?:no|nr|number)", "ssn", "reisepass", "passeport", "pasaporte",
-)  # fmt: skip
-
-# These words mean other things as well: they count right before a number only.
-_AMBIGUOUS = re.compile(
-    r"sin|tin|nas|pin|uid|inn|nik|rrn|nir|rut|tel|cell|handy|mobile?|mobil|portable|fax|sms|cc|pan"
-    r"|id[ _-]?nr?|id[ _-]?(?:no|number)|identity|contact.*|from|to"
-)
-
 
 class Mention(Struct, frozen=True):
     """A word for *topics*, from *start* to *end* of a text."""
@@ -53,15 +40,18 @@ class Mention(Struct, frozen=True):
 
 
 class Vocabulary:
-    """Knows the words of each topic, as patterns in small letters; the first one is a letter."""
+    """Knows the words of each topic, as patterns in small letters; the first one is a letter.
 
-    def __init__(self, topics: Mapping[str, Iterable[str]]) -> None:
-        known = {PERSON: _PERSON_WORDS, **topics}
+    The *ambiguous* ones mean other things as well: they count right before a number only.
+    """
+
+    def __init__(self, topics: Mapping[str, Iterable[str]], ambiguous: Iterable[str]) -> None:
+        self._ambiguous = re.compile("|".join(ambiguous))
         self._topics = {
-            topic: re.compile("|".join(words)) for topic, words in known.items() if words
+            topic: re.compile("|".join(words)) for topic, words in topics.items() if words
         }
         by_initial: dict[str, list[str]] = {}
-        for word in dict.fromkeys(word for words in known.values() for word in words):
+        for word in dict.fromkeys(word for words in topics.values() for word in words):
             by_initial.setdefault(word[0], []).append(word)
         # Most words begin with a letter that tells that they are none of these.
         self._initial = re.compile(rf"(?<![^\W\d_])[{''.join(by_initial)}]")
@@ -83,7 +73,7 @@ class Vocabulary:
                 start + match.start(),
                 start + match.end(),
                 self._topics_of(match[0]),
-                _AMBIGUOUS.fullmatch(match[0]) is not None,
+                self._ambiguous.fullmatch(match[0]) is not None,
             )
             for initial in self._initial.finditer(lower)
             if (match := self._words[initial[0]].match(lower, initial.start())) is not None

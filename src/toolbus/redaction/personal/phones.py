@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from toolbus.redaction.personal.matches import Appraisal, PersonalDataMatch
 
 PHONE = "phone"
-PHONE_WORDS = (
-    "phones?", "telephones?", r"phone[ _-]?(?:no|nr|number)", r"mobile[ _-]?(?:no|nr|number)",
-    r"fax[ _-]?(?:no|nr|number)", r"contact[ _-]?(?:no|nr|number)", "tel", "telefon",
-    r"t[eé]l[eé]phone", r"tel[eé]fono", "mobile?", "mobil", "handy", "cell", "fax",
-    "whatsapp", "sms", "portable", "m[oó]vil", "celular", "rufnummer", "telefonnummer",
-    "telefone", "telefoon", "telefoonnummer", "numero di telefono", "msisdn", "call me",
-)  # fmt: skip
 
 _SIGNS = r" \u00a0().\-/\u2010-\u2015"
 _GAP = rf"[{_SIGNS}]{{1,3}}"
