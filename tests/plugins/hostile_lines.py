@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 
 from toolbus.policy.programs.program_files import shipped_programs
-from toolbus.policy.shell.wrappers import WRAPPERS
 
 WORDS = tomllib.loads(
     (Path(__file__).parents[1] / "data/policy/hostile_words.toml").read_text("utf-8")
@@ -39,13 +38,13 @@ class Grammar:
 
     def __init__(self, tell: Callable[..., str]) -> None:
         known = shipped_programs()
-        names = sorted({*known.names(), *known._tables, *WRAPPERS} - {*WORDS["dull"]})
+        names = sorted({*known.names(), *known._tables} - {*WORDS["dull"]})
         plain = [name for name in names if re.fullmatch(r"[\w.+-]+", name)]
         self.programs = [name for name in plain if is_described(name)]
         often = (*SCRIPTS, "sort", "grep", "xargs", "env", "diff", "file")
         self.favourites = [name for name in often if name in self.programs]
-        wrapping = {*WRAPPERS, "env", "xargs", "find", "bash"}
-        self.wrappers = [name for name in self.programs if name in wrapping]
+        wrapping = [name for name in self.programs if known.find(name)[1].wraps]
+        self.wrappers = sorted({*wrapping, "find", "bash"} & {*self.programs})
         self._tell = cache(tell)
 
     def line(self, seed: int) -> str:

@@ -11,6 +11,7 @@ from executed_lines import Hunt, ReadingJudge, recorded
 from hostile_homes import furnish
 from jails import Jail, JailError
 from toolbus.policy.commands import Word
+from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.shell import syntax
 from toolbus.policy.shell.reading import read_command
 
@@ -562,16 +563,16 @@ def test_files_and_settings_are_listed():
 @pytest.mark.parametrize(
     ("text", "file"),
     [
-        ("/usr/bin/time -o f ls", ">f"),
-        ("/usr/bin/time -qof -a ls", ">f"),
-        ("command time --output=f --format 'rm x' ls", ">f"),
-        ("\\time --outp f ls", ">f"),
-        ("env A=b time -o f ls", ">f"),
-        ("nice -n 5 timeout 5 stdbuf -oL time -o f ls", ">f"),
-        ("xargs time -o f ls", ">f"),
-        ("find . -exec time -o f ls \\;", ">f"),
-        ("flock f ls", ">>f"),
-        ("flock -n f -c ls", ">>f"),
+        ("/usr/bin/time -o f ls", "f"),
+        ("/usr/bin/time -qof -a ls", "f"),
+        ("command time --output=f --format 'rm x' ls", "f"),
+        ("\\time --outp f ls", "f"),
+        ("env A=b time -o f ls", "f"),
+        ("nice -n 5 timeout 5 stdbuf -oL time -o f ls", "f"),
+        ("xargs time -o f ls", "f"),
+        ("find . -exec time -o f ls \\;", "f"),
+        ("flock f ls", "f"),
+        ("flock -n f -c ls", "f"),
         ("time ls", None),
         ("time -p ls", None),
         ("/usr/bin/time -f o ls", None),
@@ -581,8 +582,9 @@ def test_a_wrapper_opens_files_itself(text, file):
     reading = read_command(text)
 
     assert reading.unreadable == ()
-    opened = [each.operator + each.target.text for each in reading.commands[-1].redirections]
-    assert opened == ([file] if file else [])
+    uses = [use for command in reading.commands for use in effects_of(command).paths]
+    written = [use.word.text for use in uses if use.kind == "write"]
+    assert written == ([file] if file else [])
     assert [c.program.text for c in read_command("time -o f ls").commands] == ["-o"]
 
 

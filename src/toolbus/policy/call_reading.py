@@ -28,9 +28,8 @@ from toolbus.policy.paths.targets import argument_word, find_targets, may_match_
 from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.programs.find_results import effects_with_results
 from toolbus.policy.shell.nested_shells import SHELLS
-from toolbus.policy.shell.project_runners import RUNNERS
 from toolbus.policy.shell.reading import read_command
-from toolbus.policy.shell.special_wrappers import WRAPPER_NAMES
+from toolbus.policy.shell.wrapped_programs import runs_others
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ _CREATE = frozenset({("sqlite3",), ("duckdb",)})
 _IN_MEMORY = frozenset({"", ":memory:"})
 _NPX_FLAGS = frozenset({"--no", "--no-install", "-y", "--yes", "-q", "--quiet"})
 _PACKAGE_TOOL = re.compile(r"[a-z][a-z0-9-]*")
-_RUN_OTHERS = frozenset().union(SHELLS, RUNNERS, WRAPPER_NAMES)
 _ONLY_READS = frozenset({"read", "network"})
 
 
@@ -303,7 +301,7 @@ def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None
         del words[0]
     name = words[0].text if words and words[0].known and not words[0].pattern else ""
     choice = resolver.folders(part.folder)
-    if not _PACKAGE_TOOL.fullmatch(name) or name in _RUN_OTHERS or choice.doubt:
+    if not _PACKAGE_TOOL.fullmatch(name) or name in SHELLS or runs_others(name) or choice.doubt:
         return part
     file = f"node_modules/.bin/{name}"
     if not all(posixpath.isfile(posixpath.join(folder, file)) for folder in choice.paths):

@@ -48,7 +48,7 @@ class ArgumentUses:
         """Add what is done with *word*, an argument of *kind*."""
         if kind == "write" and of_option and word.known and word.text == "-":
             return  # Its output.
-        if kind not in {"text", "wrapped", "module"}:
+        if kind not in {"text", "wrapped", "shell", "module"}:
             _TAKE[kind](self, word)
 
     def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 HELP = frozenset({"read"})
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
+RUN_INSIDE: frozenset[Kind | None] = frozenset({"wrapped", "shell"})
+"""Kinds of what is a command of its own, or several for a shell."""
 _REMEMBERED = 500
 _HELPING = frozenset({"--help", "-h", "-help"})
 
@@ -79,6 +82,11 @@ class CommandLevel:
         self._levels: dict[int, CommandLevel] = {}
         self._resolved: dict[str, tuple[str, CommandLevel] | None] = {}
 
+    @cached_property
+    def wraps(self) -> bool:
+        """Whether it may run a command that is judged by itself, be it by a subcommand."""
+        return _wraps(self.data)
+
     def inheritable(self) -> dict[str, Option]:
         """Return the options that subcommands know as well: of what only prints, only help."""
         return {
@@ -120,6 +128,15 @@ class CommandLevel:
     def abbreviated(self, text: str) -> list[Option]:
         """Return the options that *text*, a beginning of a long option, may stand for."""
         return [option for name, option in self.options.items() if name.startswith(text)]
+
+
+def _wraps(data: CommandData) -> bool:
+    options = data.options.values()
+    kinds = {*(data.operands or ()), *(option.takes for option in options)}
+    kinds.update(*(option.operands or () for option in options))
+    return not kinds.isdisjoint(RUN_INSIDE) or any(
+        map(_wraps, (*data.commands.values(), *data.alike))
+    )
 
 
 def _by_glob(path: str, globs: list[tuple[str, CommandData]]) -> CommandData | None:

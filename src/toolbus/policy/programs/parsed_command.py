@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbus.policy.commands import Command, Unreadable, Word
 from toolbus.policy.programs.argument_uses import ArgumentUses
-from toolbus.policy.programs.command_level import HELP
+from toolbus.policy.programs.command_level import HELP, RUN_INSIDE
 
 if TYPE_CHECKING:
     from toolbus.policy.programs.command_level import CommandLevel, Option
     from toolbus.policy.programs.program_data import Kind
 
-_RUN = frozenset({"code", "command", "script", "wrapped"})
+_RUN = frozenset({"code", "command", "script", *RUN_INSIDE})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _NUMBER = re.compile(r"-\d+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 # A pattern of the shell that a name may match that begins with a dash.
 _MAY_MATCH_DASH = re.compile(r"[*?\[]|[@!+]\(")
 
@@ -43,12 +46,23 @@ class ParsedCommand:
         self.final: Kind | None = None
         self.ended = False
         self.module: Word | None = None
+        self.settings: list[tuple[str, Word]] = []
+        """Variables that it sets for the command that it runs."""
+        self.wrapped: tuple[Word, ...] = ()
+        """The words of the command that it runs."""
+        self.shell_texts: list[Word] = []
+        """Texts that it has a shell run."""
+        self.runs_by = ""
+        """The option that says what it runs, if there is one."""
+        self.is_certain = True
+        """Whether it is known of each word before the wrapped command what it is."""
         self.globs: list[Word] = []
         """Patterns that become options where files have such names."""
         self._takes_next = self._may_be_value = False
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
         self._parse()
+        self._take_wrapped()
         if self.helps:
             self.instead = HELP
         if self._groups and not self.operands:
@@ -93,6 +107,20 @@ class ParsedCommand:
             else:
                 self._option(word)
 
+    def _take_wrapped(self) -> None:
+        """Note the command, or the text for a shell, that stands behind the other operands."""
+        kinds = self.kinds or self.level.operands
+        place = next((index for index, kind in enumerate(kinds) if kind in RUN_INSIDE), None)
+        if place is None or len(self.operands) <= place:
+            return
+        # Behind a word that may become several ones any other may be the program.
+        self.is_certain = self.is_certain and all(map(_is_one, self.operands[:place]))
+        inside = tuple(self.operands[place:])
+        if kinds[place] == "wrapped":
+            self.wrapped = inside
+        else:
+            self.shell_texts.append(joined(inside))
+
     def _bundle(self) -> None:
         """Take a first word of options without a dash; their values are the words behind it."""
         if not self._rest or not self._rest[-1].known or self._rest[-1].text[:1] in {"", "-"}:
@@ -118,6 +146,11 @@ class ParsedCommand:
     def _operand(self, word: Word) -> None:
         level = self.level
         if level.has_commands and not self.operands and self._subcommand(word):
+            return
+        if level.data.assigns and (match := _ASSIGNMENT.match(_certain_start(word))):
+            value = word.text.partition("=")[2]
+            self.settings.append((match[0][:-1], replace(word, text=value, start="")))
+            self.ended = True
             return
         kinds = self.kinds or level.operands
         kind = kinds[min(len(self.operands), len(kinds) - 1)]
@@ -162,9 +195,11 @@ class ParsedCommand:
         """Take a word that cannot be known: an operand, or perhaps an option."""
         name, equals, _ = word.start.partition("=")
         if equals and name[:1] == "-" and not word.several:
+            self.is_certain = False
             self._long(name, Word(word.text.partition("=")[2], known=False), word)
             return
         if word.several or word.start[:1] in {"", "-"}:
+            self.is_certain = False
             if self.level.takes_any_option:
                 self.uses.may_read(word)
             else:
@@ -189,6 +224,8 @@ class ParsedCommand:
         if option is None:
             self._unlisted(name, value, word)
         elif option.takes is None or value is not None or option.attached:
+            is_fitting = value is None or option.takes not in {None, "wrapped"}
+            self.is_certain = self.is_certain and is_fitting
             self._apply(option, name, value, alone=word.text.partition("=")[0] == name)
         else:
             self._apply(option, name, self._next())
@@ -211,6 +248,7 @@ class ParsedCommand:
                 rest = text[index + 1 :]
                 if rest or option.attached:
                     value = Word(rest, pattern=word.pattern) if rest else None
+                    self.is_certain = self.is_certain and option.takes != "wrapped"
                 else:
                     value = self._next()
                 self._apply(option, name, value)
@@ -230,6 +268,7 @@ class ParsedCommand:
         if value is not None:
             self.uses.prefixed(value, self.level.file_prefixes)
         if self.level.any_flag:
+            self.is_certain = False
             self._takes_next = value is None
             alike = self.level.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
             taken_back = self.level.options.get(name.replace("--no-", "--", 1))
@@ -239,10 +278,15 @@ class ParsedCommand:
                 self.note(f"{name} may stand for an option that does more", word)
             return
         # Programs may know an option that is not listed here and begins alike.
-        for option in self.level.abbreviated(name) if name.startswith("--") else ():
+        alike = self.level.abbreviated(name) if name.startswith("--") else []
+        self.is_certain = self.is_certain and len({option.names for option in alike}) == 1
+        for option in alike:
             self.options |= option.names
             if option.takes is not None and value is None and not option.attached:
                 value = self._next()
+            if option.takes is not None and value is not None:
+                self.values.append((option, value))
+                self.uses.take(value, option.takes, of_option=True)
         self.note(f"what the option {name} of `{' '.join(self.action)}` does is not known", word)
 
     def _apply(self, option: Option, name: str, value: Word | None, *, alone: bool = False) -> None:
@@ -267,12 +311,24 @@ class ParsedCommand:
         self.uses.tree_ignored |= option.ignored
         self.uses.tree_links |= option.links
         if option.takes is not None and value is not None:
+            self.is_certain = self.is_certain and _is_one(value)
             self.values.append((option, value))
             self.uses.take(value, option.takes, of_option=True)
             self.uses.prefixed(value, self.level.file_prefixes)
+        if option.takes in RUN_INSIDE:
+            self._run_by(option, name, value or Word(""))
         if option.takes == "module" and not self._may_be_value:
             self.module = value
             self._take_rest()
+
+    def _run_by(self, option: Option, name: str, value: Word) -> None:
+        """Note what *option*, written as *name*, has the program run: *value*, or a text."""
+        self.runs_by = name
+        if option.takes == "shell":
+            self.shell_texts.append(value)
+        else:
+            self.wrapped = (value, *reversed(self._rest))
+            self._rest.clear()
 
     def _replace(self, option: Option, name: str, value: Word | None, *, alone: bool) -> None:
         """Note what the command does *instead* with *option*: a dry run, or its help."""
@@ -290,6 +346,21 @@ class ParsedCommand:
     def _is_switched_off(self) -> bool:
         """Tell whether the next word may be a value of an option that needs none: ``false``."""
         return bool(self._rest) and self._rest[-1].text.lower() in _FALSE
+
+
+def joined(words: tuple[Word, ...]) -> Word:
+    """Return *words* as one, with blanks between, as a shell is given them."""
+    known = all(word.known and not word.pattern for word in words)
+    return Word(" ".join(word.text for word in words), known=known)
+
+
+def _certain_start(word: Word) -> str:
+    return word.text if word.known else word.start
+
+
+def _is_one(word: Word) -> bool:
+    """Return whether *word* certainly becomes one argument."""
+    return not word.several and not (word.pattern and re.search(r"[*?\[]", word.text))
 
 
 def _merged(

@@ -30,6 +30,7 @@ Kind: TypeAlias = Literal[
     "code",
     "command",
     "wrapped",
+    "shell",
     "module",
     "none",
 ]
@@ -87,6 +88,9 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
     file_prefixes: tuple[str, ...] = ()
     asks: str = ""
     environment: bool = False
+    assigns: bool = False
+    elsewhere: bool = False
+    opens_shell: bool = False
     reader: str = ""
     stop: bool = False
     words: bool = False

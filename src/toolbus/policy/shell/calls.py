@@ -10,8 +10,7 @@ from toolbus.policy.shell.builtins import read_builtin
 from toolbus.policy.shell.nested_shells import SHELLS, read_shell
 from toolbus.policy.shell.runs import add_command
 from toolbus.policy.shell.shell_state import UNKNOWN
-from toolbus.policy.shell.special_wrappers import SPECIAL, read_special
-from toolbus.policy.shell.wrappers import WRAPPERS, read_wrapper
+from toolbus.policy.shell.wrapped_programs import read_wrapped
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Word
@@ -49,10 +48,8 @@ def _read_inside(
     plain = name.rpartition("/")[2]
     if plain in SHELLS:
         read_shell(plain, words[1:], run, walk, state)
-    elif plain in SPECIAL:
-        read_special(plain, words[1:], run, walk, state)
-    elif plain in WRAPPERS:
-        read_wrapper(plain, words[1:], run, walk, state)
+    else:
+        read_wrapped(plain, words[1:], run, walk, state)
     return state
 
 

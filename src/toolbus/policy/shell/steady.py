@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.nested_shells import SHELLS
-from toolbus.policy.shell.special_wrappers import WRAPPER_NAMES
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Command
@@ -24,8 +24,6 @@ _STEADY_GIT = frozenset(
     """add blame branch commit describe diff fetch grep log ls-files ls-remote ls-tree push
     remote reflog rev-list rev-parse shortlog show status tag""".split()
 )
-# What they run are commands of their own.
-_RUNS_OTHERS = WRAPPER_NAMES | SHELLS
 # What find runs is a command of its own.
 _FIND_ACTIONS = ("-delete", "-fprint", "-fls")
 
@@ -45,4 +43,11 @@ def moves_paths(command: Command) -> bool:
         return first not in _STEADY_GIT
     if name == "sed":
         return any(word.text.startswith(("-i", "--in-place")) for word in command.words)
-    return bool(name) and name not in _STEADY and name not in _RUNS_OTHERS
+    return bool(name) and name not in _STEADY and name not in SHELLS and not _only_wraps(name)
+
+
+def _only_wraps(name: str) -> bool:
+    """Return whether what the program *name* runs, and nothing else, may move paths."""
+    known = shipped_programs().find(name)
+    # A subcommand that runs another program may install first: `uv run`.
+    return known is not None and known[1].wraps and not known[1].has_commands

@@ -39,6 +39,7 @@ READERS: Mapping[str, ArgumentReader] = {
     "env": shell_readers.read_env,
     "export": shell_readers.read_export,
     "find": read_find,
+    "flock": shell_readers.read_flock,
     "fzf": small_readers.read_fzf,
     "git-diff": remote_readers.read_diff,
     "github-api": cloud_readers.read_github_api,

@@ -52,15 +52,17 @@ def read_alias(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_env(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the variables that `env` sets; what it runs is a command of its own."""
-    if all("=" in word.text for word in parsed.operands) and parsed.instead is None:
+    if not parsed.wrapped and parsed.instead is None:
         parsed.uses.read_environment()
-    for word in parsed.operands:
-        name, sign, value = word.text.partition("=")
-        if not sign:
-            break
-        if reason := judge_variable(name, Word(value, word.known), in_front=True):
-            parsed.note(reason, word)
+    for name, value in parsed.settings:
+        if reason := judge_variable(name, value, in_front=True):
+            parsed.note(reason, value)
     return ()
+
+
+def read_flock(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `flock`: what stands there alone is no file, but the number of one that is open."""
+    return parsed.operands if parsed.wrapped else ()
 
 
 def read_shell(parsed: ParsedCommand) -> Sequence[Word]:
@@ -108,19 +110,10 @@ def read_make(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_script(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge `script`: it writes what a command prints; return none."""
-    words = iter(parsed.operands)
-    for word in words:
-        if not word.text.startswith("-"):
-            parsed.uses.write(word)
-            break
-        if word.text.rstrip()[-1:] in set("ctTFEIOBmo") and not word.text.startswith("--"):
-            value = next(words, Word(""))
-            if word.text[-1:] in set("IOBTo"):
-                parsed.uses.write(value)
-    else:
+    """Judge `script`, which writes what a command prints to a file, be it named or not."""
+    if not parsed.operands:
         parsed.uses.write(Word("typescript"))
-    return ()
+    return parsed.operands
 
 
 def read_test(parsed: ParsedCommand) -> Sequence[Word]:

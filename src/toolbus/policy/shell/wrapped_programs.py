@@ -1,0 +1,242 @@
+"""Programs that run another one, or a text for a shell: `sudo`, `xargs`, `uv run`, `ssh` ….
+
+Which of their words these are, the data of programs say; here are only the rules that a few of
+them have beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.policy.commands import Command, Word
+from toolbus.policy.programs.parsed_command import ParsedCommand, joined
+from toolbus.policy.programs.program_files import shipped_programs
+from toolbus.policy.shell.nested_shells import read_string
+
+if TYPE_CHECKING:
+    from toolbus.policy.shell.runs import Run
+    from toolbus.policy.shell.shell_state import ShellState
+    from toolbus.policy.shell.walk import TextWalk
+
+    Words = tuple[Word, ...]
+
+_SOME = Word("…", known=False, several=True)
+_IN_THIS_SHELL = frozenset({"builtin", "command", "exec", "jobs"})
+_COMMAND = frozenset({"-c", "--command"})
+_FINDERS = frozenset({"find", "gfind"})
+
+
+def runs_others(name: str) -> bool:
+    """Return whether the program *name* may run a command that is judged by itself."""
+    known = shipped_programs().find(name)
+    return name in _FINDERS or (known is not None and known[1].wraps)
+
+
+def read_wrapped(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    """Read what the program *name* runs that is given *words*."""
+    if name in _FINDERS:
+        _read_find(words, run, walk, state)
+        return
+    known = shipped_programs().find(name)
+    if known is None or not known[1].wraps:
+        return
+    if name == "env":
+        words = _split_env(words, run, walk)
+    parsed = ParsedCommand(Command(Word(name), words, folder=state.folder), *known)
+    program, texts = _program_of(parsed), _texts_of(parsed)
+    # Behind its own help a program of the project may read on.
+    if parsed.instead is not None and not parsed.helps:
+        return
+    if not (program or texts):
+        if parsed.level.data.opens_shell:
+            walk.refuse(run.source, f"{name} starts a shell that reads what to run")
+    elif not parsed.is_certain:
+        walk.refuse(run.source, f"what {name} runs is not certain: a word before it is not known")
+    else:
+        _read_inside(parsed, program, texts, run, walk, state)
+
+
+def _read_inside(
+    parsed: ParsedCommand,
+    program: Words,
+    texts: list[Word],
+    run: Run,
+    walk: TextWalk,
+    state: ShellState,
+) -> None:
+    name, label = parsed.action[0], _label(parsed)
+    there = state if name in _IN_THIS_SHELL else state.copy()
+    if parsed.level.data.elsewhere:
+        there.folder, there.variables, run = None, {}, replace(run, settings=())
+    elif parsed.uses.folder != state.folder:
+        there.folder = None
+    for text in texts:
+        read_string(text, label, run, walk, there)
+    if program:
+        inner = run.wrapped(label, len(walk.commands))
+        inner = replace(inner, settings=(*inner.settings, *parsed.settings))
+        if name in {"builtin", "command"}:
+            inner = replace(inner, shell=run.shell)
+        elif name == "xargs":
+            inner = replace(inner, stdin=None, has_stdin=True)
+        walk.run_words(program, inner, walk, there)
+
+
+def _label(parsed: ParsedCommand) -> str:
+    if parsed.action[0] == "ssh":
+        return f"ssh {parsed.operands[0].text}"
+    words = parsed.action[:1] if parsed.action[0] == "rtk" else parsed.action
+    return " ".join([*words, parsed.runs_by]).rstrip()
+
+
+def _program_of(parsed: ParsedCommand) -> Words:
+    """Return the words of the program that is run, as far as they can be known."""
+    words = parsed.wrapped
+    match parsed.action:
+        case ["xargs", *_] if words:
+            return _filled_by_xargs(parsed, words)
+        case ["fd", *_] if words:
+            return _filled_by_fd(words)
+        case ["parallel", *_]:
+            return ()
+        case ["flock", *_] if words and words[0].text in _COMMAND:
+            return ()
+        case ["entr", *_]:
+            return tuple(_with_unknown(word, "/_") for word in words)
+        case ["rtk", name] if parsed.level.data.raw and name != "proxy":
+            return (Word(name), *words)
+        case ["uv", "run"] if words and parsed.option("-m"):
+            return (Word("python"), Word("-m"), *words)
+        case ["uv" | "pdm", "run"] if words:
+            is_file = parsed.option("--script") or words[0].text.endswith(".py")
+            return (Word("python"), *words) if is_file else words
+    return words
+
+
+def _texts_of(parsed: ParsedCommand) -> list[Word]:
+    """Return the texts that a shell runs, as far as they can be known."""
+    texts = parsed.shell_texts
+    match parsed.action:
+        case ["parallel", *_] if parsed.wrapped:
+            return [_text_of_parallel(parsed.wrapped)]
+        case ["flock", *_] if parsed.wrapped and parsed.wrapped[0].text in _COMMAND:
+            return [*parsed.wrapped[1:2]] or [Word("")]
+        case ["entr", *_] if texts:
+            # What follows the text are its parameters.
+            is_alone = len(parsed.operands) == 1
+            return [_with_unknown(texts[0], "/_") if is_alone else Word("", known=False)]
+    return texts
+
+
+def _split_env(words: Words, run: Run, walk: TextWalk) -> Words:
+    """Split what stands behind ``-S`` of ``env``; a lone dash is ``-i``."""
+    if any(word.text.startswith("BASH_FUNC_") for word in words):
+        walk.refuse(run.source, "a function for the programs that are run")
+    for position, word in enumerate(words):
+        if not (word.known and word.text.startswith("-")) or word.text == "--":
+            break
+        if word.text == "-":
+            return (*words[:position], Word("-i"), *_split_env(words[position + 1 :], run, walk))
+        match = re.match(r"-[iv0]*S|--s[a-z-]*(?:=|\Z)", word.text)
+        if match is None:
+            continue
+        text, after = word.text[match.end() :], position + 1
+        if not text and after < len(words):
+            text, after = words[after].text if words[after].known else "$", after + 1
+        if re.search(r"[\\$'\"#]", text):
+            walk.refuse(run.source, "what env -S makes of quotes isn't known here")
+            return ()
+        split = tuple(Word(part) for part in text.split())
+        return _split_env((*words[:position], *split, *words[after:]), run, walk)
+    return words
+
+
+def _filled_by_xargs(parsed: ParsedCommand, words: Words) -> Words:
+    """Put what xargs reads to the place that ``-I`` names, or else behind *words*."""
+    places = [
+        value.text for option, value in parsed.values if not option.names.isdisjoint(("-I", "-J"))
+    ]
+    if parsed.option("-i"):
+        named = [value.text for option, value in parsed.values if "-i" in option.names]
+        places += named or ["{}"]
+    if not places:
+        return (*words, _SOME)
+    for place in places:
+        words = tuple(_with_unknown(word, place) for word in words)
+    return words
+
+
+def _with_unknown(word: Word, place: str) -> Word:
+    if place and place in word.text:
+        start = word.text.partition(place)[0] if not word.pattern else ""
+        return Word(word.text, known=False, start=start)
+    return word
+
+
+def _filled_by_fd(words: Words) -> Words:
+    filled = tuple(
+        Word(item.text, known=False) if re.search(r"\{[/.]{0,2}\}", item.text) else item
+        for item in words
+        if item.text != ";"
+    )
+    return filled if any(not item.known for item in filled) else (*filled, _SOME)
+
+
+def _text_of_parallel(words: Words) -> Word:
+    """Return what parallel has a shell run; a variable that nobody sets stands for its input."""
+    marks = [index for index, word in enumerate(words) if word.text.startswith(":::")]
+    text = joined(words[: marks[0]] if marks else words)
+    if not text.text or not text.known or re.search(r"\{[^}\s]+\}|['\"\\]", text.text):
+        return Word(text.text, known=False)
+    argument = '"$PARALLEL_ARGUMENT"'
+    filled = text.text.replace("{}", argument)
+    return Word(filled if filled != text.text else f"{filled} {argument}")
+
+
+def _read_find(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+    """Read what stands behind ``-exec`` and the like."""
+    start = _first_folder(words)
+    position = 0
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if word.text not in {"-exec", "-execdir", "-ok", "-okdir"} or not word.known:
+            continue
+        end = position
+        while end < len(words) and words[end].text not in {";", "+"}:
+            end += 1
+        inner = run.wrapped(f"find {word.text}", len(walk.commands))
+        where = state.copy()
+        begin = start
+        if word.text.endswith("dir"):
+            where.folder, begin = None, "./"
+        several = end < len(words) and words[end].text == "+"
+        filled = tuple(_filled(item, begin, several=several) for item in words[position:end])
+        if filled:
+            walk.run_words(filled, inner, walk, where)
+        position = end + 1
+
+
+def _first_folder(words: Words) -> str:
+    """Return what all names that find prints begin with, if that is certain."""
+    roots = []
+    for word in words:
+        if not word.known or word.pattern:
+            return ""
+        if word.text.startswith(("-", "(", "!")):
+            break
+        roots.append(word.text)
+    if len(roots) > 1:
+        return ""
+    root = roots[0] if roots else "."
+    return root if root.endswith("/") else root + "/" if root == "." else root
+
+
+def _filled(word: Word, start: str, *, several: bool) -> Word:
+    if "{}" not in word.text or not word.known:
+        return word
+    before = word.text.partition("{}")[0]
+    return Word(word.text, known=False, several=several, start="" if several else before + start)
