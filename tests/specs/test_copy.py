@@ -71,7 +71,7 @@ def contents(store, session_id="s"):
         row = reader.session(session_id)
         pages = [(page.place, page.seq, page.records) for page in reader.pages(row.key)]
         messages = list(reader.messages(row.key))
-        beside = [page and page.seq for page in map(reader.page, messages)]
+        beside = [page.place for page in reader.pages(row.key) if page.with_message]
         return (
             row._replace(key=0),
             [message.message for message in messages],
