@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
-from toolbus.store.job_store import JobStore
+from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, Open, Swap
+from toolbus.store.reading import whole, whole_messages
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.messages.records import Message
     from toolbus.store.jobs import Job
+    from toolbus.store.protocol import Original, Position, SessionInfo, Stored
     from toolbus.store.sql_reader import SqlReader
 
 T = TypeVar("T")
@@ -35,7 +39,7 @@ class DatabaseWrites(Protocol):
         """Let go of the database."""
 
 
-class DatabaseStore(JobStore):
+class DatabaseStore:
     """Sessions in the database *where*: one thread does jobs by *writes*, one asks *reads*.
 
     Without *writes* the store is read-only.
@@ -45,7 +49,7 @@ class DatabaseStore(JobStore):
 
     def __init__(self, where: str, reads: SqlReader, writes: DatabaseWrites | None) -> None:
         self._where, self._writes, self._writer = where, writes, None
-        self._reader = self._read_worker(reads)
+        self._reader = self._state_reader = self._read_worker(reads)
         if writes:
             name = f"store {where!r}"
             self._writer = Worker(name, writes.serve, writes.close, limit=_MAX_BATCH)
@@ -55,11 +59,94 @@ class DatabaseStore(JobStore):
         """The number of transactions that this store has written."""
         return self._writes.commits if self._writes else 0
 
+    async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
+        """Make *holder* the session's writer, under a new epoch; return where it stands."""
+        position: Position = await self._write(Open(session_id, holder, seconds))
+        return position
+
+    async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
+        """Let the lease of *holder* end in *seconds*, with 0 at once."""
+        await self._write(Extend(session_id, holder, seconds))
+
+    async def append(self, session_id: str, stored: Stored) -> None:
+        """Add *stored* to the end of the session."""
+        await self._write(Append(session_id, stored))
+
+    async def read(self, session_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session, in order."""
+        return await self._read_after(session_id, 0)
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        """Return all sessions, the oldest first."""
+        return await self._query(lambda reader: tuple([row.info for row in reader.sessions()]))
+
+    async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
+        """Return the ledger records of the session, in order."""
+
+        def query(reader: SqlReader) -> tuple[DispatchRecord, ...]:
+            session = reader.session(session_id)
+            pages = () if session is None else reader.pages(session.key)
+            return tuple([record for page in pages for record in whole(page, session_id).records])
+
+        return await self._query(query)
+
+    async def originals(self, session_id: str) -> tuple[Original, ...]:
+        """Return the values that the session kept, by their digests."""
+
+        def query(reader: SqlReader) -> tuple[Original, ...]:
+            session = reader.session(session_id)
+            return () if session is None else tuple(reader.originals(session.key))
+
+        return await self._query(query)
+
+    async def forget_originals(self, session_id: str) -> int:
+        """Delete the values that the session kept; return how many."""
+        count: int = await self._write(Forget(session_id, "originals"))
+        return count
+
+    async def forget_states(self, session_id: str) -> int:
+        """Delete what components keep for the session; return how many values."""
+        count: int = await self._write(Forget(session_id, "states"))
+        return count
+
+    async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
+        """Delete sessions that were last written before *before_ns*; return their ids."""
+        ids: tuple[str, ...] = await self._write(ForgetSessions(before_ns, limit))
+        return ids
+
+    async def read_state(self, session_id: str, name: str) -> bytes | None:
+        """Return the JSON that is kept for the session under *name*, or None."""
+
+        def query(reader: SqlReader) -> bytes | None:
+            state = reader.state(session_id, name)
+            return None if state is None else whole(state, session_id).body
+
+        return await self._query(query, self._state_reader)
+
+    async def swap_state(
+        self,
+        session_id: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        written_ns: int | None = None,
+    ) -> bool:
+        """Put *new* where *old* stands; return False if another value stands there."""
+        is_swapped: bool = await self._write(Swap(session_id, name, old, new, written_ns))
+        return is_swapped
+
     async def close(self) -> None:
         """Wait for the writes that were begun, then let go of the database."""
         await self._reader.close()
         if self._writer:
             await self._writer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def _check_open(self) -> None:
         if self._reader.is_closed:
@@ -69,6 +156,14 @@ class DatabaseStore(JobStore):
         if self._writer is None:
             raise StoreError(self._where, "it was opened for reading; leave out `read_only=True`")
         return await self._writer.submit(job)
+
+    async def _read_after(self, session_id: str, number: int) -> tuple[Message, ...]:
+        def query(reader: SqlReader) -> tuple[Message, ...]:
+            session = reader.session(session_id)
+            rows = () if session is None else reader.messages(session.key, number)
+            return whole_messages(rows, session_id)
+
+        return await self._query(query)
 
     async def _query(
         self, query: SqlQuery[T], reader: Worker[SqlQuery[Any], Any] | None = None

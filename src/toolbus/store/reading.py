@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from toolbus.errors import DecodeError
+from toolbus.store.protocol import SessionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +30,12 @@ class SessionRow(NamedTuple):
     created_ns: int
     updated_ns: int
     has_originals: bool
+
+    @property
+    def info(self) -> SessionInfo:
+        """The session's line in the list of sessions."""
+        times = {"created_ns": self.created_ns, "updated_ns": self.updated_ns}
+        return SessionInfo(id=self.id, messages=self.messages, **times)
 
 
 class MessageRow(NamedTuple):

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.store.database_store import DatabaseStore
-from toolbus.store.job_store import read_state
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import Watchdog
 from toolbus.store.postgres.following import follow_messages
@@ -62,10 +61,6 @@ class PostgresStore(DatabaseStore):
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._address.label!r})"
-
-    async def read_state(self, session_id: str, name: str) -> bytes | None:
-        """Return the JSON that is kept for the session under *name*, or None."""
-        return await self._query(partial(read_state, session_id, name), self._state_reader)
 
     def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[Message, None]:
         """Give the messages of the session behind the number *after*, also those still to come.
