@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from toolbus import EventBus, Scope, ToolCall
+from toolbus.events import TOOL_CALL_BEFORE
+from toolbus.policy import policy as policy_module
+from toolbus.policy.policy import Policy
+
 FOLDER = Path(__file__).parents[2] / "data/agent_commands"
 DIGESTS = {
     "seen": "2e58e3e7d643c0fed47e4131f87c2299f88f308599465cbe5b250a421a699337",
@@ -14,6 +19,12 @@ DIGESTS = {
 STRUCTURED = {
     *("variable", "loop", "condition", "cd", "pipeline", "heredoc", "substitution"),
     *("process-substitution", "function"),
+}
+
+POLICIES = {
+    "reads": 'default = "ask"\nfolder = "."\n[[rule]]\nname = "reads"\nverdict = "allow"\n'
+    'effects = ["read", "network"]\n',
+    "start": Path(policy_module.__file__).with_name("starting_policy.toml").read_text(),
 }
 
 
@@ -46,3 +57,31 @@ def test_three_of_ten_have_a_structure():
     shapes = [{*one["shape"]} for half in DIGESTS for one in records(half)]
 
     assert sum(bool(shape & STRUCTURED) for shape in shapes) / len(shapes) >= 0.3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("half", DIGESTS)
+@pytest.mark.parametrize("name", POLICIES)
+async def test_nothing_is_allowed_that_was_not_and_hardly_more_is_asked(
+    half, name, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    file = tmp_path / "project" / "policy.toml"
+    file.parent.mkdir()
+    file.write_text(POLICIES[name])
+    file.chmod(0o600)
+    monkeypatch.chdir(file.parent)
+    before = set(json.loads((FOLDER / "allowed.json").read_bytes())[f"{half} {name}"])
+    policy, bus, allowed = Policy.read(file), EventBus(), {}
+
+    async with policy.installed(bus):
+        for record in records(half):
+            command = record["command"]
+            digest = hashlib.sha256(command.encode()).hexdigest()[:10]
+            call = ToolCall(id=digest, name="shell", arguments={"command": command})
+            context = await bus.apply(TOOL_CALL_BEFORE, call, scope=Scope(session_id=digest))
+            if not (context.denied or context.asked):
+                allowed[digest] = command
+
+    assert {digest: allowed[digest] for digest in allowed.keys() - before} == {}
+    assert len(allowed) >= len(before) - len(records(half)) / 100
