@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from toolbus.redaction.secrets.rules import fragment
+from toolbus.redaction.secrets.rules import builtin_file
 
-BEFORE = fragment("BEFORE")
+BEFORE = builtin_file().fragments["BEFORE"]
 """Before what begins in a letter or digit."""
 
 AFTER = r"(?:\b|[^0-9A-Za-z]|$)"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.redaction.placeholders import placeholders_in
 from toolbus.redaction.secrets.expressions import ExpressionSet, compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.secrets.rules import shapes
+from toolbus.redaction.secrets.rules import builtin_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -327,4 +327,5 @@ def _stands_behind(pattern: str, data: bytes, position: int) -> bool:
 @cache
 def _shapes() -> tuple[tuple[NamedShape, ...], ExpressionSet]:
     """Return all shapes, and what tells which of them may stand somewhere."""
-    return shapes(), ExpressionSet([shape.behind for shape in shapes()], anchored=True)
+    shapes = builtin_file().shapes
+    return shapes, ExpressionSet([shape.behind for shape in shapes], anchored=True)

@@ -2,7 +2,7 @@ r"""Blocks that may go on behind the end of a text: while one is open, no line o
 
 Nearly all that finders find ends in its line, or has its name in the lines before its value; those
 are read again with each line. A block is the rest: a value of several lines, or one that the lines
-behind it show to be a secret.
+behind it show to be a secret; `builtin.toml` lists them, and tables, keys and quotes are here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,8 @@ from toolbus.redaction.secrets.assigned import (
 )
 from toolbus.redaction.secrets.expressions import compiled
 from toolbus.redaction.secrets.names import name_at, name_kind
-from toolbus.redaction.secrets.rules import Reader, rule_read_by
+from toolbus.redaction.secrets.rules import Reader, builtin_file, rule_read_by
 from toolbus.redaction.views import views_to_end
-
-_IS = r"[ \t]*(?::|=>|=)[ \t]*"
-_QUOTE = r"""["'\x60]"""
-_FENCE = r"\n[ \t]*\x60{3}"
-_MANIFEST_END = rf"{_FENCE}|\n--"
 
 
 class _BlockForm(NamedTuple):
@@ -34,56 +29,20 @@ class _BlockForm(NamedTuple):
 
     opener: re.Pattern[bytes]
     closer: re.Pattern[bytes]
-    lines: int | None = None
+    lines: int | None
 
 
-def _block(opener: str, closer: str, lines: int | None = None) -> _BlockForm:
-    return _BlockForm(re.compile(opener.encode()), re.compile(closer.encode()), lines)
+@cache
+def _forms() -> tuple[_BlockForm, ...]:
+    return tuple(
+        [
+            _BlockForm(
+                re.compile(block.opener.encode()), re.compile(block.closer.encode()), block.lines
+            )
+            for block in builtin_file().blocks
+        ]
+    )
 
-
-_BLOCKS = (
-    # An object of JSON: all of it may be a key, and an earlier member the key that a later names.
-    _block(r'\{(?=\s*(?:\Z|"[^"\n{}]*(?:\Z|"\s*(?:\Z|:))))', rf"[{{}}]|{_FENCE}"),
-    # A value whose name may be in one of the next lines.
-    _block(
-        r"(?i)\b(?:\w*value|val|contents?|plaintext|secret|text|data)\\*"
-        rf"{_QUOTE}?{_IS}[^\s{{\[][^\n]*\n",
-        # A whole line that is another.
-        rf"(?m)^(?!\s*[\\\w.\"'\x60-]+{_IS})[ \t]*\S[^\n]*\n",
-        3,
-    ),
-    _block(rf"(?i)\s(?:value|content|val|defaultvalue)[ \t]*=[ \t]*{_QUOTE}", "[<>]", 3),
-    # A tag with attributes, an argument of `crypt`, manifests of Kubernetes, a file of Terraform.
-    _block(rf"<[A-Za-z][\w:.-]*\s+[\w:.-]+\s*=\s*{_QUOTE}", "[<>]"),
-    _block(r"(?i)\bcrypt\(", "[()]"),
-    _block(r"\bkind:[ \t]*[\"']?Secret\b", _MANIFEST_END, 61),
-    _block(r"(?m)^[ \t-]*data:[ \t]*(?:\r?\n|[\w.-]+:)", _MANIFEST_END, 61),
-    _block(r'"random_password"', r"[^\[]\]|\[[^\[\]]*\["),
-)
-_ENCODED = r"[A-Za-z0-9+/_=%-]{24,}[ \t]*"
-_ESCAPE = r"(?:\x1b|\x{9b}|\^\[|\\(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE]))"
-_OPEN_ENDS = (
-    # The text of an element, the first literal of a list, and two tokens with a blank inside.
-    r"<\w[^<>\n]*>\s*(?:<!\[CDATA\[)?\s*[^<>\r\n]*\s*",
-    rf"[(\[{{]\s*(?:[\w.:()\[\]@$]*{_QUOTE}[^\n]*{_QUOTE}\s*)?",
-    r"(?:FlyV1|(?i:ApiKey-v1))\s+\S*",
-    # A password that is piped into a command.
-    r"\b(?:echo|printf)[ \t][^\n]*",
-    # Keys of PuTTY, the vault of Ansible, base64 of a token that is base64 itself, and all that is
-    # base64 or hexadecimal and wrapped.
-    r"Private-Lines: ?\d+(?:\r?\n|\\n)(?:[ \tA-Za-z0-9+/=]+(?:\r?\n|\\n))*[^\n]*",
-    r"\$ANSIBLE_VAULT;[^\n]*\s*(?:[0-9a-f]{16,}\s*)*[^\n]*",
-    r"\bZXlK[\w/\\+\r\n-]*={0,2}",
-    rf"{_ENCODED}(?:\r?\n[ \t]*{_ENCODED})*\r?\n?[ \t]*",
-    # What is unseen: a sequence of a terminal (ECMA-48, section 5.4), also as programs write it; a
-    # line that ends in a backslash, and one word of the next; a folded scalar of YAML.
-    rf"{_ESCAPE}\[?[0-?]*[ -/]*",
-    r"\x1b[\]PX^_][^\n\x07\x1b\\]*",
-    r"\\(?:\r?\n|\\n)[ \t]*(?:[^\s\\]+\\?[ \t]*)?",
-    r"\\[rn][ \t]*",
-    r">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+)*(?:\r?\n)?[ \t]*",
-)
-"""What a text ends in, be there a line end or not, if a block is open."""
 
 _ROWS: dict[Reader, Any] = {"insert": inserted_values, "copy": copied_values}
 
@@ -113,7 +72,7 @@ def open_block(data: bytes, begin: int) -> int:
 
 def _open_block(data: bytes, begin: int) -> int:
     starts: list[int] = [_open_end().search(data, begin).start()]
-    starts += [_open_in(block, data, begin) for block in _BLOCKS]
+    starts += [_open_in(block, data, begin) for block in _forms()]
     starts += [_open_quote(data), _open_key(data, begin), _open_table(data), _open_rows(data)]
     return min(starts)
 
@@ -121,7 +80,8 @@ def _open_block(data: bytes, begin: int) -> int:
 @cache
 def _open_end() -> Any:
     # All at once: the leftmost match is of the one that began first.
-    return compiled("(?:" + "|".join([f"(?:{end})" for end in _OPEN_ENDS]) + r")?\z")
+    ends = [f"(?:{end.pattern})" for end in builtin_file().open_ends]
+    return compiled(f"(?:{'|'.join(ends)})?\\z")
 
 
 def _open_in(form: _BlockForm, data: bytes, begin: int) -> int:

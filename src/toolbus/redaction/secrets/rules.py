@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PUBLISHED, _BUILTIN = (Path(__file__).with_name(name) for name in ("rules.json", "builtin.toml"))
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
-_PATTERNS = {"pattern", "behind", "before"}
+_PATTERNS = {"pattern", "behind", "before", "opener", "closer"}
 _FRAGMENT = re.compile(r"\{([A-Z_]+)\}")
 
 Reader = Literal["assigned", "insert", "copy"]
@@ -83,12 +83,31 @@ class _PublishedFile(Struct):
     rules: tuple[Rule, ...]
 
 
-class _BuiltinFile(NamedTuple):
+class HeldBlock(Struct, frozen=True, forbid_unknown_fields=True):
+    """Several lines from a match of *opener* to one of *closer*, or of so many *lines* at most."""
+
+    finds: str
+    opener: str
+    closer: str
+    lines: int | None = None
+
+
+class OpenEnd(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a text ends in, if a block is open."""
+
+    finds: str
+    pattern: str
+    source: str = ""
+
+
+class BuiltinFile(NamedTuple):
     """What `builtin.toml` has, with the fragments put in."""
 
     fragments: dict[str, str]
     rules: tuple[BuiltinRule, ...]
     shapes: tuple[NamedShape, ...]
+    blocks: tuple[HeldBlock, ...]
+    open_ends: tuple[OpenEnd, ...]
 
 
 @cache
@@ -99,17 +118,7 @@ def published() -> tuple[Rule, ...]:
 
 def builtin() -> tuple[BuiltinRule, ...]:
     """Return our rules, for what the published ones leave out."""
-    return _builtin_file().rules
-
-
-def shapes() -> tuple[NamedShape, ...]:
-    """Return what stands behind names, the likely ones first."""
-    return _builtin_file().shapes
-
-
-def fragment(name: str) -> str:
-    """Return the piece of patterns that is called *name*."""
-    return _builtin_file().fragments[name]
+    return builtin_file().rules
 
 
 def rule_read_by(reader: Reader) -> BuiltinRule:
@@ -118,11 +127,12 @@ def rule_read_by(reader: Reader) -> BuiltinRule:
 
 
 @cache
-def _builtin_file() -> _BuiltinFile:
+def builtin_file() -> BuiltinFile:
+    """Return all that `builtin.toml` has."""
     return read_builtin(_BUILTIN.read_text("utf-8"))
 
 
-def read_builtin(text: str) -> _BuiltinFile:
+def read_builtin(text: str) -> BuiltinFile:
     """Return what *text* says, which is written as `builtin.toml` is.
 
     Raises `ValueError` that names the record.
@@ -132,10 +142,12 @@ def read_builtin(text: str) -> _BuiltinFile:
     # Each may use those above it.
     for name, value in raw["fragments"].items():
         fragments[name] = _filled(value if isinstance(value, str) else "|".join(value), fragments)
-    return _BuiltinFile(
+    return BuiltinFile(
         fragments,
         tuple([_record(record, BuiltinRule, fragments) for record in raw["rules"]]),
-        tuple([_record(record, NamedShape, fragments) for record in raw["shapes"]]),
+        tuple([_record(record, NamedShape, fragments) for record in raw.get("shapes", ())]),
+        tuple([_record(record, HeldBlock, fragments) for record in raw.get("blocks", ())]),
+        tuple([_record(record, OpenEnd, fragments) for record in raw.get("open_ends", ())]),
     )
 
 
