@@ -43,6 +43,7 @@ from toolbus.redaction.live_placeholders import (
 )
 from toolbus.redaction.placeholders import SessionPlaceholders, checked_key, kind_of
 from toolbus.redaction.records import rewrite_record, stand_in, withheld
+from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,10 +98,14 @@ class RedactPersonalData(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        # They need the extra, and the documentation does not.
-        from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
-        from toolbus.redaction.personal.identities import identity_countries  # noqa: PLC0415
-        from toolbus.redaction.personal.phones import supported_regions  # noqa: PLC0415
+        try:
+            # They need the extra, and the documentation does not.
+            from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
+            from toolbus.redaction.personal.identities import identity_countries  # noqa: PLC0415
+            from toolbus.redaction.personal.phones import supported_regions  # noqa: PLC0415
+        except ImportError as error:
+            msg = needs_extra("to look for personal data needs libraries", "personal")
+            raise ImportError(msg, name=error.name) from error
 
         wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
         _check("kinds", wanted, KINDS)

@@ -9,15 +9,10 @@ import re
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from stdnum import iban, luhn
+
 from toolbus.redaction.personal.facts import facts
 from toolbus.redaction.personal.matches import ends_of, scan
-from toolbus.settings.extras import needs_extra
-
-try:
-    from stdnum import iban, luhn
-except ImportError as error:
-    msg = needs_extra("to look for personal data needs libraries", "personal")
-    raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

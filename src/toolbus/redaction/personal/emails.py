@@ -12,14 +12,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.personal.matches import PersonalDataMatch
-from toolbus.settings.extras import needs_extra
+from publicsuffixlist import PublicSuffixList
 
-try:
-    from publicsuffixlist import PublicSuffixList
-except ImportError as error:
-    msg = needs_extra("to look for personal data needs libraries", "personal")
-    raise ImportError(msg, name=error.name) from error
+from toolbus.redaction.personal.matches import PersonalDataMatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,13 +19,6 @@ from msgspec import Struct
 from toolbus.redaction.personal.facts import facts
 from toolbus.redaction.personal.lines import PERSON
 from toolbus.redaction.personal.matches import PersonalDataMatch
-from toolbus.settings.extras import needs_extra
-
-try:
-    import stdnum  # noqa: F401 - its modules are imported by name
-except ImportError as error:
-    msg = needs_extra("to look for personal data needs libraries", "personal")
-    raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

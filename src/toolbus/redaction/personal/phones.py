@@ -13,14 +13,9 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolbus.redaction.personal.matches import ends_of, scan
-from toolbus.settings.extras import needs_extra
+import phonenumbers
 
-try:
-    import phonenumbers
-except ImportError as error:
-    msg = needs_extra("to look for personal data needs libraries", "personal")
-    raise ImportError(msg, name=error.name) from error
+from toolbus.redaction.personal.matches import ends_of, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
