@@ -119,14 +119,9 @@ class RedactPersonalData(AgentComponent):
         self._limits = ScanLimits(max_chars, max_seconds)
         self._keep_binary = binary == "keep"
         self.value_key = checked_key(key)
-        allowed = tuple(allow)
-
-        @cache
-        def detector(region: str) -> Detector:
-            return Detector(wanted, chosen, allowed, region)
-
-        self._known, self._detector = known, detector
-        detector("")
+        self._known = known
+        self._detector = cache(partial(Detector, wanted, chosen, tuple(allow)))
+        self._detector("")  # Made now, so that no result waits for it.
         self._sessions: OrderedDict[str, SessionPlaceholders] = OrderedDict()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)

@@ -47,6 +47,8 @@ class _Words(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def _words() -> _Words:
     lists = tomllib.loads(_FILE.read_text("utf-8"))
+    for name in ("passwords", "secrets"):
+        lists[name] = " ".join(lists[name].values())  # They are by language.
     return convert({name: words.split() for name, words in lists.items()}, _Words)
 
 
