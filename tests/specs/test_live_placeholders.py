@@ -7,6 +7,7 @@ import re
 import string
 import subprocess
 import sys
+import textwrap
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,64 @@ async def test_a_file_that_changes_meanwhile_gets_nothing(tmp_path):
 
     assert (outcome.status, file.read_text()) == ("denied", other)
     assert "argument 'content' of tool 'write_file' holds [github-pat-…]" in outcome.response.text
+
+
+def private_key():
+    """Return what looks like a private key, of random letters."""
+    lines = ["".join(random.choices(string.ascii_letters + string.digits, k=64)) for _ in range(9)]
+    return "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----\n"])
+
+
+@pytest.mark.parametrize("form", ["plain", "indented", "windows"])
+async def test_a_key_of_several_lines_stays_whole(tmp_path, form):
+    key, file = private_key(), tmp_path / "config.yml"
+    before = f"a: 1\nkey: |\n{key}b: 2\n"
+    if form == "indented":
+        before = before.replace(key, textwrap.indent(key, "  "))
+    file.write_bytes(before.replace("\n", "\r\n" if form == "windows" else "\n").encode())
+    texts = []
+    async with agent_with(FileTools(root=tmp_path), RedactSecrets()) as agent:
+
+        async def call(name, **arguments):
+            outcome = await agent.call_tool(name, {"path": "config.yml", **arguments})
+            texts.append(outcome.response.text)
+            return outcome.status
+
+        await call("read_file")
+        shown = texts[0].replace("a: 1", "a: 2") + "\n"
+        written = await call("write_file", content=shown)
+        line = shown.splitlines()[2]
+        edit = {"old_text": f"{line}\nb: 2", "new_text": f"{line}\nb: 3"}
+        edited = await call("edit_file", **edit)
+        kept = file.read_bytes().decode()
+        moved = await call("write_file", content=shown.replace(line, f"    {line}"))
+
+    assert len(shown.splitlines()) == 4
+    assert (written, edited, moved) == ("ok", "ok", "denied")
+    assert kept.replace("\r\n", "\n") == before.replace("a: 1", "a: 2").replace("b: 2", "b: 3")
+    assert not [each for each in key.splitlines()[1:-1] if each in "".join(texts)]
+
+
+@pytest.mark.parametrize("kinds", ["secrets", "personal", "both", "reversed"])
+async def test_personal_data_is_written_back(tmp_path, kinds):
+    components = {"secrets": [RedactSecrets()], "personal": [RedactPersonalData()]}
+    components["both"] = [RedactSecrets(), RedactPersonalData()]
+    components["reversed"] = [RedactPersonalData(), RedactSecrets()]
+    file, other, seen = tmp_path / "a.txt", tmp_path / "b.txt", []
+    before = f"A=1\nto: {JANE}\nTOKEN={TOKEN}\n{JANE} has token={OTHER}\n"
+    file.write_text(before)
+    other.write_text("a text\n")
+    async with agent_with(FileTools(root=tmp_path), *components[kinds]) as agent:
+        agent.guard(TOOL_CALL_BEFORE, lambda ctx: seen.append(encode(ctx.value).decode()))
+        shown = (await agent.call_tool("read_file", {"path": "a.txt"})).response.text
+        content = shown.replace("A=1", "A=2") + "\n"
+        written = await agent.call_tool("write_file", {"path": "a.txt", "content": content})
+        moved = await agent.call_tool("write_file", {"path": "b.txt", "content": content})
+
+    hidden = {"secrets": [TOKEN, OTHER], "personal": [JANE]}.get(kinds, [TOKEN, OTHER, JANE])
+    assert (written.status, moved.status) == ("ok", "denied")
+    assert file.read_text() == before.replace("A=1", "A=2")
+    assert not [value for value in hidden if value in shown + "".join(seen)]
 
 
 async def test_a_placeholder_is_found_everywhere():

@@ -63,7 +63,8 @@ class FileRedactions:
         text = host and changer and changer.text_before(call, host.tools.get(call.name))
         if not text:
             return call
-        cleaned = text
+        # A model reads and writes plain line ends, also where a file has others.
+        cleaned = text = text.replace("\r\n", "\n")
         for step in self.steps:
             shown = await step.as_shown(cleaned, text, call, scope)
             if shown is None:
@@ -105,9 +106,8 @@ def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[s
     for shown, count in zip(shown_lines, counts, strict=True):
         value = "".join(before[start : start + count]).strip()
         start += count
-        # The indent of a single line may be written anew.
-        key = shown.strip() if count == 1 else shown.rstrip()
-        if key.strip() != value and (not key or lines.setdefault(key, value) != value):
+        key = shown.strip()
+        if key != value and (not key or lines.setdefault(_key(shown, count), value) != value):
             return {}
     return lines
 
@@ -145,7 +145,7 @@ def _replaces_lines(text: str, old: str, new: str) -> bool:
 
     Else the value of a line would come to stand beside other text.
     """
-    text, old, new = [each.replace("\r\n", "\n") for each in (text, old, new)]
+    old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     if not old or (new and old.endswith("\n") and not new.endswith("\n")):
         return False
     before, *parts = text.split(old)
@@ -161,7 +161,17 @@ def _replaces_lines(text: str, old: str, new: str) -> bool:
 def _filled(text: str, lines: dict[str, str]) -> str:
     pieces = []
     for part in text.splitlines(keepends=True):
-        shown = next((key for key in (part.rstrip(), part.strip()) if key in lines), None)
-        # The line end may be written anew.
-        pieces.append(part if shown is None else part.replace(shown.strip(), lines[shown]))
+        values = (lines.get(_key(part, count)) for count in (1, 2))
+        value = next((value for value in values if value is not None), None)
+        if value is not None and part.endswith("\r\n"):
+            value = value.replace("\n", "\r\n")
+        pieces.append(part if value is None else part.replace(part.strip(), value))
     return "".join(pieces)
+
+
+def _key(shown: str, count: int) -> str:
+    """Return what tells a line that is *shown* for *count* lines of a file.
+
+    The indent of a single one may be written anew.
+    """
+    return shown.strip() if count == 1 else f"\n{shown.rstrip()}"

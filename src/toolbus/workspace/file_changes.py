@@ -36,7 +36,14 @@ class FileChange(NamedTuple):
         return bounded(compare_lines(self.before, self.after).lines)
 
     def describe(self) -> str:
-        """Return what a model is told of it: a line, and the difference below."""
+        """Return what a model is told of it: a line, and the difference below.
+
+        It has no lines around: of a key of several lines they would show a part, which no
+        redaction knows.
+        """
         if self.before == self.after:
             return f"{self.shown} is as it was"
-        return f"{self.shown} is written: {self.summary}\n{self.difference}".rstrip("\n")
+        told = f"{self.shown} is written: {self.summary}"
+        if self.before is None:
+            return told
+        return f"{told}\n{bounded(compare_lines(self.before, self.after, 0).lines)}"

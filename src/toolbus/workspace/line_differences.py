@@ -32,8 +32,11 @@ class LineDifference(NamedTuple):
         return f"{_count(self.added)} added, {self.removed:,} removed"
 
 
-def compare_lines(before: str, after: str) -> LineDifference:
-    r"""Return how *before* became *after*; a line ends at "\n", so a "\r" is a part of it."""
+def compare_lines(before: str, after: str, context: int = _CONTEXT) -> LineDifference:
+    r"""Return how *before* became *after*, with *context* lines around what differs.
+
+    A line ends at "\n", so a "\r" is a part of it.
+    """
     old, new = _lines(before), _lines(after)
     shorter = min(len(old), len(new))
     head = _same(zip(old, new, strict=False))
@@ -41,12 +44,13 @@ def compare_lines(before: str, after: str) -> LineDifference:
     changed, replacing = len(old) - head - tail, len(new) - head - tail
     lines: list[str] = []
     if changed or replacing:
-        above, below = min(head, _CONTEXT), min(tail, _CONTEXT)
+        above, below = min(head, context), min(tail, context)
         start = head - above
         old = old[start : len(old) - tail + below]
         new = new[start : len(new) - tail + below]
         if changed * replacing <= _MOST_COMPARED:
-            groups: Iterable[Opcodes] = SequenceMatcher(None, old, new).get_grouped_opcodes()
+            matcher = SequenceMatcher(None, old, new)
+            groups: Iterable[Opcodes] = matcher.get_grouped_opcodes(context)
         else:
             groups = [_replacement(above, changed, replacing, below)]
         for group in groups:
