@@ -5,8 +5,10 @@ import json
 import os
 import pty
 import pwd
+import random
 import re
 import signal
+import string
 import subprocess
 import sys
 import textwrap
@@ -624,6 +626,43 @@ def test_a_file_that_changed_is_another_question(here, tape, terminal):
     assert "│  one, secretly\n" in again
     assert (code, file.read_text()) == (0, "one, secretly\n2\n")
     assert "Done." in shown
+
+
+QUOTES = """
+import re
+from toolbus import AgentComponent, events, on
+
+class Quotes(AgentComponent):
+    shown = ""
+    @on(events.MESSAGE_APPEND_AFTER, roles="tool")
+    def read(self, ctx):
+        self.shown = (re.findall(r"\\[github-pat-[a-z2-7]{16}]", ctx.value.text) or [""])[0]
+    @on(events.TOOL_CALL_BEFORE, tools="write_file")
+    def quote(self, ctx):
+        text = ctx.value.arguments["content"].replace("[…]", self.shown)
+        return ctx.value.merge_arguments({"content": text})
+"""
+
+
+def test_a_secret_that_stays_is_no_difference(here, tape, terminal):
+    file, secret = here / "env.txt", "ghp_" + "".join(random.choices(string.ascii_letters, k=36))
+    file.write_text(f"A=1\nTOKEN={secret}\nB=2\n")
+    (here / "quotes.py").write_text(QUOTES)
+    uses = ("redact-secrets", "./quotes.py")
+    (here / "quotes.toml").write_text("".join([f"[[component]]\nuse = '{use}'\n" for use in uses]))
+    reading = calling("read_file", path="env.txt")
+    writing = calling("write_file", "c2", path="env.txt", content="A=2\nTOKEN=[…]\nB=2\n")
+
+    model = tape(reading, writing, "Done.")
+    with terminal("go", model, "--tools=files", "--config=quotes.toml", rows=60) as person:
+        asked = person.expect(QUESTION)
+        person.type("y\n")
+        code, shown = person.end()
+
+    assert "│ -A=1\n│ +A=2\n│  TOKEN=(secret github-pat)\n│  B=2\n" in asked
+    assert "the tool gets other values" in asked
+    assert secret not in asked + shown
+    assert (code, file.read_text()) == (0, f"A=2\nTOKEN={secret}\nB=2\n")
 
 
 def test_what_is_typed_before_is_no_answer(here, tape, terminal):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from toolbus.approvals.display import line_rows
 from toolbus.approvals.records import read_question
 from toolbus.approvals.steps import LONGEST_WORDS, answer
+from toolbus.components.capabilities import Concealer
 from toolbus.console.edits import FileEdit, find_edit
 from toolbus.console.shown_question import ShownQuestion
 from toolbus.console.terminal_approver import REFUSED
@@ -26,7 +27,7 @@ from toolbus.console.typed_answers import (
     read_answer,
 )
 from toolbus.errors import DecodeError, StoreError
-from toolbus.events.catalogue import TOOL_CALL_BEFORE
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.terminal.visible_text import brief
 
@@ -112,13 +113,22 @@ class QuestionPrompt:
     async def _edit_of(self, question: Question, asked: ApprovalRequest) -> FileEdit | None:
         """Return what the call makes of a file; of an agent below this one nobody knows the files.
 
-        What is hidden in the call is so in the difference as well.
+        What is hidden in the call is so in the difference as well. A secret that its file keeps
+        is no difference.
         """
         if asked.call is None or self._agent is None or asked.scope.lineage:
             return None
-        edit = await asyncio.to_thread(find_edit, self._agent, asked.call)
-        if edit is None or not question.hidden:
+        filled = await asked.fill() if question.filled and asked.fill else asked.call
+        call = asked.call if isinstance(filled, Deny) else filled
+        edit = await asyncio.to_thread(find_edit, self._agent, call)
+        if edit is None or not (question.hidden or question.filled):
             return edit
+        text: str | None = None if question.hidden else edit.difference
+        for component in self._agent.components:
+            if text and isinstance(component, Concealer):
+                text = await component.concealed(text, asked.scope)
+        if text is not None:
+            return edit._replace(difference=text)
         return edit._replace(difference="", problem="values in the call are hidden")
 
     async def _typed(self, question: Question, edit: FileEdit | None) -> TypedAnswer | None:
