@@ -3,7 +3,7 @@
 References: the makers' documentation of headless runs, and runs of the versions in
 `tests/hosts/package.json`. Each has its events *before* and *after* a call, and of one that
 *failed*; *fails_commands*, whether a command that ends with an error has failed; and what calls its
-tools, `read` and `mcp` None where there is none.
+tools, None where there is none; and the options by which it goes on with its last session.
 """
 
 import json
@@ -21,6 +21,7 @@ class GeminiCli:
     """Gemini CLI; its times are milliseconds."""
 
     name = "gemini-cli"
+    resumed = ("--resume", "latest")
     fails_commands = False
     before, after, failed = "BeforeTool", "AfterTool", "AfterTool"
 
@@ -54,6 +55,13 @@ class GeminiCli:
     def read(self, path):
         return ModelCall("read_file", {"file_path": str(path)})
 
+    def write(self, path, text):
+        return ModelCall("write_file", {"file_path": str(path), "content": text})
+
+    def edit(self, path, old, new):
+        texts = {"old_string": old, "new_string": new, "instruction": "change it"}
+        return ModelCall("replace", {"file_path": str(path), **texts})
+
     def mcp(self, tool):
         return ModelCall(f"mcp_notes_{tool}", {})
 
@@ -68,6 +76,7 @@ class ClaudeCode:
     """Claude Code."""
 
     name = "claude-code"
+    resumed = ("--continue",)
     fails_commands = True
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUseFailure"
     asks = False
@@ -101,6 +110,12 @@ class ClaudeCode:
     def read(self, path):
         return ModelCall("Read", {"file_path": str(path)})
 
+    def write(self, path, text):
+        return ModelCall("Write", {"file_path": str(path), "content": text})
+
+    # What it would replace, it looks for before any hook.
+    edit = None
+
     def mcp(self, tool):
         return ModelCall(f"mcp__notes__{tool}", {})
 
@@ -114,6 +129,7 @@ class Codex:
     """Codex; the shell is its only way to a file."""
 
     name = "codex"
+    resumed = None
     fails_commands = False
     before, after, failed = "PreToolUse", "PostToolUse", "PostToolUse"
     read = None
@@ -157,6 +173,11 @@ default_tools_approval_mode = "approve"
     def shell(self, command):
         return ModelCall("exec_command", {"cmd": command})
 
+    def write(self, path, text):
+        return self.shell(f"cat > {path} <<'E'\n{text}E")
+
+    edit = None
+
     def mcp(self, tool):
         return ModelCall(f"mcp__notes.{tool}", {})
 
@@ -171,6 +192,7 @@ class CopilotCli:
     """Copilot CLI, with a provider of the user's own and no account."""
 
     name = "copilot"
+    resumed = ("--continue",)
     fails_commands = False
     before, after, failed = "preToolUse", "postToolUse", "postToolUseFailure"
     asks = False
@@ -197,6 +219,12 @@ class CopilotCli:
     def read(self, path):
         return ModelCall("view", {"path": str(path)})
 
+    def write(self, path, text):
+        return ModelCall("create", {"path": str(path), "file_text": text})
+
+    def edit(self, path, old, new):
+        return ModelCall("edit", {"path": str(path), "old_str": old, "new_str": new})
+
     def mcp(self, tool):
         return ModelCall(f"notes-{tool}", {})
 
@@ -209,6 +237,7 @@ class Pi:
     """pi; it has no servers of MCP."""
 
     name = "pi"
+    resumed = ("--continue",)
     fails_commands = True
     before, after, failed = "tool_call", "tool_result", "tool_result"
     mcp = None
@@ -232,6 +261,12 @@ class Pi:
 
     def read(self, path):
         return ModelCall("read", {"path": str(path)})
+
+    def write(self, path, text):
+        return ModelCall("write", {"path": str(path), "content": text})
+
+    def edit(self, path, old, new):
+        return ModelCall("edit", {"path": str(path), "edits": [{"oldText": old, "newText": new}]})
 
     def add_hook(self, folders, event, command):
         """Give the event as JSON to *command*, and let the answer be."""

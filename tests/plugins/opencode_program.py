@@ -13,6 +13,7 @@ class OpenCode:
     """OpenCode; our hooks are a plugin in it."""
 
     name = "opencode"
+    resumed = ("--continue",)
     fails_commands = False
     before, after, failed = "tool.execute.before", "tool.execute.after", "tool.execute.after"
 
@@ -50,6 +51,13 @@ class OpenCode:
 
     def read(self, path):
         return ModelCall("read", {"filePath": str(path)})
+
+    def write(self, path, text):
+        return ModelCall("write", {"filePath": str(path), "content": text})
+
+    def edit(self, path, old, new):
+        texts = {"oldString": old, "newString": new}
+        return ModelCall("edit", {"filePath": str(path), **texts})
 
     def mcp(self, tool):
         return ModelCall(f"notes_{tool}", {})

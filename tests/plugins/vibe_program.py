@@ -64,6 +64,7 @@ class Vibe:
     """Mistral Vibe; what it runs of MCP servers goes through programs that the model writes."""
 
     name = "vibe"
+    resumed = ("--continue",)
     fails_commands = False
     before, after, failed = "pre_tool", "post_tool", "post_tool"
     mcp = None
@@ -100,6 +101,13 @@ alias = "fake"
 
     def read(self, path):
         return ModelCall("read_file", {"path": str(path)})
+
+    def write(self, path, text):
+        return ModelCall("write_file", {"path": str(path), "content": text})
+
+    def edit(self, path, old, new):
+        texts = {"old_string": old, "new_string": new}
+        return ModelCall("edit", {"file_path": str(path), **texts})
 
     def add_hook(self, folders, event, command):
         """Run *command* at *event*, beside what is there."""

@@ -16,6 +16,7 @@ from tests.servers.fake_model import ModelCall
 
 import toolbus
 from host_programs import PROGRAMS
+from host_runs import run_host
 from host_visits import (
     BROKEN_ADAPTER,
     BROKEN_GUARD,
@@ -290,6 +291,43 @@ def test_what_no_event_tells_is_declared(host, visit):
     told = made.toolbus("doctor", host, "--json").stdout
     assert bool(run.model.leaks(secrets["mentioned"])) == ("names with @" in told)
     assert bool(run.model.leaks(secrets["early"])) == ("stops waiting" in told)
+
+
+def test_a_file_keeps_its_secret(host, visit):
+    made, names = visit(host, SECRETS), []
+    program, file = made.host, made.project / "key.txt"
+    secret = made.plant("key.txt")
+    file.write_text(f"mode = 1\n{file.read_text()}")
+
+    def shown(results):
+        names.extend(re.findall(r"\[stripe-access-token-[a-z2-7]{16}\]", str(results.values())))
+        return f"key = {names[-1]}\n"
+
+    def write(results):
+        return [program.write(file, f"mode = 2\n{shown(results)}")]
+
+    def edit(results):
+        line = shown(results)
+        return [program.edit(file, f"mode = 2\n{line}", f"mode = 3\n{line}")]
+
+    reading = program.read(file) if program.read else program.shell(f"cat {file}")
+    run = made.run([[reading], write, *([edit] if program.edit else []), "done", "done again"])
+    models = [run.model]
+    if program.resumed:
+        again = made.host = copy(program)
+        again.command = lambda prompt: with_options(program.command(prompt), program.resumed)
+        models.append(run_host(again, made.folders, [], prompt="and now?").model)
+
+    mode = 1 if dialect(host).abilities["fill_arguments"] == "no" else 3 if program.edit else 2
+    assert file.read_text() == f"mode = {mode}\nkey = {secret}\n"
+    assert [model.leaks(secret) for model in models] == [[]] * len(models)
+    assert all(names[0] in str(model.requests[-1].body) for model in models)
+
+
+def with_options(command, options):
+    """Return *command* with *options* before the one or two words of its prompt."""
+    at = -2 if "-p" in command else -1
+    return [*command[:at], *options, *command[at:]]
 
 
 def test_a_broken_component_stops_the_call(host, visit):
