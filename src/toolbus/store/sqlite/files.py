@@ -183,6 +183,14 @@ def reading_mode(file: Path) -> Mode:
     return "ro" if may_write_beside(file) else looking_mode(file)
 
 
+def quiet_mode(file: Path) -> Mode:
+    """Return how to read *file* and leave no file beside it, where that is possible."""
+    # Who closes a writable connection carries the log into the file, and who closes a
+    # read-only one leaves empty files beside it: each is used where it does nothing.
+    quiet = may_write(file) and may_write_beside(file) and not unfinished(file)
+    return "rw" if quiet else reading_mode(file)
+
+
 def looking_mode(file: Path) -> Mode:
     """Return how to read *file* without making a file beside it."""
     if beside(file, "-shm").exists():
@@ -240,7 +248,9 @@ def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -
     """
     if not file.exists():
         return 0
-    header = header_of(file, timeout)
+    with closing(connect(file, timeout, quiet_mode(file))) as connection:
+        connection.execute("BEGIN")
+        header = read_header(connection)
     if header == EMPTY:
         if read_only:
             raise StoreError(where, "it is empty; give the path of a store")
@@ -260,16 +270,6 @@ def check_version(where: str, version: int) -> None:
         newest = schema.VERSION
         reason = f"it has version {version}, newer than {newest}; update toolbus"
         raise WrongPathError(where, reason)
-
-
-def header_of(file: Path, timeout: float) -> Header:
-    """Return the header of *file*, and leave it as it is."""
-    # Who closes a writable connection carries the log into the file, and who closes a
-    # read-only one leaves empty files beside it: each is used where it does nothing.
-    mode: Mode = "rw" if may_write_beside(file) and not unfinished(file) else reading_mode(file)
-    with closing(connect(file, timeout, mode)) as connection:
-        connection.execute("BEGIN")
-        return read_header(connection)
 
 
 def read_header(connection: sqlite3.Connection) -> Header:

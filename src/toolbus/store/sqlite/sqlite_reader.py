@@ -15,17 +15,14 @@ from toolbus.store.sqlite.files import (
     checked_path,
     connect,
     integrity_problems,
-    may_write,
-    may_write_beside,
+    quiet_mode,
     read_header,
     reading_mode,
-    unfinished,
 )
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from toolbus.store.sqlite.files import Mode
 
@@ -110,7 +107,7 @@ class SqliteReader(SqlReader):
         file = checked_path(self._where, read_only=True)
         with wrap_errors(self._where):
             version = check_contents(self._where, file, timeout, read_only=True)
-            mode = opened_as or (reading_mode(file) if live else _mode(file))
+            mode = opened_as or (reading_mode(file) if live else quiet_mode(file))
             is_still = mode in {"still", "copied"}
             self._detector = ChangeDetector(self._where, file) if is_still else None
             self._connection = connect(file, timeout, mode)
@@ -147,11 +144,3 @@ class SqliteReader(SqlReader):
             if self._detector:
                 self._detector.check()
             return rows
-
-
-def _mode(file: Path) -> Mode:
-    """Return how to read *file* and leave no file beside it, where that is possible."""
-    # The last one to close a file without a log has nothing to carry into it, and tidies up.
-    if may_write(file) and may_write_beside(file) and not unfinished(file):
-        return "rw"
-    return reading_mode(file)
