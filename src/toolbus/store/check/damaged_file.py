@@ -50,19 +50,15 @@ _MIN_ROW = 32
 _TRIES = 40_000
 """How many parts of a table are tried behind one another: some seconds."""
 
-# The columns behind the key and the session, and the types of their values.
+_SESSION = "coalesce(CAST(session AS INTEGER), 0)"
+# The columns behind the key and the session, in the types that the tables promise: a damaged row
+# may have others, and then a number that is told as lost, or a body that its checksum disowns.
 _COLUMNS = {
-    "messages": "seq, id, version, CAST(body AS BLOB), checksum",
-    "ledger": "place, seq, version, CAST(body AS BLOB), checksum",
-    "states": "name, version, CAST(body AS BLOB), checksum",
-    "originals": "digest, CAST(body AS BLOB)",
-}
-_TYPES = {
-    "messages": (int, object, object, bytes, object),
-    "ledger": (int, int, object, bytes, object),
-    "states": (str, object, bytes, object),
-    "originals": (str, bytes),
-    "sessions": (int, str, int, int, int, int),
+    "messages": "coalesce(CAST(seq AS INTEGER), 0), id, version, CAST(body AS BLOB), checksum",
+    "ledger": """coalesce(CAST(place AS INTEGER), 0), coalesce(CAST(seq AS INTEGER), 0),
+        version, CAST(body AS BLOB), checksum""",
+    "states": "coalesce(CAST(name AS TEXT), ''), version, CAST(body AS BLOB), checksum",
+    "originals": "coalesce(CAST(digest AS TEXT), ''), CAST(body AS BLOB)",
 }
 
 
@@ -179,10 +175,11 @@ class DamagedFile:
         return (Original(digest=row[0], body=row[1]) for row in rows if row)
 
     def _row(self, table: str, session: int, key: int) -> Any:
-        """Return a row, but for key and session; None if SQLite gives none that fits the table."""
-        query = f"SELECT {_COLUMNS[table]} FROM {table} NOT INDEXED WHERE key = ? AND session = ?"
-        rows = self._execute(table, query, key, session)
-        return next((row for row in rows if self._fits(table, row)), None)
+        """Return a row, but for key and session; None if SQLite gives none."""
+        query = (
+            f"SELECT {_COLUMNS[table]} FROM {table} NOT INDEXED WHERE key = ? AND {_SESSION} = ?"
+        )
+        return next(iter(self._execute(table, query, key, session)), None)
 
     def _execute(self, table: str, query: str, *values: object) -> list[Any]:
         """Return the rows of *query*, none if *table* is damaged there."""
@@ -192,36 +189,29 @@ class DamagedFile:
             self._note(table, error)
             return []
 
-    def _fits(self, table: str, row: tuple[object, ...]) -> bool:
-        fits = all(map(isinstance, row, _TYPES[table]))
-        if not fits:
-            self._note(table, "a row has a value of another type")
-        return fits
-
     def _note(self, table: str, reason: object) -> None:
         self._unread.setdefault(table, f"the table {table!r} cannot be read whole: {reason}")
 
     def _find_keys(self, table: str) -> dict[int, set[int]]:
         """Return the keys of the rows in *table* by their sessions."""
         keys: dict[int, set[int]] = defaultdict(set)
-        for key, session in self._scan(table, "key, session"):
-            if isinstance(session, int):
-                keys[session].add(key)
-            else:
-                self._note(table, "a row has no session")
+        for key, session in self._scan(table, f"key, {_SESSION}"):
+            keys[session].add(key)
         return dict(keys)
 
     def _read_sessions(self) -> dict[str, SessionRow]:
         """Return the rows of the list of sessions by their ids."""
         sessions: dict[str, SessionRow] = {}
         for row in self._scan("sessions", "key, id, messages, records, created_ns, updated_ns"):
-            if self._fits("sessions", row):
+            if [*map(type, row)] == [int, str, int, int, int, int]:
                 sessions.setdefault(row[1], SessionRow._make((*row, False)))
+            else:
+                self._note("sessions", "a row has a value of another type")
         return sessions
 
     def _name_session(self, key: int) -> str:
         """Name a session whose own row is lost; the index or its records may have the name."""
-        query = "SELECT id FROM sessions INDEXED BY sqlite_autoindex_sessions_1 WHERE +key = ?"
+        query = "SELECT CAST(id AS TEXT) FROM sessions INDEXED BY sqlite_autoindex_sessions_1 WHERE +key = ?"
         records = [record for page in self.pages(key) for record in page.records]
         names = [name for (name,) in self._execute("sessions", query, key)]
         names += [record.scope.session_id for record in records[:1]]
