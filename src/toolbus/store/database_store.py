@@ -101,18 +101,15 @@ class DatabaseStore:
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept; return how many."""
-        count: int = await self._write(Forget(session_id, "originals"))
-        return count
+        return int(await self._write(Forget(session_id, "originals")))
 
     async def forget_states(self, session_id: str) -> int:
         """Delete what components keep for the session; return how many values."""
-        count: int = await self._write(Forget(session_id, "states"))
-        return count
+        return int(await self._write(Forget(session_id, "states")))
 
     async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
         """Delete sessions that were last written before *before_ns*; return their ids."""
-        ids: tuple[str, ...] = await self._write(ForgetSessions(before_ns, limit))
-        return ids
+        return tuple(await self._write(ForgetSessions(before_ns, limit)))
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
         """Return the JSON that is kept for the session under *name*, or None."""
@@ -133,8 +130,7 @@ class DatabaseStore:
         written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands; return False if another value stands there."""
-        is_swapped: bool = await self._write(Swap(session_id, name, old, new, written_ns))
-        return is_swapped
+        return bool(await self._write(Swap(session_id, name, old, new, written_ns)))
 
     async def close(self) -> None:
         """Wait for the writes that were begun, then let go of the database."""
