@@ -211,7 +211,8 @@ class DamagedFile:
 
     def _name_session(self, key: int) -> str:
         """Name a session whose own row is lost; the index or its records may have the name."""
-        query = "SELECT CAST(id AS TEXT) FROM sessions INDEXED BY sqlite_autoindex_sessions_1 WHERE +key = ?"
+        index = "sqlite_autoindex_sessions_1"
+        query = f"SELECT CAST(id AS TEXT) FROM sessions INDEXED BY {index} WHERE +key = ?"
         records = [record for page in self.pages(key) for record in page.records]
         names = [name for (name,) in self._execute("sessions", query, key)]
         names += [record.scope.session_id for record in records[:1]]
