@@ -911,7 +911,7 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
         (b"\xff", "policy.toml:1: this is no UTF-8"),
         ("x = ", "policy.toml:1: invalid value"),
         ('rules = "x"', "policy.toml:1: unknown key 'rules'; did you mean 'rule'?"),
-        ("rule = 3", "policy.toml:1: 'rule' is no array of tables"),
+        ("rule = 3", "policy.toml:1: expected an array of tables, [[rule]], got 3"),
         ('[[rule]]\nverdict = "deny"', "policy.toml:1: rule 1: it has no `name`"),
         ('[[rule]]\nname = "r"', "policy.toml:1: rule 'r': it has no `verdict`"),
         (f"{RULE}\n{RULE}", "policy.toml:6: two rules are called 'r'"),
@@ -1017,7 +1017,7 @@ def test_a_misspelt_word_is_told(tmp_path):
 def test_a_prompt_that_no_rule_skips_is_told(tmp_path):
     allow = RULE.replace("deny", "allow")
     wrong = {
-        f"{allow}prompt = 'ask'": "unknown prompt 'ask'; known: \"skip\"",
+        f"{allow}prompt = 'ask'": "unknown prompt 'ask'; did you mean 'skip'?",
         f"{allow}prompt = 'skip'\nrepeats = 3": "a rule with 'repeats' skips no prompt",
         f"{RULE}prompt = 'skip'": 'only a rule with verdict = "allow"',
     }

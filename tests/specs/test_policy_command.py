@@ -613,7 +613,7 @@ def test_a_call_is_judged_after_others(run):
 
 def test_a_wrong_table_is_refused(run):
     written(SOUND)
-    row, first = '[[call]]\ncommand = "x"\nverdict = "deny"\nafter = {}\n', "a.toml:1: after.1: "
+    row, first = '[[call]]\ncommand = "x"\nverdict = "deny"\nafter = {}\n', "a.toml:1: after.0: "
     policy = "this is a policy; expected a table of calls"
     for name, text, told in (
         ("a.toml", "", "a.toml: it has no row; write [[call]]"),

@@ -9,7 +9,7 @@ reaches the network or does what nobody knows is not here.
 from __future__ import annotations
 
 from toolbus.policy.argument_names import FILE_WRITERS
-from toolbus.policy.rules.records import ToolFacts
+from toolbus.policy.rules.tables import ToolFacts
 
 _READS = ToolFacts(effects=("read",))
 _WRITES = ToolFacts(effects=("write",))

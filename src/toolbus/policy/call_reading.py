@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
     from toolbus.policy.programs.program_files import Programs
-    from toolbus.policy.rules.records import PolicyRules, ToolFacts
+    from toolbus.policy.rules.records import PolicyRules
+    from toolbus.policy.rules.tables import ToolFacts
     from toolbus.policy.tool_arguments import ShellCall
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 1_000, 10_000

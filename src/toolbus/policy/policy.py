@@ -49,7 +49,7 @@ where a configuration names it; how a changed one is taken up: `toolbus.policy.c
 and state, the settings of agents' hosts, and the commands of `toolbus` that speak for a person.
 
 The file's keys: `toolbus.policy.rules.documents`; those of a rule:
-`toolbus.policy.rules.rule_tables`. `toolbus policy` writes a first one, checks it, explains its
+`toolbus.policy.rules.tables`. `toolbus policy` writes a first one, checks it, explains its
 verdicts and tests it against a table.
 """
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.policy.argument_names import kind_of
 from toolbus.policy.commands import Unreadable
-from toolbus.policy.rules.argument_paths import read_path, values_at
-from toolbus.policy.rules.value_tests import WrongTypeError, shown, type_name
+from toolbus.policy.rules.values import WrongTypeError, read_path, shown, type_name, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.argument_names import Kind
-    from toolbus.policy.rules.records import ToolFacts
+    from toolbus.policy.rules.tables import ToolFacts
 
 COMMANDS = ("command", "cmd", "shell_command", "command_line")
 _WORDS = ("args", "argv", "arguments")

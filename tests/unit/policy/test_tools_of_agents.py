@@ -9,7 +9,7 @@ from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.rules.documents import read_policy, read_table
 from toolbus.policy.rules.judging import CallJudge
-from toolbus.policy.rules.records import NO_TOOL_FACTS
+from toolbus.policy.rules.tables import NO_TOOL_FACTS
 from toolbus.toml.values import MisfitError
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from toolbus.policy.paths.touching import Touch
     from toolbus.policy.rules.findings import CallVerdict
     from toolbus.policy.rules.judging import CallJudge
-    from toolbus.policy.rules.records import Default, PolicyRule, PolicyRules
+    from toolbus.policy.rules.records import PolicyRule, PolicyRules
+    from toolbus.policy.rules.tables import Default
 
 _NANOSECOND = 1e-9
 _WAITS = "pending"

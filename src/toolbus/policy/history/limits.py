@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.rules.argument_paths import values_at
 from toolbus.policy.rules.records import ConditionError
-from toolbus.policy.rules.value_tests import WrongTypeError, check_type
+from toolbus.policy.rules.values import WrongTypeError, check_type, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

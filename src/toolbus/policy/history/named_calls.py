@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.rules.value_tests import WrongTypeError, holds, read_tests
-from toolbus.settings.hints import hint, unknown_key
-from toolbus.toml.values import MisfitError
+from toolbus.policy.rules.values import holds
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
     from toolbus.policy.rules.records import PolicyRule
-    from toolbus.policy.rules.value_tests import ValueTest
+    from toolbus.policy.rules.tables import Ending
+    from toolbus.policy.rules.values import ValueTest
 
 Likeness: TypeAlias = Literal["no", "perhaps", "surely"]
-Ending: TypeAlias = Literal["success", "error"]
-ENDINGS: tuple[Ending, ...] = ("success", "error")
-_KEYS = ("status", "text")
 
 
 class Outcome(NamedTuple):
@@ -58,25 +54,6 @@ def ending_of(message: ToolMessage) -> Ending:
         return "error"
     exit_status = response.metadata.get("exit_status", 0)
     return "error" if response.is_error or exit_status != 0 else "success"
-
-
-def read_outcome(value: Any) -> Outcome:
-    """Return what *value* of a file stands for; raises `MisfitError`."""
-    table = {"status": value} if isinstance(value, str) else value
-    if not isinstance(table, dict) or not table:
-        raise MisfitError(f"expected one of {', '.join(ENDINGS)}, or a table, got {value!r}")
-    for key in table:
-        if key not in _KEYS:
-            raise MisfitError(unknown_key(key, _KEYS), key)
-    status = table.get("status", "")
-    if "status" in table and status not in ENDINGS:
-        raise MisfitError(f"unknown outcome {status!r}{hint(str(status), ENDINGS)}", "status")
-    tests = read_tests(table["text"]) if "text" in table else ()
-    try:
-        holds(tests, "")
-    except WrongTypeError as error:
-        raise MisfitError(f"the text of a result is no such value: {error}", "text") from None
-    return Outcome(status, tests)
 
 
 def is_alone(facts: CallFacts) -> bool:

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Command, Word
 from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.rules.records import Holds
+from toolbus.policy.rules.records import Holds, PartCondition
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import CommandEffects
-    from toolbus.policy.facts import CallFacts, CallPart
+    from toolbus.policy.facts import CallPart
     from toolbus.policy.programs.program_files import Programs
 
 _OPERATORS = frozenset("|;&<>()`\n")
@@ -168,26 +168,29 @@ class CommandPattern:
         return Holds("maybe", doubt) if doubt else _YES
 
 
-class CommandNames:
+class CommandNames(PartCondition, frozen=True, dict=True):
     """One of *patterns* is the command that a part runs."""
 
-    key = "command"
+    patterns: tuple[CommandPattern, ...]
+    every: bool
 
-    def __init__(self, patterns: tuple[CommandPattern, ...]) -> None:
-        self.patterns = patterns
-        self.programs = frozenset([pattern.program for pattern in patterns])
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "command"
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Return False: a command is known by its words."""
-        return False
+    @cached_property
+    def programs(self) -> frozenset[str]:
+        """The programs of the commands."""
+        return frozenset([pattern.program for pattern in self.patterns])
 
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether *part* is one of the commands, surely so if *every*."""
+    def holds_for(self, part: CallPart) -> Holds:
+        """Return whether *part* is one of the commands, surely so for a rule that allows."""
         if part.command is None:
             return Holds("no", "it is no command that can be read")
         near, doubt = Holds("no", f"it is not {' or '.join(sorted(self.programs))}"), None
         for pattern in self.patterns:
-            answer = pattern.surely_is(part) if every else pattern.may_be(part)
+            answer = pattern.surely_is(part) if self.every else pattern.may_be(part)
             if answer.answer == "yes":
                 return Holds("yes", f"it is {pattern.text}")
             if answer.answer == "maybe":
@@ -195,6 +198,11 @@ class CommandNames:
             elif pattern.program in part.programs:
                 near = answer
         return doubt or near
+
+    def covers(self, other: CommandNames) -> bool:
+        """Return whether it has all commands of *other*."""
+        mine, others = [{each.text for each in names.patterns} for names in (self, other)]
+        return self.every == other.every and others <= mine
 
     def covered(self, part: CallPart) -> frozenset[str]:
         """Return what *part* may do as one of the commands, for a rule that allows."""

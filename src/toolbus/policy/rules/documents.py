@@ -30,29 +30,31 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from toolbus.errors import ConfigurationError
 from toolbus.policy.agent_tools import AGENT_TOOLS
-from toolbus.policy.history.call_tables import read_calls
+from toolbus.policy.paths.path_patterns import alternatives, is_relative
 from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import (
-    FROM_FILE,
     FROM_SESSION,
-    PROJECTS,
     Project,
     process_folder,
     project_at,
 )
-from toolbus.policy.rules.argument_paths import read_path
-from toolbus.policy.rules.misplaced_paths import misplaced_path
-from toolbus.policy.rules.records import DEFAULTS, EFFECTS, PolicyRules, ToolFacts
-from toolbus.policy.rules.rule_tables import read_rule
-from toolbus.settings.hints import hint, unknown_key
+from toolbus.policy.rules.building import RuleBuilder
+from toolbus.policy.rules.records import PolicyRules
+from toolbus.policy.rules.schemas import fit_schema, located
+from toolbus.policy.rules.tables import PolicyTable, texts
+from toolbus.policy.rules.values import read_path
+from toolbus.settings.user_folders import config_folder
 from toolbus.toml.files import (
     decode_text,
     locate_keys,
@@ -60,24 +62,22 @@ from toolbus.toml.files import (
     read_bytes,
     unknown_file_key,
 )
-from toolbus.toml.values import MisfitError, fit
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
+    from toolbus.policy.history.named_calls import NamedCall
     from toolbus.policy.rules.records import PolicyRule
+    from toolbus.policy.rules.tables import ToolFacts
 
-T = TypeVar("T")
-_KEYS = (
-    *("default", "project", "folder", "programs", "coding_agents", "trust_annotations", "tools"),
-    *("call", "rule"),
-)
+_WAY_OUT = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
 _LONGEST = 2**20
 """Bytes of a file; what is longer was not written by a person, nor could one read it."""
 
 
 class PolicyFile:
-    """The text of a policy's *file*, and where in it what stands; raises `ConfigurationError`."""
+    """The text of a policy's *file*, and its lines; raises `ConfigurationError`."""
 
     def __init__(self, file: Path, data: bytes | None = None) -> None:
         self.file = file
@@ -88,6 +88,11 @@ class PolicyFile:
     def lines(self) -> dict[tuple[str | int, ...], int]:
         """The line of each key; found when it is needed, for that takes longer than reading."""
         return locate_keys(self.file, self.text)
+
+    @cached_property
+    def tables(self) -> PolicyTable:
+        """What the file says, by the schema; raises `MisfitError`."""
+        return fit_policy(self.table)
 
     def line(self, *path: str | int) -> int | None:
         """Return the line of what *path* leads to, or of what it should be in."""
@@ -102,10 +107,10 @@ class PolicyFile:
         """
         folder = Path(os.path.abspath(self.file)).parent  # noqa: PTH100 - links stay as they are
         try:
-            rules = read_table(self.table, folder, project)
+            rules = _read(self.tables, self.table, folder, project)
         except MisfitError as error:
             raise ConfigurationError(error.reason, str(self.file), self.line(*error.path)) from None
-        path = misplaced_path(self.file, self.table)
+        path = misplaced_path(self.file, self.tables)
         return rules._replace(file=self.file, misplaced="" if path is None else path.text)
 
 
@@ -125,41 +130,124 @@ def read_table(
     If it says that they begin in the session's project, that is *session_project*, without one
     the current folder. Raises `MisfitError`, with the path of what is wrong.
     """
+    return _read(fit_policy(table), table, folder, session_project)
+
+
+def fit_policy(table: Mapping[str, Any]) -> PolicyTable:
+    """Return *table* by the schema; raises `MisfitError`, whose reason names rule and key."""
+    known = PolicyTable.__struct_fields__
     for key in table:
-        if key not in _KEYS:
-            raise MisfitError(
-                unknown_file_key(key, _KEYS, 'its component "policy" names the policy'), key
-            )
-    default = _one_of(DEFAULTS, table.get("default", "ask"), "default")
-    of_session = _one_of(PROJECTS, table.get("project", FROM_FILE), "project") == FROM_SESSION
+        if key not in known:
+            way_out = 'its component "policy" names the policy'
+            raise MisfitError(unknown_file_key(key, known, way_out), key)
+    with _worded(table):
+        fitted: PolicyTable = fit_schema(table, PolicyTable)
+    return fitted
+
+
+def _read(
+    tables: PolicyTable,
+    written: Mapping[str, Any],
+    folder: Path | None,
+    session_project: Project | None,
+) -> PolicyRules:
     file_folder = Path.cwd() if folder is None else folder
     project = Project(str(file_folder))
+    of_session = tables.project == FROM_SESSION
     if of_session:
         project = session_project or project_at(process_folder())
     start = Path(project.folder) if of_session else folder
-    calls = read_calls(_tables(table, "call"), project)
-    names = [call.name for call in calls]
-    files = _program_files(table.get("programs", ()), file_folder)
+    files = tuple([file_folder / Path(name).expanduser() for name in tables.programs])
     programs = Programs(files) if files else None
-    return PolicyRules(
-        rules=_read_rules(_tables(table, "rule"), project, names, programs),
-        calls=calls,
-        default=default,
-        tools=(*_read_tools(table.get("tools", {}), start), *_agent_tools(table)),
-        trusted=_trusted(table.get("trust_annotations", ())),
-        folder=_folder(table.get("folder"), start),
-        project=project if of_session else None,
-        programs=programs,
-        program_files=files,
-        digest=_digest(table, project, programs),
-    )
+    _check_names("rule", [table.name for table in tables.rule])
+    _check_names("call", [table.name for table in tables.call])
+    with _worded(written):
+        # What commands of a named call do, the shipped programs say.
+        calls = tuple(_calls(RuleBuilder(project), tables))
+        return PolicyRules(
+            rules=tuple(
+                _rules(RuleBuilder(project, programs), tables, [call.name for call in calls])
+            ),
+            calls=calls,
+            default=tables.default,
+            tools=(
+                *[(name, _tool(name, each, start)) for name, each in tables.tools.items()],
+                *(AGENT_TOOLS if tables.coding_agents else ()),
+            ),
+            trusted=tables.trust_annotations,
+            folder=_folder(tables.folder, start),
+            project=project if of_session else None,
+            programs=programs,
+            program_files=files,
+            digest=_digest(written, project, programs),
+        )
 
 
-def _one_of(known: tuple[T, ...], value: Any, key: str) -> T:
-    if value not in known:
-        raise MisfitError(f"unknown {key} {value!r}{hint(str(value), map(str, known))}", key)
-    chosen: T = value
-    return chosen
+@contextmanager
+def _worded(table: Mapping[str, Any]) -> Iterator[None]:
+    """Put the rule, call or tool of *table*, and the key, before the reason of a `MisfitError`."""
+    try:
+        yield
+    except MisfitError as error:
+        reason = f"{_place(table, error)}{error.reason}"
+        raise MisfitError(reason, *error.path) from None
+
+
+def _place(table: Mapping[str, Any], error: MisfitError) -> str:
+    """Return the words for the path of *error*, which names its last key itself if unknown."""
+    match error.path:
+        case ["rule" | "call" as kind, int() as index, *keys]:
+            row = table[kind][index]
+            name = row.get("name") if isinstance(row, Mapping) else None
+            place = f"{kind} {name!r}: " if isinstance(name, str) else f"{kind} {index + 1}: "
+        case ["tools", str() as name, *_]:
+            return f"tool {name!r}: "
+        case _:
+            return ""
+    steps = [key for key in keys if isinstance(key, str)]
+    if steps and error.reason.startswith(("unknown key", "unknown test", f"unknown {steps[-1]}")):
+        del steps[-1]
+    elif steps[1:] and steps[0] in {"arguments", "annotations", "context"}:
+        steps[2:] = [f"test {key!r}" for key in steps[2:3]]
+    key = [f"key {each!r}: " for each in steps[:1]]
+    return "".join([place, *key, *[f"{each}: " for each in steps[1:]]])
+
+
+def _check_names(kind: str, names: Iterable[str]) -> None:
+    """Raise `MisfitError` if two of *names* are the same; what is asked and recorded names one."""
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            raise MisfitError(f"two {kind}s are called {name!r}; rename one", kind, index, "name")
+        seen.add(name)
+
+
+def _calls(builder: RuleBuilder, tables: PolicyTable) -> Iterator[NamedCall]:
+    for index, table in enumerate(tables.call):
+        with located("call", index):
+            yield builder.call(table, index)
+
+
+def _rules(
+    builder: RuleBuilder, tables: PolicyTable, calls: Collection[str]
+) -> Iterator[PolicyRule]:
+    for index, table in enumerate(tables.rule):
+        with located("rule", index):
+            yield builder.rule(table, index, calls)
+
+
+def _tool(name: str, declared: ToolFacts, folder: Path | None) -> ToolFacts:
+    lists = (declared.reads, declared.writes, declared.trees, declared.urls)
+    with located("tools", name):
+        for path in [path for paths in lists for path in paths or ()]:
+            read_path(path)
+    return msgspec.structs.replace(declared, folder=_folder(declared.folder, folder))
+
+
+def _folder(value: str | None, folder: Path | None) -> str | None:
+    if value is None:
+        return None
+    return os.path.normpath(os.path.join(folder or Path.cwd(), os.path.expanduser(value)))  # noqa: PTH111, PTH118 - as text
 
 
 def digest_in_force(versions: Sequence[PolicyRules]) -> str:
@@ -180,96 +268,24 @@ def _digest(table: Mapping[str, Any], project: Project, programs: Programs | Non
     return hashlib.sha256(body).hexdigest()
 
 
-def _folder(value: Any, folder: Path | None, *path: str) -> str | None:
-    if value is None:
+class MisplacedPath(NamedTuple):
+    """A path of the rule number *position* under *key*; *text* is what to tell of it."""
+
+    position: int
+    key: str
+    text: str
+
+
+def misplaced_path(file: Path, tables: PolicyTable) -> MisplacedPath | None:
+    """Return the first such path of the policy *tables* in *file*; None without."""
+    personal = config_folder()
+    folder = Path(os.path.realpath(file)).parent
+    if personal is None or not folder.is_relative_to(personal) or tables.project is not UNSET:
         return None
-    if not isinstance(value, str) or not value:
-        raise MisfitError(f"expected the path of a folder, got {value!r}", *path, "folder")
-    return os.path.normpath(os.path.join(folder or Path.cwd(), os.path.expanduser(value)))  # noqa: PTH111, PTH118 - as text
-
-
-def _program_files(value: Any, folder: Path) -> tuple[Path, ...]:
-    try:
-        files: tuple[Path, ...] = fit(value, tuple[Path, ...], folder)
-    except MisfitError as error:
-        reason = f"expected files that say what programs do: {error.reason}"
-        raise MisfitError(reason, "programs", *error.path) from None
-    return files
-
-
-def _trusted(value: Any) -> tuple[str, ...]:
-    try:
-        patterns: tuple[str, ...] = fit(value, tuple[str, ...], Path())
-    except MisfitError as error:
-        reason = f"expected names of tools, whose annotations are believed: {error.reason}"
-        raise MisfitError(reason, "trust_annotations", *error.path) from None
-    return patterns
-
-
-def _tables(table: Mapping[str, Any], key: str) -> Sequence[dict[str, Any]]:
-    tables = table.get(key, ())
-    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
-        raise MisfitError(f"{key!r} is no array of tables; write [[{key}]]", key)
-    return tables
-
-
-def _read_rules(
-    tables: Sequence[dict[str, Any]],
-    project: Project,
-    calls: Collection[str],
-    programs: Programs | None,
-) -> tuple[PolicyRule, ...]:
-    rules: list[PolicyRule] = []
-    names: dict[str, int] = {}
-    for index, table in enumerate(tables):
-        try:
-            rule = read_rule(table, index, project, calls, programs=programs)
-        except MisfitError as error:
-            name = table.get("name")
-            which = f"rule {name!r}" if isinstance(name, str) else f"rule {index + 1}"
-            raise MisfitError(f"{which}: {error.reason}", "rule", index, *error.path) from None
-        if rule.name in names:
-            reason = f"two rules are called {rule.name!r}; what is asked and recorded names one"
-            raise MisfitError(f"{reason}; rename one", "rule", index, "name")
-        names[rule.name] = index
-        rules.append(rule)
-    return tuple(rules)
-
-
-def _read_tools(tables: Any, folder: Path | None) -> tuple[tuple[str, ToolFacts], ...]:
-    if not isinstance(tables, dict):
-        raise MisfitError("'tools' is no table; write [tools.NAME]", "tools")
-    return tuple([(name, _tool_facts(name, table, folder)) for name, table in tables.items()])
-
-
-def _agent_tools(table: Mapping[str, Any]) -> tuple[tuple[str, ToolFacts], ...]:
-    value = table.get("coding_agents", False)
-    if not isinstance(value, bool):
-        raise MisfitError(f"expected true or false, got {value!r}", "coding_agents")
-    return AGENT_TOOLS if value else ()
-
-
-def _tool_facts(name: str, table: Any, folder: Path | None) -> ToolFacts:
-    known = ToolFacts.__struct_fields__
-    if not isinstance(table, dict):
-        raise MisfitError(f"tool {name!r}: expected a table, got {table!r}", "tools", name)
-    for key in table:
-        if key not in known:
-            raise MisfitError(f"tool {name!r}: {unknown_key(key, known)}", "tools", name, key)
-    try:
-        declared: ToolFacts = fit(table, ToolFacts, Path())
-    except MisfitError as error:
-        reason = f"tool {name!r}: {error.reason}"
-        raise MisfitError(reason, "tools", name, *error.path) from None
-    for effect in declared.effects or ():
-        if effect not in EFFECTS:
-            reason = f"tool {name!r}: unknown effect {effect!r}{hint(effect, EFFECTS)}"
-            raise MisfitError(reason, "tools", name, "effects")
-    for path in (
-        *(declared.reads or ()),
-        *(declared.writes or ()),
-        *(declared.trees or ()),
-        *(declared.urls or ()),
-    ):
-        read_path(path)
-    return msgspec.structs.replace(declared, folder=_folder(declared.folder, folder, "tools", name))
+    for position, rule in enumerate(tables.rule):
+        for key in ("reads", "writes", "touches", "outside"):
+            for text in texts(getattr(rule, key)):
+                if any(map(is_relative, alternatives(text))):
+                    where = f"{text!r} begins at {str(folder)!r}"
+                    return MisplacedPath(position, key, f"{where}; {_WAY_OUT}")
+    return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import LoadError
 from toolbus.messages.immutable import thaw
-from toolbus.policy.rules.records import ConditionError, Holds
+from toolbus.policy.rules.records import CallCondition, ConditionError, Holds
 from toolbus.settings.extras import needs_extra
 from toolbus.toml.values import MisfitError
 
@@ -33,28 +33,25 @@ if TYPE_CHECKING:
 _LONGEST = 10_000
 
 
-class Expression:
-    """The expression *text*; raises `MisfitError` if it is none, or cannot be true or false."""
+class Expression(CallCondition, frozen=True):
+    """The expression *text*, and what CEL *compiled* it to."""
 
-    key = "when"
-    is_fixed = False
+    text: str
+    compiled: Any
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        if not isinstance(text, str) or len(text) > _LONGEST:
-            raise MisfitError(f"expected an expression in CEL of at most {_LONGEST:,} characters")
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "when"
+
+    def covers(self, other: Expression) -> bool:
+        """Return whether it is the same text."""
+        return self.text == other.text
+
+    def holds_for(self, facts: CallFacts) -> Holds:
+        """Return whether it is true for a call; raises `ConditionError`."""
         try:
-            self._compiled = _environment().compile(text)
-        except Exception as error:  # noqa: BLE001 - of C++, which promises none
-            raise MisfitError(f"CEL cannot read it: {_worded(error)}") from None
-        kind = self._compiled.return_type()
-        if kind not in (cel.Type.BOOL, cel.Type.DYN):
-            raise MisfitError(f"it gives {kind.name()} and not true or false: {text!r}")
-
-    def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it is true for a call; raises `ConditionError`."""
-        try:
-            result = self._compiled.eval(data=_variables(facts))
+            result = self.compiled.eval(data=_variables(facts))
             kind, value = result.type(), result.plain_value()
         except Exception as error:  # noqa: BLE001 - of C++, which promises none
             raise ConditionError("when", _worded(error)) from None
@@ -63,6 +60,20 @@ class Expression:
         if value is not True and value is not False:
             raise ConditionError("when", f"it gave {kind.name()} and not true or false")
         return Holds("yes") if value else Holds("no", f"{self.text} is false")
+
+
+def read_expression(text: str) -> Expression:
+    """Return the expression *text*; raises `MisfitError` for one that cannot be true or false."""
+    if len(text) > _LONGEST:
+        raise MisfitError(f"expected an expression in CEL of at most {_LONGEST:,} characters")
+    try:
+        compiled = _environment().compile(text)
+    except Exception as error:  # noqa: BLE001 - of C++, which promises none
+        raise MisfitError(f"CEL cannot read it: {_worded(error)}") from None
+    kind = compiled.return_type()
+    if kind not in (cel.Type.BOOL, cel.Type.DYN):
+        raise MisfitError(f"it gives {kind.name()} and not true or false: {text!r}")
+    return Expression(text, compiled)
 
 
 @cache

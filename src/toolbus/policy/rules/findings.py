@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.rules.records import Default, PolicyRule
+    from toolbus.policy.rules.records import PolicyRule
+    from toolbus.policy.rules.tables import Default
 
 RuleStatus: TypeAlias = Literal["allowed", "asked", "denied", "audited", "failed", "not run"]
 

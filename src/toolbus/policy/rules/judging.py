@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolbus.policy.rules.conditions import TouchedFiles
 from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleFinding
-from toolbus.policy.rules.part_conditions import TouchedFiles
 from toolbus.policy.rules.protection import Protection
 from toolbus.policy.rules.records import ConditionError, Holds
 
@@ -25,13 +25,8 @@ if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.touching import Touch
     from toolbus.policy.rules.findings import RuleStatus
-    from toolbus.policy.rules.records import (
-        CallCondition,
-        Default,
-        PartCondition,
-        PolicyRule,
-        PolicyRules,
-    )
+    from toolbus.policy.rules.records import CallCondition, PartCondition, PolicyRule, PolicyRules
+    from toolbus.policy.rules.tables import Default
 
 _SPOKEN: dict[str, RuleStatus] = {
     "allow": "allowed",
@@ -141,22 +136,20 @@ class CallJudge:
     def _judge_part(
         self, part: CallPart, live: Iterable[PolicyRule], facts: CallFacts
     ) -> PartVerdict:
-        standings, unions = self._standings(part, facts)
-        idle = {
-            union.key
-            for union in unions
-            if union.holds_for(part, facts, every=False).answer == "no"
-        }
+        standings, unions = self._standings(part)
+        idle = {union.key for union in unions if union.holds_with_files(part, facts).answer == "no"}
         findings = [
             _with_files(rule, standing, part, facts)
             for rule in live
             if (standing := standings.get(rule.number)) is not None
-            and not (idle and not rule.allows and any(each.key in idle for each in standing[2]))
+            and not (
+                idle and not rule.allows and any(each.key in idle for each in standing.conditions)
+            )
         ]
         spoken = tuple([finding for finding in findings if finding.status != "not run"])
         return decided_part(part, spoken, self.rules.default)
 
-    def _standings(self, part: CallPart, facts: CallFacts) -> _Standings:
+    def _standings(self, part: CallPart) -> _Standings:
         """Return the rules that may speak of *part*, as far as it does not depend on files."""
         known: _Standings | None = part.remembered.get(self)
         if known is None:
@@ -164,7 +157,7 @@ class CallJudge:
             for rule in self.rules.rules:
                 # As most rules of a command are about another one.
                 if rule.programs is None or not rule.programs.isdisjoint(part.programs):
-                    standing = _standing(rule, part, facts)
+                    standing = _standing(rule, part)
                     if isinstance(standing, _Standing):
                         by_number[rule.number] = standing
             known = _Standings(by_number, self._unions(by_number))
@@ -183,7 +176,9 @@ class CallJudge:
         return tuple(
             [
                 TouchedFiles(
-                    key, tuple(chain.from_iterable([each.patterns for each in conditions]))
+                    key,
+                    tuple(chain.from_iterable([each.patterns for each in conditions])),
+                    every=False,
                 )
                 for key, conditions in by_key.items()
                 if len(conditions) > 1
@@ -199,7 +194,7 @@ def examine(rule: PolicyRule, facts: CallFacts, part: CallPart) -> RuleFinding:
         return RuleFinding(rule, "failed", error.reason, error.key)
     if key:
         return RuleFinding(rule, "not run", answer.why, key)
-    standing = _standing(rule, part, facts)
+    standing = _standing(rule, part)
     if isinstance(standing, RuleFinding):
         return standing
     return _with_files(rule, standing, part, facts)
@@ -226,7 +221,7 @@ def _first_refusal(
     """Return the key of the first condition of the call that does not hold, "" if all do."""
     for condition in conditions:
         try:
-            answer = condition.holds_for(facts, every=rule.allows)
+            answer = condition.holds_for(facts)
         except ConditionError as error:
             raise RuleError(rule, error.key, error.reason) from None
         if answer.answer != "yes":
@@ -242,17 +237,20 @@ def _by_default(part: CallPart, default: Default) -> RuleFinding:
     return RuleFinding(None, _SPOKEN[default], f"no rule speaks of it; the default is {default}")
 
 
-def _standing(rule: PolicyRule, part: CallPart, facts: CallFacts) -> _Standing | RuleFinding:
+def _standing(rule: PolicyRule, part: CallPart) -> _Standing | RuleFinding:
     """Return what *part* is to *rule* without a look at files, or why the rule does not speak."""
     if rule.allows and part.unknown and not part.is_tool and not rule.part_conditions:
         first = part.unknown[0]
         return RuleFinding(rule, "not run", f"{first.reason}: {first.source}", "unknown")
     later: list[PartCondition] = []
-    now: list[PartCondition] = []
+    answers: list[tuple[str, Holds]] = []
     for condition in rule.part_conditions:
-        needs_files = condition.needs_files(part, every=rule.allows)
-        (later if needs_files else now).append(condition)
-    standing = _asked(rule, now, part, facts)
+        answer = condition.holds_for(part)
+        if answer is None:
+            later.append(condition)
+        else:
+            answers.append((condition.key, answer))
+    standing = _weighed(rule, answers)
     if isinstance(standing, RuleFinding):
         return standing
     return standing._replace(conditions=tuple(later))
@@ -262,25 +260,24 @@ def _with_files(
     rule: PolicyRule, standing: _Standing, part: CallPart, facts: CallFacts
 ) -> RuleFinding:
     """Return what *rule* says of *part* after a look at the files that it touches."""
-    whys, doubt, conditions = standing
-    if conditions:
-        answer = _asked(rule, conditions, part, facts)
-        if isinstance(answer, RuleFinding):
-            return answer
-        whys, doubt = (*whys, *answer.whys), doubt or answer.doubt
+    files = _weighed(
+        rule, ((each.key, each.holds_with_files(part, facts)) for each in standing.conditions)
+    )
+    if isinstance(files, RuleFinding):
+        return files
+    doubt = standing.doubt or files.doubt
     if doubt and rule.verdict == "deny":
         return RuleFinding(rule, "asked", f"it may fit: {doubt}")
-    return RuleFinding(rule, _SPOKEN[rule.verdict], doubt or ", ".join(whys))
+    why = ", ".join((*standing.whys, *files.whys))
+    return RuleFinding(rule, _SPOKEN[rule.verdict], doubt or why)
 
 
-def _asked(
-    rule: PolicyRule, conditions: Iterable[PartCondition], part: CallPart, facts: CallFacts
-) -> _Standing | RuleFinding:
+def _weighed(rule: PolicyRule, answers: Iterable[tuple[str, Holds]]) -> _Standing | RuleFinding:
+    """Return what the *answers* of conditions, each with its key, come to for *rule*."""
     whys, doubt = [], ""
-    for condition in conditions:
-        answer = condition.holds_for(part, facts, every=rule.allows)
+    for key, answer in answers:
         if answer.answer == "no" or (rule.allows and answer.answer == "maybe"):
-            return RuleFinding(rule, "not run", answer.why, condition.key)
+            return RuleFinding(rule, "not run", answer.why, key)
         if answer.answer == "maybe":
             doubt = doubt or answer.why
         elif answer.why:

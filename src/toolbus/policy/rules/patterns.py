@@ -37,6 +37,9 @@ class Pattern:
         except re2.error as error:
             raise MisfitError(f"RE2 cannot read {text!r}: {_worded(error)}") from None
 
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r})"
+
     def is_in(self, value: str) -> bool:
         """Tell whether it matches anywhere in *value*."""
         return self._compiled.search(value) is not None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.rules.findings import RuleStatus
-    from toolbus.policy.rules.records import Default
+    from toolbus.policy.rules.tables import Default
 
 PROTECTED = "protected"
 """The `RuleFinding.key` of what is found here."""

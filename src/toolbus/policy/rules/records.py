@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
 from toolbus.bus.dispatch.details import PartNote
+from toolbus.policy.rules.tables import NO_TOOL_FACTS, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
@@ -19,13 +21,7 @@ if TYPE_CHECKING:
     from toolbus.policy.history.session_record import SessionRecord
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
-
-Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
-VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny", "audit")
-Default: TypeAlias = Literal["allow", "ask", "deny"]
-DEFAULTS: tuple[Default, ...] = ("allow", "ask", "deny")
-EFFECTS = ("read", "write", "network", "destroy", "run-code")
-"""What a part of a call may do; whatever is known at least reads or computes."""
+    from toolbus.policy.rules.tables import Default, ToolFacts
 
 Answer: TypeAlias = Literal["no", "yes", "maybe"]
 """Whether a condition holds; "maybe" if that cannot be known before the call runs."""
@@ -38,41 +34,53 @@ class Holds(NamedTuple):
     why: str = ""
 
 
-class CallCondition(Protocol):
-    """What a rule asks of a call as a whole; *key* is its name in the file.
+class CallCondition(Struct, frozen=True):
+    """A condition of a rule on a call as a whole.
 
-    Of several values, as `files.*.path` has, *every* one must fit for a rule that allows, and any
-    of them for the others. Raises `ConditionError` for a value of the wrong type.
+    Of several values, as `files.*.path` has, every one must fit for a rule that allows, and any of
+    them for the others.
+    """
+
+    is_fixed: ClassVar[bool] = False
+    """Whether it depends on nothing but the tool's name and the speaker's ids."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        raise NotImplementedError
+
+    def holds_for(self, facts: CallFacts) -> Holds:
+        """Return whether it holds; raises `ConditionError` for a value of the wrong type."""
+        raise NotImplementedError
+
+    def covers(self, other: Self) -> bool:
+        """Return whether it certainly holds wherever *other*, of the same class, does."""
+        return bool(self == other)
+
+
+class PartCondition(Struct, frozen=True):
+    """A condition of a rule on one part of a call: one command of a line, or the call itself.
+
+    For a rule that allows every use of a path, host or effect must fit, and surely; for the others
+    any one, and perhaps.
     """
 
     @property
     def key(self) -> str:
         """Its name in the file."""
+        raise NotImplementedError
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it depends on nothing but the tool's name and the speaker's ids."""
+    def holds_for(self, part: CallPart) -> Holds | None:
+        """Return whether it holds; None if files must be looked at, by `holds_with_files`."""
+        raise NotImplementedError
 
-    def holds_for(self, facts: CallFacts, *, every: bool) -> Holds:
-        """Tell whether it holds."""
+    def holds_with_files(self, part: CallPart, facts: CallFacts) -> Holds:
+        """Return whether it holds, after a look at the files that *part* names."""
+        raise NotImplementedError
 
-
-class PartCondition(Protocol):
-    """What a rule asks of one part of a call: of one command of a line, or of the call itself.
-
-    For a rule that allows *every* use of a path, host or effect must fit, and surely; for the
-    others any one, and perhaps.
-    """
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:
-        """Tell whether files must be looked at; else it depends on the part alone."""
-
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:
-        """Tell whether it holds."""
+    def covers(self, other: Self) -> bool:
+        """Return whether it certainly holds wherever *other*, of the same class, does."""
+        return bool(self == other)
 
 
 class Limit(Protocol):
@@ -129,6 +137,15 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
         """Whether it lets calls pass, so that it must hold for all that they do."""
         return self.verdict == "allow"
 
+    def covers(self, other: PolicyRule) -> bool:
+        """Return whether it certainly speaks wherever *other* does."""
+        if self.limits and not (self.allows == other.allows and {*self.limits} <= {*other.limits}):
+            # One that allows speaks of calls within the limit, others speak of those beyond it.
+            return False
+        return _cover(self.call_conditions, other.call_conditions) and _cover(
+            self.part_conditions, other.part_conditions
+        )
+
     @cached_property
     def idle_note(self) -> PartNote:
         """What the ledger is told of it where it does not speak."""
@@ -138,29 +155,6 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     def label(self) -> str:
         """What it is called in the ledger."""
         return f"rule {self.name!r}"
-
-
-class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a policy says of a tool: `[tools."NAME"]`, where NAME may be a glob pattern.
-
-    *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls* and *ignore* are paths of
-    arguments; *folder* is where its relative paths begin. Without *effects* nobody knows what it
-    does, unless it is a shell. One that *keeps_folder* goes on where its last call ended.
-    """
-
-    command: str | None = None
-    folder: str | None = None
-    folder_argument: str | None = None
-    keeps_folder: bool = False
-    reads: tuple[str, ...] | None = None
-    writes: tuple[str, ...] | None = None
-    trees: tuple[str, ...] | None = None
-    urls: tuple[str, ...] | None = None
-    effects: tuple[str, ...] | None = None
-    ignore: tuple[str, ...] = ()
-
-
-NO_TOOL_FACTS = ToolFacts()
 
 
 class PolicyRules(NamedTuple):
@@ -205,3 +199,11 @@ class PolicyRules(NamedTuple):
         ]
         exact = [declared for name, declared in patterns if name == tool_name]
         return (exact or [declared for _, declared in patterns] or [NO_TOOL_FACTS])[0]
+
+
+def _cover(wider: Sequence[Any], narrower: Sequence[Any]) -> bool:
+    """Return whether each of the conditions *wider* covers one of *narrower*."""
+    return all(
+        any(type(each) is type(other) and each.covers(other) for other in narrower)
+        for each in wider
+    )

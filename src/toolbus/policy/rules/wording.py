@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.bus.dispatch.details import PartNote
 from toolbus.policy.rules.protection import PROTECTED
-from toolbus.policy.rules.value_tests import first_words
+from toolbus.policy.rules.values import first_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

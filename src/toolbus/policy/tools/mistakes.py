@@ -47,6 +47,11 @@ def _take_out(table: dict[str, Any], path: Sequence[str | int]) -> bool:
             if key in each and key not in _NEEDED:
                 del each[key]
                 return True
+            if key == "verdict" and key in each:
+                # Nothing is told of a prompt, which depends on the verdict.
+                each.update(verdict="audit")
+                each.pop("prompt", None)
+                return True
             # A call keeps its name, for rules ask for it.
             name = each.get("name") if kind == "call" and key != "name" else None
             name = name if isinstance(name, str) and name else f"{kind} {index + 1}"

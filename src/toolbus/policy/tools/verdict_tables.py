@@ -24,7 +24,6 @@ row's own call (0). A row whose earlier call the policy denies differs: that cal
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -35,12 +34,11 @@ from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
-from toolbus.policy.history.named_calls import Ending
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.rules.judging import CallJudge
-from toolbus.policy.rules.records import DEFAULTS
+from toolbus.policy.rules.schemas import fit_schema
+from toolbus.policy.rules.tables import Default, Ending
 from toolbus.policy.rules.wording import because, failure, named
-from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.files import (
     decode_text,
     locate_keys,
@@ -48,10 +46,11 @@ from toolbus.toml.files import (
     read_bytes,
     unknown_file_key,
 )
-from toolbus.toml.values import MisfitError, fit
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from toolbus.policy.rules.findings import CallVerdict
     from toolbus.policy.rules.records import PolicyRules
@@ -93,24 +92,31 @@ class EarlierCall(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return ToolMessage(tool_call_id=call.id, tool_name=call.name, tool_response=response)
 
 
-class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call and the *verdict* that is expected; *line* is where it stands.
+class RowTable(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call and the *verdict* that is expected.
 
     It is made *after* other calls, each a command line or a table.
     """
 
-    verdict: str
-    after: tuple[str | EarlierCall, ...] = ()
+    verdict: Default
+    after: Annotated[
+        tuple[str | EarlierCall, ...], msgspec.Meta(description="an array of calls")
+    ] = ()
     agent: str = ""
     context: dict[str, Any] = {}
     rule: str | None = None
     source: str = ""
-    line: int = 0
 
     @property
     def earlier(self) -> list[EarlierCall]:
         """The calls before."""
         return [EarlierCall(command=each) if isinstance(each, str) else each for each in self.after]
+
+
+class TableRow(RowTable, frozen=True, kw_only=True):
+    """A row, and the *line* of the file that it begins in."""
+
+    line: int = 0
 
 
 class RowResult(Struct, frozen=True):
@@ -218,41 +224,26 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
                 raise ConfigurationError(f"this is no JSON: {error}", str(file), number) from None
 
 
-def _check_keys(
-    file: Path, table: Mapping[str, Any], known: Sequence[str], line: int, place: str = ""
-) -> None:
-    for key in table:
-        if key not in known:
-            reason = place + unknown_key(key, known)
-            raise ConfigurationError(reason, str(file), line)
-
-
 def _row(file: Path, table: Any, line: int) -> TableRow:
-    known = tuple([name for name in TableRow.__struct_fields__ if name != "line"])
-    if not isinstance(table, dict):
-        raise ConfigurationError(f"expected a table, got {table!r}", str(file), line)
-    _check_keys(file, table, known, line)
-    after = table.get("after", ())
-    if not isinstance(after, list) and after != ():
-        reason = f"after: expected an array of calls, got {after!r}"
-        raise ConfigurationError(reason, str(file), line)
-    for number, each in enumerate(after, 1):
-        if isinstance(each, dict):
-            _check_keys(file, each, EarlierCall.__struct_fields__, line, f"after.{number}: ")
     try:
-        row: TableRow = fit({**table, "line": line}, TableRow, Path())
+        fitted = fit_schema(table, Annotated[RowTable, msgspec.Meta(description="a table")])
+        row = TableRow(**msgspec.structs.asdict(fitted), line=line)
+        _check_row(row)
     except MisfitError as error:
-        place = ".".join(map(str, error.path))
-        raise ConfigurationError(f"{place or 'a row'}: {error.reason}", str(file), line) from None
-    if row.verdict not in DEFAULTS:
-        reason = f"unknown verdict {row.verdict!r}{hint(row.verdict, DEFAULTS)}"
-        raise ConfigurationError(reason, str(file), line)
+        steps = list(error.path)
+        if error.reason.startswith(("unknown key", "unknown verdict")):
+            del steps[-1]
+        place = "".join([".".join(map(str, steps)), ": "]) if steps else ""
+        raise ConfigurationError(f"{place}{error.reason}", str(file), line) from None
+    return row
+
+
+def _check_row(row: TableRow) -> None:
+    """Raise `MisfitError` for calls without a command or tool, or in another order than said."""
     for number, each in enumerate([row, *row.earlier]):
         if each.command is None and each.tool == "shell" and not each.arguments:
             which = f"call {number} of `after`" if number else "a row"
-            raise ConfigurationError(f"{which} has a `command`, or a `tool`", str(file), line)
+            raise MisfitError(f"{which} has a `command`, or a `tool`")
     ages = [each.seconds_ago for each in row.earlier]
     if ages != sorted(ages, reverse=True):
-        reason = "`after` names calls in their order, so `seconds_ago` never grows"
-        raise ConfigurationError(reason, str(file), line)
-    return row
+        raise MisfitError("`after` names calls in their order, so `seconds_ago` never grows")

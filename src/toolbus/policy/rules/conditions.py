@@ -1,4 +1,4 @@
-"""What a rule asks of one part of a call: its effects, the files and the hosts that it touches.
+"""The conditions of rules: on a call as a whole, and on each part of it.
 
 A rule that denies or asks applies if any effect, file or host of the part fits, or may fit. A rule
 that allows applies only if all of them surely fit: nothing about the part is unknown, the files
@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
+from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import stays_within, touches
-from toolbus.policy.rules.records import Holds
+from toolbus.policy.rules.records import CallCondition, ConditionError, Holds, PartCondition
+from toolbus.policy.rules.values import ValueTest, WrongTypeError, holds, places_at, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallFacts, CallPart
@@ -45,23 +49,117 @@ RESOURCES = frozenset(_SPOKEN_OF)
 """Keys whose values are files, hosts or branches."""
 
 
-class Effects(NamedTuple):
+class NamedTools(CallCondition, frozen=True):
+    """The tool's name matches one of *patterns*."""
+
+    is_fixed: ClassVar[bool] = True
+
+    patterns: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return "tools"
+
+    def holds_for(self, facts: CallFacts) -> Holds:
+        """Return whether it holds."""
+        if matches(self.patterns, facts.call.name):
+            return _YES
+        return Holds("no", f"{facts.call.name!r} is not {' or '.join(self.patterns)}")
+
+    def covers(self, other: NamedTools) -> bool:
+        """Return whether each pattern of *other* is one of its own, or matches one."""
+        return _include(self.patterns, other.patterns)
+
+
+class SpeakerNames(CallCondition, frozen=True):
+    """An id matches one of *patterns*: the agent's (*id_of* "agent"), or one above (lineage)."""
+
+    is_fixed: ClassVar[bool] = True
+
+    id_of: str
+    patterns: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return self.id_of
+
+    def holds_for(self, facts: CallFacts) -> Holds:
+        """Return whether it holds."""
+        scope = facts.scope
+        names = (scope.agent_id,) if self.key == "agent" else scope.lineage
+        if any(matches(self.patterns, name) for name in names):
+            return _YES
+        return Holds("no", f"{', '.join(map(repr, names)) or 'nobody'} is none of them")
+
+    def covers(self, other: SpeakerNames) -> bool:
+        """Return whether each pattern of *other* is one of its own, or matches one."""
+        return self.id_of == other.id_of and _include(self.patterns, other.patterns)
+
+
+class ValuesAt(CallCondition, frozen=True):
+    """Values of the call fit: of its arguments, its tool's annotations or its scope's context.
+
+    The *source* is its key in the file; *tests* are by the path that was written, and its keys.
+    """
+
+    source: str
+    tests: tuple[tuple[str, tuple[str, ...], tuple[ValueTest, ...]], ...]
+    every: bool
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return self.source
+
+    def holds_for(self, facts: CallFacts) -> Holds:
+        """Return whether it holds; raises `ConditionError`."""
+        values = self._values(facts)
+        for name, path, tests in self.tests:
+            try:
+                places = places_at(values, path)
+                reached = [value for value in places if value is not None]
+                results = [holds(tests, value) for value in reached]
+            except WrongTypeError as error:
+                raise ConditionError(f"{self.key}.{name}", str(error)) from None
+            # An item without the value is not one that fits.
+            if not reached or (self.every and len(reached) < len(places)):
+                return Holds("no", f"{name} is absent")
+            if not (all(results) if self.every else any(results)):
+                wanted = " and ".join(map(str, tests))
+                return Holds("no", f"{name} is {shown(reached[0])}, not {wanted}")
+        return _YES
+
+    def covers(self, other: ValuesAt) -> bool:
+        """Return whether *other* has all of its tests."""
+        if (self.source, self.every) != (other.source, other.every):
+            return False
+        # By their texts, for 1 equals True.
+        return {*map(repr, self.tests)} <= {*map(repr, other.tests)}
+
+    def _values(self, facts: CallFacts) -> Mapping[str, Any]:
+        if self.key == "arguments":
+            return facts.call.arguments
+        if self.key == "context":
+            return facts.scope.context
+        return {} if facts.tool is None else facts.tool.annotations
+
+
+class Effects(PartCondition, frozen=True):
     """What a part does is one of *names*; for a rule that allows, all of it is."""
 
     names: frozenset[str]
+    every: bool
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "effects"
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Return False: effects are what they are."""
-        return False
-
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it holds."""
-        if every:
+    def holds_for(self, part: CallPart) -> Holds:
+        """Return whether it holds."""
+        if self.every:
             if part.unknown:
                 return _unknown(part)
             if others := part.effects - self.names:
@@ -71,8 +169,12 @@ class Effects(NamedTuple):
             return Holds("yes", f"its effect is {' and '.join(sorted(reached))}")
         return Holds("no", f"its effect is {' and '.join(sorted(part.effects)) or 'not known'}")
 
+    def covers(self, other: Effects) -> bool:
+        """Return whether it has all effects of *other*."""
+        return self.every == other.every and other.names <= self.names
 
-class CoveredEffects(NamedTuple):
+
+class CoveredEffects(PartCondition, frozen=True):
     """The effects that a rule without `effects` allows: those of its *others*, keys of conditions.
 
     `reads` covers reading files, `writes` writing them, `hosts` the network, `pushes` pushing, and
@@ -87,12 +189,8 @@ class CoveredEffects(NamedTuple):
         """Its name in the file."""
         return "effects"
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Return False: effects are what they are."""
-        return False
-
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it holds."""
+    def holds_for(self, part: CallPart) -> Holds:
+        """Return whether it holds."""
         if self.commands is not None and part.unknown:
             return _YES  # It has exactly the words of the rule.
         covered = {"read"}.union(*[_SPOKEN_OF.get(key, ()) for key in self.others])
@@ -103,8 +201,16 @@ class CoveredEffects(NamedTuple):
             return Holds("no", f"its effect is {effects}, too, which the rule does not speak of")
         return _YES
 
+    def covers(self, other: CoveredEffects) -> bool:
+        """Return whether the rule of *other* is about the same, and has no other command."""
+        if self.others != other.others:
+            return False
+        if self.commands is None or other.commands is None:
+            return self.commands is other.commands
+        return self.commands.covers(other.commands)
 
-class NamedResources(NamedTuple):
+
+class NamedResources(PartCondition, frozen=True):
     """The resources of a part are all of kinds that the *keys* of an allow rule are about.
 
     A part without any fits a rule with `command`, or with `effects` and `reads`: it reads at most
@@ -118,12 +224,8 @@ class NamedResources(NamedTuple):
         """The first of its keys in the file."""
         return min(self.keys & RESOURCES)
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Return False: the kinds are known by the words."""
-        return False
-
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it holds."""
+    def holds_for(self, part: CallPart) -> Holds:
+        """Return whether it holds."""
         if part.unknown:
             return _unknown(part)
         changed = {(use.word, use.folder) for use in part.paths if use.kind in _CHANGES}
@@ -146,30 +248,46 @@ class NamedResources(NamedTuple):
         return Holds("no", "it names no file and no host")
 
 
-class TouchedFiles(NamedTuple):
-    """What a part reads (*key* "reads"), changes ("writes") or either is named by *patterns*.
+class TouchedFiles(PartCondition, frozen=True):
+    """What a part reads (*verb* "reads"), changes ("writes") or either is named by *patterns*.
 
     Of a rule that allows and *has_command* a command may write without naming any file, there where
     it works; but if it runs code, none of its words may lead elsewhere: nobody knows what each is.
     A *fault* says why patterns that begin at the project are left out.
     """
 
-    key: str
+    verb: str
     patterns: tuple[PathPattern, ...]
+    every: bool
     has_command: bool = False
     fault: str = ""
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:
-        """Tell whether *part* has a path that it is about."""
-        return every or next(self._uses(part, every=False), None) is not None
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return self.verb
 
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:
-        """Tell whether it holds."""
-        uses = list(self._uses(part, every=every))
-        return self._all_within(part, uses, facts) if every else self._any_of(part, uses, facts)
+    def holds_for(self, part: CallPart) -> Holds | None:
+        """Return that it does not hold if *part* has no path that it is about, else None."""
+        if self.every or next(self._uses(part), None) is not None:
+            return None
+        return Holds("no", f"it {self.verb} none of them")
 
-    def _uses(self, part: CallPart, *, every: bool) -> Iterator[PathUse]:
-        kinds = _KINDS[self.key] | (_LISTING if every and self.key != "writes" else set())
+    def holds_with_files(self, part: CallPart, facts: CallFacts) -> Holds:
+        """Return whether it holds."""
+        uses = list(self._uses(part))
+        if self.every:
+            return self._all_within(part, uses, facts)
+        return self._any_of(part, uses, facts)
+
+    def covers(self, other: TouchedFiles) -> bool:
+        """Return whether it has all patterns of *other*, and is the same otherwise."""
+        alike = msgspec.structs.replace(other, patterns=self.patterns) == self
+        return alike and {*other.patterns} <= {*self.patterns}
+
+    def _uses(self, part: CallPart) -> Iterator[PathUse]:
+        lists = self.every and self.verb != "writes"
+        kinds = _KINDS[self.verb] | (_LISTING if lists else set())
         return (use for use in part.paths if use.kind in kinds)
 
     def _any_of(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
@@ -177,10 +295,10 @@ class TouchedFiles(NamedTuple):
         for use in uses:
             touch = touches(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer == "yes":
-                return Holds("yes", f"it {self.key} {touch.path}, one of {touch.pattern}")
+                return Holds("yes", f"it {self.verb} {touch.path}, one of {touch.pattern}")
             if touch.answer == "maybe" and doubt is None:
                 doubt = Holds("maybe", touch.reason)
-        return doubt or Holds("no", f"it {self.key} none of them")
+        return doubt or Holds("no", f"it {self.verb} none of them")
 
     def _all_within(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> Holds:
         if part.unknown:
@@ -188,19 +306,19 @@ class TouchedFiles(NamedTuple):
         if part.command is not None and "run-code" in part.effects:
             # What runs code reads what any of its words names: `make -f /x`, `npm --prefix /x`.
             uses += _named_outside(part.command, facts)
-        if self.key != "reads" and part.effects & _CHANGES and not _changes(uses):
+        if self.verb != "reads" and part.effects & _CHANGES and not _changes(uses):
             if not self.has_command or part.command is None:
                 return Holds("no", "which files it writes is not known")
             # A command that the rule names, as `git commit`, writes where it runs.
             fault = self._fault_here(part, facts, "writes")
-        elif self.key != "writes" and _reads_here(part, uses):
+        elif self.verb != "writes" and _reads_here(part, uses):
             fault = self._fault_here(part, facts, "reads")
         else:
             fault = ""
         for use in uses:
             touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer != "yes":
-                fault = fault or touch.reason or f"it {self.key} {touch.path or use.word.text}"
+                fault = fault or touch.reason or f"it {self.verb} {touch.path or use.word.text}"
         return Holds("no", self.fault or fault) if fault else _YES
 
     def _fault_here(self, part: CallPart, facts: CallFacts, verb: str) -> str:
@@ -213,7 +331,7 @@ class TouchedFiles(NamedTuple):
         return touch.reason or f"it {verb} in {touch.path}"
 
 
-class FilesElsewhere(NamedTuple):
+class FilesElsewhere(PartCondition, frozen=True):
     """A part changes a file that none of *patterns* names, or something on another machine.
 
     One that names no file changes the folder in which it works. For rules that deny, ask or audit.
@@ -228,14 +346,12 @@ class FilesElsewhere(NamedTuple):
         """Its name in the file."""
         return "outside"
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Tell whether *part* changes anything."""
-        return bool(part.effects & _CHANGES)
+    def holds_for(self, part: CallPart) -> Holds | None:
+        """Return that it does not hold if *part* changes nothing, else None."""
+        return None if part.effects & _CHANGES else Holds("no", "it changes nothing")
 
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it holds."""
-        if not part.effects & _CHANGES:
-            return Holds("no", "it changes nothing")
+    def holds_with_files(self, part: CallPart, facts: CallFacts) -> Holds:
+        """Return whether it holds."""
         changed = [use for use in part.paths if use.kind in _CHANGES]
         if "network" in part.effects and ("destroy" in part.effects or not changed):
             return Holds("yes", "it changes something on another machine")
@@ -248,24 +364,25 @@ class FilesElsewhere(NamedTuple):
             doubt = doubt or touch.reason
         return Holds("maybe", doubt) if doubt else Holds("no", "it changes nothing elsewhere")
 
+    def covers(self, other: FilesElsewhere) -> bool:
+        """Return whether *other* has all of its patterns."""
+        return self.fault == other.fault and {*self.patterns} <= {*other.patterns}
 
-class ReachedHosts(NamedTuple):
+
+class ReachedHosts(PartCondition, frozen=True):
     """The hosts that a part names are of *patterns*."""
 
     patterns: tuple[HostRange, ...]
+    every: bool
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "hosts"
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Return False: a host is known by its name."""
-        return False
-
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it holds."""
-        return self._all_among(part) if every else self._any_of(part)
+    def holds_for(self, part: CallPart) -> Holds:
+        """Return whether it holds."""
+        return self._all_among(part) if self.every else self._any_of(part)
 
     def _any_of(self, part: CallPart) -> Holds:
         doubt = ""
@@ -288,36 +405,42 @@ class ReachedHosts(NamedTuple):
                 return Holds("no", match.reason or f"it reaches {match.host or word.text}")
         return _YES
 
+    def covers(self, other: ReachedHosts) -> bool:
+        """Return whether each pattern of *other* is one of its own, or matches one."""
+        mine, others = [[each.text for each in names.patterns] for names in (self, other)]
+        return self.every == other.every and _include(mine, others)
 
-class PushedBranches(NamedTuple):
+
+class PushedBranches(PartCondition, frozen=True):
     """The branches that a part pushes to are of *patterns*."""
 
     patterns: tuple[str, ...]
+    every: bool
 
     @property
     def key(self) -> str:
         """Its name in the file."""
         return "pushes"
 
-    def needs_files(self, part: CallPart, *, every: bool) -> bool:  # noqa: ARG002 - one name
-        """Return False: a branch is known by its name."""
-        return False
-
-    def holds_for(self, part: CallPart, facts: CallFacts, *, every: bool) -> Holds:  # noqa: ARG002 - one name
-        """Tell whether it holds."""
+    def holds_for(self, part: CallPart) -> Holds:
+        """Return whether it holds."""
         if not part.branches:
             return Holds("no", "it pushes no branch")
         doubt = ""
         for branch in part.branches:
             answer = self._names(branch)
-            if every and (part.unknown or branch.pattern or answer != "yes"):
+            if self.every and (part.unknown or branch.pattern or answer != "yes"):
                 return Holds("no", f"it pushes {branch.text}")
-            if answer == "yes" and not every:
+            if answer == "yes" and not self.every:
                 return Holds("yes", f"it pushes {branch.text}")
             doubt = doubt or (f"it pushes {branch.text}" if answer == "maybe" else "")
-        if every:
+        if self.every:
             return _YES
         return Holds("maybe", doubt) if doubt else Holds("no", "it pushes none of them")
+
+    def covers(self, other: PushedBranches) -> bool:
+        """Return whether it has all patterns of *other*."""
+        return self.every == other.every and {*other.patterns} <= {*self.patterns}
 
     def _names(self, branch: Word) -> Answer:
         """Tell whether *branch*, which may stand for several, is among the patterns."""
@@ -362,3 +485,7 @@ def _unknown(part: CallPart) -> Holds:
     first = part.unknown[0]
     source = f": {first.source}" if first.source not in {part.source, ""} else ""
     return Holds("no", f"{first.reason}{source}")
+
+
+def _include(patterns: Sequence[str], others: Sequence[str]) -> bool:
+    return all(each in patterns or matches(patterns, each) for each in others)

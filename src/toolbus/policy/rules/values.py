@@ -1,4 +1,8 @@
-"""What a rule asks of one value: equals, one of, glob, pattern, bounds of a number.
+r"""Values of a call: where they stand in its arguments, and what a rule asks of one.
+
+A path such as `path`, `options.mode`, `files.*.path`: dots part the keys, a number is the place of
+an item in a list, `*` stands for every item or member; a backslash before a dot, or before a star
+that is a key, takes it as it is.
 
 | in the file | holds for |
 |---|---|
@@ -15,20 +19,27 @@ it is an error, for a rule must not disappear because somebody wrote `"10"` for 
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from msgspec import UNSET
+
 from toolbus.messages.immutable import FrozenDict, thaw
-from toolbus.settings.hints import hint
+from toolbus.policy.rules.schemas import located
+from toolbus.policy.rules.tables import ValueTable
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from toolbus.policy.rules.patterns import Pattern
 
 _MOST_SHOWN = 60
+_PART = re.compile(r"((?:\\.|[^.\\])+)(?:\.|$)")
+EVERY = "*"
+_MOST_DIGITS = 9
 
 
 class WrongTypeError(Exception):
@@ -100,71 +111,38 @@ class WithinBounds(NamedTuple):
 ValueTest: TypeAlias = "Equals | MatchesGlob | MatchesPattern | WithinBounds"
 
 
-def read_tests(raw: Any) -> tuple[ValueTest, ...]:
-    """Return the tests that *raw* stands for; raises `MisfitError`."""
-    if isinstance(raw, dict):
-        if not raw:
-            raise MisfitError("expected a test such as { equals = … }, got an empty table")
-        for key in raw:
-            if key not in _READERS:
-                raise MisfitError(f"unknown test {key!r}{hint(key, _READERS)}", key)
-        return tuple(_read_table(raw))
-    if isinstance(raw, list | tuple):
-        return (_one_of(raw),)
-    return (Equals((raw,)),)
+def build_tests(value: Any) -> tuple[ValueTest, ...]:
+    """Return the tests that *value*, of `tables.Value`, stands for; raises `MisfitError`."""
+    if isinstance(value, tuple):
+        return (Equals(value),)
+    if not isinstance(value, ValueTable):
+        return (Equals((value,)),)
+    tests: list[ValueTest] = []
+    if value.equals is not UNSET:
+        tests.append(Equals((value.equals,)))
+    if value.one_of is not UNSET:
+        tests.append(Equals(value.one_of))
+    if value.glob is not UNSET:
+        tests.append(MatchesGlob(value.glob))
+    if value.pattern is not UNSET:
+        from toolbus.policy.rules.patterns import Pattern  # noqa: PLC0415 - loads RE2, for few
+
+        with located("pattern"):
+            tests.append(MatchesPattern(Pattern(value.pattern)))
+    if value.min is not UNSET or value.max is not UNSET:
+        tests.append(_bounds(value))
+    if not tests:
+        raise MisfitError("expected a test such as { equals = … }, got an empty table")
+    return tuple(tests)
 
 
-def _read_table(raw: dict[str, Any]) -> Iterator[ValueTest]:
-    bounds: dict[str, float] = {}
-    for key, value in raw.items():
-        try:
-            if key in {"min", "max"}:
-                bounds[key] = _number(value)
-            else:
-                yield _READERS[key](value)
-        except MisfitError as error:
-            raise MisfitError(f"test {key!r}: {error.reason}", key, *error.path) from None
-    if bounds:
-        least, greatest = bounds.get("min", -inf), bounds.get("max", inf)
-        if least > greatest:
-            raise MisfitError(f"no number is at least {least} and at most {greatest}", "min")
-        yield WithinBounds(least, greatest)
-
-
-def _one_of(value: Any) -> Equals:
-    if not isinstance(value, list | tuple) or not value:
-        raise MisfitError(f"expected a list of values, got {shown(value)}")
-    return Equals(tuple(value))
-
-
-def _glob(value: Any) -> MatchesGlob:
-    if not isinstance(value, str):
-        raise MisfitError(f"expected a glob pattern, got {shown(value)}")
-    return MatchesGlob(value)
-
-
-def _pattern(value: Any) -> MatchesPattern:
-    if not isinstance(value, str):
-        raise MisfitError(f"expected a pattern of RE2, got {shown(value)}")
-    from toolbus.policy.rules.patterns import Pattern  # noqa: PLC0415 - loads RE2, which few rules need
-
-    return MatchesPattern(Pattern(value))
-
-
-def _number(value: Any) -> float:
-    if type_name(value) != "number" or value != value:  # noqa: PLR0124 - that is how NaN is told
-        raise MisfitError(f"expected a number, got {shown(value)}")
-    return value  # type: ignore[no-any-return]  # the line above says what it is
-
-
-_READERS: dict[str, Callable[[Any], ValueTest]] = {
-    "equals": lambda value: Equals((value,)),
-    "one_of": _one_of,
-    "glob": _glob,
-    "pattern": _pattern,
-    "min": lambda value: WithinBounds(_number(value), inf),
-    "max": lambda value: WithinBounds(-inf, _number(value)),
-}
+def _bounds(table: ValueTable) -> WithinBounds:
+    least = -inf if table.min is UNSET else table.min
+    greatest = inf if table.max is UNSET else table.max
+    # NaN is neither below nor above any number.
+    if not least <= greatest:
+        raise MisfitError(f"no number is at least {least} and at most {greatest}", "min")
+    return WithinBounds(least, greatest)
 
 
 def holds(tests: Sequence[ValueTest], value: Any) -> bool:
@@ -207,3 +185,55 @@ def first_words(text: str, length: int) -> str:
     Nobody would find a secret of which a part is there, so it is cut between words.
     """
     return text if len(text) <= length else f"{text[:length].rpartition(' ')[0]}…"
+
+
+def read_path(text: str) -> tuple[str, ...]:
+    r"""Return the keys of the path *text*, a quoted star as `\*`; raises `MisfitError`."""
+    keys, position = [], 0
+    while match := _PART.match(text, position):
+        keys.append(match[1] if match[1] == r"\*" else re.sub(r"\\(.)", r"\1", match[1]))
+        position = match.end()
+    if position < len(text) or not keys or (text.endswith(".") and not text.endswith(r"\.")):
+        raise MisfitError(f"no path of an argument: {text!r}; write keys with dots between them")
+    return tuple(keys)
+
+
+def values_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
+    """Return the values that *path* leads to, none if it is absent; null counts as absent.
+
+    Raises `WrongTypeError` where the path goes into a value that has no members.
+    """
+    return [value for value in places_at(arguments, path) if value is not None]
+
+
+def places_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
+    """Return the values that *path* leads to, None for each place where it is absent or null.
+
+    Raises `WrongTypeError` where the path goes into a value that has no members.
+    """
+    values: list[Any] = [arguments]
+    for number, key in enumerate(path):
+        below: list[Any] = []
+        for value in values:
+            below += _members(value, key, ".".join(path[:number]))
+        values = below
+    return values
+
+
+def _members(value: Any, key: str, place: str) -> list[Any]:
+    """Return the members of *value* that *key* names."""
+    match type_name(value):
+        case "table":
+            if key == EVERY:
+                return list(value.values())
+            key = "*" if key == r"\*" else key
+            return [value.get(key)]
+        case "list":
+            if key == EVERY:
+                return list(value)
+            if key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS:
+                return list(value[int(key) : int(key) + 1]) or [None]
+            return [None]
+        case "null":
+            return [None]
+    raise WrongTypeError(f"{place or 'it'} has no {key!r}, for it is {shown(value)}")

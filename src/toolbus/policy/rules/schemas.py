@@ -1,0 +1,154 @@
+"""Tables of files as the structs that describe them: the schema words the errors, too.
+
+A `msgspec.Meta` with a description says what a value is, and an error says that it was expected;
+a title says what a choice or a table of keys is called. `msgspec.json.schema` gives the same
+schema to editors.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import inspect
+
+from toolbus.settings.hints import hint, unknown_key
+from toolbus.toml.values import MisfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_PLACE = re.compile(r"(?P<reason>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+
+
+def fit_schema(value: object, schema: Any) -> Any:
+    """Return *value* as what *schema*, a type that msgspec knows, says; raises `MisfitError`."""
+    try:
+        return msgspec.convert(value, schema)
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error), value, schema) from None
+
+
+@contextmanager
+def located(*path: str | int) -> Iterator[None]:
+    """Put *path* before that of a `MisfitError` that is raised inside."""
+    try:
+        yield
+    except MisfitError as error:
+        raise MisfitError(error.reason, *path, *error.path) from None
+
+
+def _misfit(text: str, value: Any, schema: Any) -> MisfitError:
+    place = _PLACE.fullmatch(text)
+    assert place is not None  # noqa: S101 - for mypy: everything matches
+    path = tuple(_steps(place["path"] or "", text, value, schema))
+    types, current = [inspect.type_info(schema)], value
+    for step in path:
+        types = [inner for each in types for inner in _below(each, step)]
+        current = current[step]
+    if unknown := _UNKNOWN.fullmatch(place["reason"]):
+        tables = [each for kind in types for each in _members(kind)]
+        known = [
+            field.encode_name
+            for table in tables
+            if isinstance(table, inspect.StructType)
+            for field in table.fields
+        ]
+        reason = unknown_key(unknown[1], known, _annotation(types, "title") or "key")
+        return MisfitError(reason, *path, unknown[1])
+    if missing := _MISSING.fullmatch(place["reason"]):
+        return MisfitError(f"it has no `{missing[1]}`, which it needs", *path)
+    if expected := _annotation(types, "description"):
+        return MisfitError(f"expected {expected}, got {current!r}", *path)
+    members = [each for kind in types for each in _members(kind)]
+    choices = [
+        str(choice)
+        for each in members
+        if isinstance(each, inspect.LiteralType)
+        for choice in each.values
+    ]
+    if choices:
+        keys = [step for step in path if isinstance(step, str)]
+        called = _annotation(types, "title") or "".join(keys[-1:])
+        return MisfitError(f"unknown {called} {current!r}{hint(str(current), choices)}", *path)
+    return MisfitError(place["reason"][:1].lower() + place["reason"][1:], *path)
+
+
+def _steps(path: str, text: str, value: Any, schema: Any) -> Iterator[str | int]:
+    """Yield the keys and indices of msgspec's *path* of the error *text*."""
+    before: list[str | int] = []
+    current = value
+    for key, index, _ in _STEP.findall(path):
+        # Which member of a table it is, msgspec does not say.
+        step = key or (int(index) if index else _wrong_member(value, before, current, text, schema))
+        before.append(step)
+        yield step
+        current = current[step]
+
+
+def _wrong_member(
+    value: Any, path: list[str | int], members: Mapping[str, Any], text: str, schema: Any
+) -> str:
+    """Return the key of *members*, at *path* in *value*, that is wrong as *text* says."""
+    for key, member in members.items():
+        try:
+            msgspec.convert(_replaced(value, path, {key: member}), schema)
+        except msgspec.ValidationError as error:
+            if str(error) == text:
+                return key
+    return next(iter(members))
+
+
+def _replaced(value: Any, path: list[str | int], new: Any) -> Any:
+    """Return *value* with *new* at *path*."""
+    if not path:
+        return new
+    step, *rest = path
+    inner = _replaced(value[step], rest, new)
+    if isinstance(step, str):
+        return {**value, step: inner}
+    return [*value[:step], inner, *value[step + 1 :]]
+
+
+def _members(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """Yield what *kind* may be, without unions and descriptions."""
+    match kind:
+        case inspect.Metadata():
+            yield from _members(kind.type)
+        case inspect.UnionType():
+            for each in kind.types:
+                yield from _members(each)
+        case _:
+            yield kind
+
+
+def _below(kind: inspect.Type, step: str | int) -> Iterator[inspect.Type]:
+    """Yield the types of what *kind* may have at *step*."""
+    for member in _members(kind):
+        match member:
+            case inspect.StructType():
+                yield from [each.type for each in member.fields if each.encode_name == step]
+            case inspect.DictType():
+                yield member.value_type
+            case inspect.VarTupleType() | inspect.ListType():
+                yield member.item_type
+
+
+def _annotation(kinds: list[inspect.Type], key: str) -> str:
+    """Return the title or description, as *key* says, of one of *kinds*, "" without one."""
+    for kind in kinds:
+        match kind:
+            case inspect.Metadata() if key in (kind.extra_json_schema or {}):
+                return str((kind.extra_json_schema or {})[key])
+            case inspect.Metadata():
+                if text := _annotation([kind.type], key):
+                    return text
+            case inspect.UnionType():
+                if text := _annotation(list(kind.types), key):
+                    return text
+    return ""

@@ -1,0 +1,218 @@
+"""The schema of a policy's file: what each of its tables may say, and what an editor may offer.
+
+A `[[rule]]`, and the conditions of a `[[call]]`:
+
+| key | holds for |
+|---|---|
+| `name`, `verdict` | every rule has them; `verdict` is "allow", "ask", "deny" or "audit" |
+| `tools` | names of tools, as globs |
+| `annotations`, `arguments`, `context` | values by path: see `toolbus.policy.rules.values` |
+| `agent`, `lineage` | the id of the agent that speaks, of one above it, as globs |
+| `when` | what CEL says of the call: see `toolbus.policy.rules.expressions` |
+| `command` | commands: see `toolbus.policy.rules.command_patterns` |
+| `effects` | some of read, write, network, destroy, run-code |
+| `reads`, `writes`, `touches` | files that are read, changed, either, as in a `.gitignore` |
+| `outside` | a file is changed that none of these patterns names; not of a rule that allows |
+| `hosts` | hosts, as globs: see `toolbus.policy.paths.hosts` |
+| `pushes` | branches that `git push` changes, as globs, however its words name them |
+| `prompt` | of a rule that allows: "skip" answers a coding agent's own prompt for what only reads |
+| `reason`, `hint` | what the model is told: why, and what to do instead |
+
+The keys of a rule that speak of the calls before:
+
+| key of a rule | broken by |
+|---|---|
+| `at_most = { calls = 20, seconds = 300 }` | the 21st call in five minutes that the rule fits |
+| `at_most = { calls = 50, per = "run" }` | the 51st of a run; without `per` of the session |
+| `at_most = { bytes = 1000000 }` | calls once the results have had so many bytes |
+| `at_most = { tool_seconds = 600 }` | calls once the tools have worked so long |
+| `at_most = { total = 500, of = "amount" }` | a call whose argument brings the sum above it |
+| `only_after = "tests-passed"` | calls before that `[[call]]` has happened |
+| `never_after = "secret-read"` | calls once it happened, may have, or runs |
+| `repeats = 3` | the third time that the same call, or up to four in turn, comes again |
+
+A rule that denies, asks or audits speaks of a call that breaks one of them; a rule that allows
+speaks of a call that breaks none. Counted is what was asked about or begun, not what was denied.
+
+```toml
+[[call]]                        # a call that rules can name
+name = "tests-passed"
+command = "pytest"              # conditions as those of a rule
+outcome = "success"             # or "error"; { status = "success", text = { pattern = "passed" } }
+```
+
+A line of a shell is such a call surely only if it is that command alone, `cd` before it apart: of
+`pytest || true` nobody knows how the tests ended. Without `outcome`, `only_after` waits for a
+success, and `never_after` is about any end.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny", "audit"]
+Default: TypeAlias = Literal["allow", "ask", "deny"]
+Effect: TypeAlias = Annotated[
+    Literal["read", "write", "network", "destroy", "run-code"], Meta(title="effect")
+]
+"""What a part of a call may do; whatever is known at least reads or computes."""
+Ending: TypeAlias = Annotated[Literal["success", "error"], Meta(title="outcome")]
+Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+_List: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1)]
+Texts: TypeAlias = Annotated[Text | _List, Meta(description="a text, or a list of texts")]
+Names: TypeAlias = Annotated[
+    Text | _List, Meta(description="the name of a [[call]], or a list of them")
+]
+Effects: TypeAlias = Effect | Annotated[tuple[Effect, ...], Meta(min_length=1)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1e300, description="a number above 0")]
+
+
+class ValueTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Tests of one value, of which all must hold."""
+
+    equals: Any | UnsetType = UNSET
+    one_of: Annotated[tuple[Any, ...], Meta(min_length=1)] | UnsetType = UNSET
+    glob: str | UnsetType = UNSET
+    pattern: str | UnsetType = UNSET
+    min: int | float | UnsetType = UNSET
+    max: int | float | UnsetType = UNSET
+
+
+Value: TypeAlias = (
+    Annotated[ValueTable, Meta(title="test")]
+    | Annotated[tuple[Any, ...], Meta(min_length=1)]
+    | str
+    | int
+    | float
+    | bool
+    | None
+)
+Values: TypeAlias = Annotated[
+    dict[str, Value], Meta(min_length=1, description="a table of values by their paths")
+]
+
+
+class ConditionTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a rule or a named call asks of a call and its parts."""
+
+    tools: Texts | None = None
+    agent: Texts | None = None
+    lineage: Texts | None = None
+    annotations: Values | None = None
+    context: Values | None = None
+    arguments: Values | None = None
+    when: str | None = None
+    command: Texts | None = None
+    effects: Effects | None = None
+    reads: Texts | None = None
+    writes: Texts | None = None
+    touches: Texts | None = None
+    outside: Texts | None = None
+    hosts: Texts | None = None
+    pushes: Texts | None = None
+
+    def keys(self) -> list[str]:
+        """Return the keys that the table has."""
+        return [key for key in self.__struct_fields__ if getattr(self, key) is not None]
+
+
+class QuotaTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most of something that calls may have, in the last *seconds* or in all."""
+
+    calls: Amount | None = None
+    bytes: Amount | None = None
+    tool_seconds: Amount | None = None
+    total: Amount | None = None
+    of: str | None = None
+    seconds: Annotated[float, Meta(gt=0, le=1e300, description="a number above 0")] | None = None
+    per: Annotated[Literal["session", "run"], Meta(description='"session" or "run"')] = "session"
+
+
+class RuleTable(ConditionTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `[[rule]]`."""
+
+    name: Annotated[str, Meta(pattern=r"\S", description="a name")]
+    verdict: Verdict
+    reason: str | None = None
+    hint: str | None = None
+    prompt: Literal["skip"] | None = None
+    at_most: (
+        Annotated[QuotaTable, Meta(description="a table such as { calls = 20, seconds = 300 }")]
+        | None
+    ) = None
+    only_after: Names | None = None
+    never_after: Names | None = None
+    repeats: Annotated[int, Meta(ge=2, le=16, description="a number from 2 to 16")] | None = None
+
+
+class OutcomeTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a named call must have ended."""
+
+    status: Ending | None = None
+    text: Value | UnsetType = UNSET
+
+
+class CallTable(ConditionTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `[[call]]`, which limits of rules can name."""
+
+    name: Annotated[str, Meta(pattern=r"\S", description="a name")]
+    outcome: Ending | OutcomeTable | None = None
+
+
+class ToolFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a policy says of a tool: `[tools."NAME"]`, where NAME may be a glob pattern.
+
+    *command*, *folder_argument*, *reads*, *writes*, *trees*, *urls* and *ignore* are paths of
+    arguments; *folder* is where its relative paths begin. Without *effects* nobody knows what it
+    does, unless it is a shell. One that *keeps_folder* goes on where its last call ended.
+    """
+
+    command: str | None = None
+    folder: Annotated[str, Meta(min_length=1, description="the path of a folder")] | None = None
+    folder_argument: str | None = None
+    keeps_folder: bool = False
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
+    trees: tuple[str, ...] | None = None
+    urls: tuple[str, ...] | None = None
+    effects: tuple[Effect, ...] | None = None
+    ignore: tuple[str, ...] = ()
+
+
+NO_TOOL_FACTS = ToolFacts()
+
+
+class PolicyTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole policy's file."""
+
+    default: Default = "ask"
+    project: Literal["file", "session"] | UnsetType = UNSET
+    folder: Annotated[str, Meta(min_length=1, description="the path of a folder")] | None = None
+    programs: Annotated[
+        tuple[str, ...], Meta(description="an array of files that say what programs do")
+    ] = ()
+    coding_agents: Annotated[bool, Meta(description="true or false")] = False
+    trust_annotations: Annotated[
+        tuple[str, ...], Meta(description="names of tools, whose annotations are believed")
+    ] = ()
+    tools: Annotated[
+        dict[str, Annotated[ToolFacts, Meta(description="a table")]],
+        Meta(description="a table of tools, [tools.NAME]"),
+    ] = {}
+    call: Annotated[
+        tuple[Annotated[CallTable, Meta(description="a table")], ...],
+        Meta(description="an array of tables, [[call]]"),
+    ] = ()
+    rule: Annotated[
+        tuple[Annotated[RuleTable, Meta(description="a table")], ...],
+        Meta(description="an array of tables, [[rule]]"),
+    ] = ()
+
+
+def texts(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return a key's texts: of one text, of a list of them, of an absent key none."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else value
