@@ -39,20 +39,21 @@ _WINDOW, _OVERLAP = 1 << 16, 1 << 12
 class TextReading:
     """A *text* to be searched, with the way back to the one that it is a reading of.
 
-    *depth* is how much was taken off that one. *back* maps a span of bytes.
+    *depth* is how much was taken off that one. *back* maps a span of bytes to the bytes of the
+    other one, and *origins* these to its letters.
     """
 
     def __init__(
         self,
         text: str,
         depth: int,
-        original: str,
+        origins: Offsets,
         back: Callable[[int, int], tuple[int, int]],
     ) -> None:
         is_plain = text.isascii() or _LOOKS_ALIKE.search(text) is None
         self.text = text if is_plain else text.translate(_ALIKE)
         self.depth = depth
-        self._written, self._original, self._back = text, original, back
+        self._offsets, self._origins, self._back = Offsets(text), origins, back
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where letters *start* to *end* stand in the original."""
@@ -61,23 +62,21 @@ class TextReading:
         first, stop = self._back(self._offsets.byte(start), self._offsets.byte(end))
         return self._origins.letter(first), self._origins.letter(stop)
 
-    @cached_property
-    def _offsets(self) -> Offsets:
-        return Offsets(self._written)
-
-    @cached_property
-    def _origins(self) -> Offsets:
-        return Offsets(self._original)
-
 
 class Offsets:
     """Which byte of a *text*, in UTF-8, a letter begins at, and the other way round."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        chunks = [] if text.isascii() else range(0, len(text), _CHUNK)
-        sizes = (len(_encoded(text[start : start + _CHUNK])) for start in chunks)
-        self._bytes = [0, *accumulate(sizes)]
+
+    @cached_property
+    def _bytes(self) -> list[int]:
+        """The bytes at which chunks of letters begin."""
+        chunks = range(0, len(self._text), _CHUNK)
+        return [
+            0,
+            *accumulate([len(_encoded(self._text[start : start + _CHUNK])) for start in chunks]),
+        ]
 
     def byte(self, letter: int) -> int:
         """Return the byte at which *letter* begins."""
@@ -98,15 +97,16 @@ class Offsets:
 
 def readings(text: str) -> Iterator[TextReading]:
     """Give the readings of *text*, itself first; most texts have no other."""
+    origins = Offsets(text)
     for depth, view in enumerate(views(_encoded(text))):
         seen = text if depth == 0 else _decoded(view.data)
-        yield TextReading(seen, 2 * depth, text, view.span)
+        yield TextReading(seen, 2 * depth, origins, view.span)
         for offset in range(0, max(len(view.data) - _OVERLAP, 1), _WINDOW - _OVERLAP):
             begin, end = _letters(view.data, offset), _letters(view.data, offset + _WINDOW)
             plain = decoded(view.data[begin:end])
             if plain is not None:
                 back = _through(view, plain, begin)
-                yield TextReading(_decoded(plain.data), 2 * depth + 1, text, back)
+                yield TextReading(_decoded(plain.data), 2 * depth + 1, origins, back)
 
 
 def _letters(data: bytes, offset: int) -> int:

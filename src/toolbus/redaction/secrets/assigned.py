@@ -50,7 +50,7 @@ _SEPARATORS = {
     b"  ": re.compile(rb"([ \t]{2,})"),
 }
 _SQL_VALUE = re.compile(
-    rb"""\s*(?:(?P<text>[NE]?'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<other>[^\s,()'"]*))\s*""",
+    rb"""\s*(?:[NE]?'(?P<text>(?:[^'\\]|''|\\.)*)'|"(?P<name>(?:[^"\\]|\\.)*)"|[^\s,()'"]*)\s*""",
     re.DOTALL,
 )
 
@@ -95,8 +95,8 @@ def inserted_values(data: bytes, name: Span, stop: int) -> Values:
             match = _SQL_VALUE.match(data, position)
             if match is None:
                 return False
-            if index == column and match.start("text") >= 0:
-                yield _without_quotes(data, match.span("text"))
+            if index == column and match.lastgroup:
+                yield match.span(match.lastgroup)
             position, index = _next_value(data, match.end(), index)
             count += 1
             if count % _TURN == 0:
@@ -194,11 +194,9 @@ def _cells(data: bytes, start: int, stop: int, form: _TableForm) -> list[Span]:
 
 
 def _stripped(data: bytes, start: int, stop: int, padding: bytes) -> Span:
-    while start < stop and data[start] in padding:
-        start += 1
-    while stop > start and data[stop - 1] in padding:
-        stop -= 1
-    return start, stop
+    text = data[start:stop].lstrip(padding)
+    start = stop - len(text)
+    return start, start + len(text.rstrip(padding))
 
 
 def _column(data: bytes, heading: list[Span], name: Span) -> int | None:
@@ -207,13 +205,6 @@ def _column(data: bytes, heading: list[Span], name: Span) -> int | None:
         return None
     columns = [index for index, span in enumerate(heading) if span[0] <= name[0] < span[1]]
     return columns[0] if columns else None
-
-
-def _without_quotes(data: bytes, span: Span) -> Span:
-    start, stop = span
-    while data[start] not in b"'\"":
-        start += 1
-    return start + 1, stop - 1
 
 
 def _next_value(data: bytes, position: int, index: int) -> tuple[int, int]:
@@ -252,8 +243,7 @@ _EARLIER_CELL = re.compile(rb"[|,;\t]|\xe2\x94\x82|\S  ")
 def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None]:
     """Give the value that belongs to *name*, or the values below it, if it can be a secret's."""
     start, stop = name
-    while stop > start and data[stop - 1] in b".-":
-        stop -= 1
+    stop = start + len(data[start:stop].rstrip(b".-"))
     is_among_words = bool(_WORDS.match(data, stop))
     may_head = is_heading(data, start, stop)
     if is_among_words and not may_head:

@@ -23,9 +23,12 @@ _LONGEST = 64
 _HARMLESS = re.compile(rb"\bAWS::\w+::\Z|/delta(?:\(\))?\?\Z")
 # `All 14 pass: …`, `boarding pass: …`: a verb or another noun, unless the word before says whose.
 _NOUN = re.compile(rb"(?:[^\s:=/|,;(][ \t]+|\n[ \t]*|\A[ \t]*)(\w+)[ \t]+\Z")
-_NAME_BYTES = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
-) | frozenset(range(0x80, 0x100))
+_NAME_BYTES = bytes(
+    [
+        *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/",
+        *range(0x80, 0x100),
+    ]
+)
 
 
 class _Words(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,9 +74,8 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
     A pattern that begins at a word of its own is fast; what stands before the word is read here.
     """
-    first, begin = max(0, start - _LONGEST), start
-    while begin > first and data[begin - 1] in _NAME_BYTES:
-        begin -= 1
+    before = data[max(0, start - _LONGEST) : start]
+    begin = start - len(before) + len(before.rstrip(_NAME_BYTES))
     if data[begin - 1 : begin] in (b":", b"?") and _HARMLESS.search(
         data, max(0, begin - _LONGEST), begin
     ):
@@ -87,10 +89,8 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
 def name_start(data: bytes, start: int) -> int:
     """Return the byte at which the name begins that goes on at *start*."""
-    first = max(0, start - _LONGEST)
-    while start > first and data[start - 1] in _NAME_BYTES:
-        start -= 1
-    return start
+    before = data[max(0, start - _LONGEST) : start]
+    return start - len(before) + len(before.rstrip(_NAME_BYTES))
 
 
 def name_kind(name: str) -> NameKind | None:

@@ -128,8 +128,7 @@ def _open_table(data: bytes) -> int:
     names = compiled(rule_read_by("assigned").pattern)
     for match in names.finditer(data):
         start, stop = match.span(names.groupindex["name"])
-        while stop > start and data[stop - 1] in b".-":
-            stop -= 1
+        stop = start + len(data[start:stop].rstrip(b".-"))
         if (
             is_heading(data, start, stop)
             and name_kind(name_at(data, start, stop)) is not None
