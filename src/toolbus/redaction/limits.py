@@ -75,7 +75,22 @@ class WorkBudget:
 
     def check(self) -> None:
         """Raise `UnexaminedError` if the time is up."""
-        self._limits.check(self._spent + self._limits.clock() - self._since, self.chars)
+        now = self._limits.clock()
+        self._spent, self._since = self._spent + now - self._since, now
+        self._limits.check(self._spent, self.chars)
+
+    def step(self, work: Coroutine[Any, Any, T]) -> tuple[T] | None:
+        """Take *work* to its next turn, and return its result, in a tuple, if it ends before.
+
+        Raises `UnexaminedError` if it takes too long.
+        """
+        result: tuple[T] | None = None
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result = (end.value,)
+        self.check()
+        return result
 
     async def spend(
         self, work: Coroutine[Any, Any, T], lock: AbstractContextManager[Any] | None = None
@@ -89,15 +104,8 @@ class WorkBudget:
             while True:
                 with lock:
                     self._since = self._limits.clock()
-                    try:
-                        work.send(None)
-                    except StopIteration as end:
-                        # Small work ends before its first turn, and may have taken too long too.
-                        self.check()
-                        result: T = end.value
-                        return result
-                    self.check()
-                    self._spent += self._limits.clock() - self._since
+                    if (result := self.step(work)) is not None:
+                        return result[0]
                 if monotonic() > until:
                     await asyncio.sleep(0)
                     until = monotonic() + SLICE

@@ -94,11 +94,14 @@ class Collector(_StreamVisitor):
         if isinstance(value, str):
             self.group((value,))
         elif value is not None and value not in ((), {}):
-            encoded = encode(self._without_long(value)).decode()
+            data = encode(value)
+            if len(data) > _LONG:
+                data = encode(self._without_long(value))
+            encoded = data.decode()
             self._count(len(encoded))
             self.values[encoded] = value
             # Of most no text is one, and then none of its strings is.
-            if next(encoded_texts(encoded.encode()), None) is not None:
+            if next(encoded_texts(data), None) is not None:
                 for group in strings(value):
                     for text in group:
                         self._gather_encoded(text)

@@ -1,8 +1,8 @@
 """The engine that looks for all rules at once, in linear time.
 
-One pass over the bytes tells which words of rules are in a text, and a rule is only looked for if
-one of its words is. A few rules have no words but usual ones: a second pass tells which of these
-may match at all.
+One pass over the bytes tells which words of rules are in a text, and whether a name of a secret is:
+only then a rule is looked for. A few rules have no words but usual ones: a second pass tells which
+of these may match at all.
 
 `places` looks in every view of a text, and leads back to where each match stands in the text.
 """
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.redaction.secrets.assigned import READERS
 from toolbus.redaction.secrets.expressions import (
-    AtomFilter,
     ExpressionSet,
     check_installed,
+    check_pattern,
     compiled,
+    uncached,
 )
 from toolbus.redaction.views import joined_views, looks_the_same, other_views, squeezed
 
@@ -37,20 +38,20 @@ STEP, REACH = 131_072, 16_384
 """Bytes that are looked at in one go, and how far beyond them a match may go."""
 
 _USUAL = (
-    *(" password", '"value"', "%", "*", "-a", "-u", ".", "00", ":", "://", ":a", "ac"),
-    *("account", "activate", "add", "al-", "ar_", "atat", "auth", "bk", "box", "bx", "cca"),
-    *("cio", "ck_", "code", "content", "crypt", "cs_", "ct_", "curl", "cursor", "data", "ek"),
-    *("fal", "hc", "http://", "https://", "identified", "identity", "ii-", "ion_", "key"),
-    *("key_", "linear", "lk", "login", "magic", "md5", "ory_", "pass", "password", "pat"),
-    *("private", "ps_", "pt_", "put", "pwd", "re", "re_", "remember", "reset", "rk_", "rman"),
-    *("rpa", "s.", "sess", "session", "set", "sg.", "sha", "sia", "sid", "sk", "sk_", "sl."),
-    *("squ", "sso", "stdin", "test_", "text", "token", "use", "user", "val", "values"),
-    *("verify", "zip", "|"),
+    *(".", "re", ":", "ac", "s.", "sha", "fal", "pat", "val", "text", "use", "00", "|", "set"),
+    *("put", "data", "sk", "code", "*", "key", "ion_", "add", "re_", "sess", "session", "-a"),
+    *("token", "user", "content", "pass", "lk", "sid", "auth", "ek", "sso", "-u", "://", "bk"),
+    *("ck_", "values", "bx", "hc", "https://", "ct_", "cio", "pt_", "%", "test_", "private"),
+    *("key_", "cursor", "identity", "al-", "account", "crypt", "rman", "password", "rpa", "ar_"),
+    *("sia", "cs_", ":a", "zip", "curl", "squ", "reset", "box", " password", "verify", "magic"),
+    *("rk_", "http://", "ps_", "sk_", '"value"', "ory_", "atat", "login", "stdin", "activate"),
+    *("cca", "pwd", "sl.", "md5", "linear", "remember", "ii-", "sg.", "identified"),
 )
-"""Words that stand in an eighth of the windows of CPython's library, or in more."""
+"""Words that stand in an eighth of the windows of CPython's library, or in more; those that most
+pieces of 300 letters have come first, since rules that may match in one text are tried together."""
 
-# An automaton of more patterns outgrows its memory, and one for fewer passes gains nothing.
-_GROUP, _FEW = 24, 2
+# An automaton of more patterns outgrows its memory.
+_GROUP = 24
 
 
 class Hit(NamedTuple):
@@ -78,12 +79,12 @@ class Engine:
         check_installed()
         self.rules, self._reach = rules, reach
         wordless = [number for number, rule in enumerate(rules) if not rule.keywords]
-        # Names of secrets are sought everywhere: nearly each text has some.
-        self._always = {number for number in wordless if rules[number].reader == "assigned"}
-        self._wordless = [number for number in wordless if number not in self._always]
-        self._atoms = AtomFilter([rules[number] for number in self._wordless])
+        for number in wordless:
+            check_pattern(rules[number].name, rules[number].pattern)
+        # A user's rule may end in `$`, and a set adds its proof to the end of a text.
+        self._always = [number for number in wordless if rules[number].foreign]
         self._searches: dict[int, _Search] = {}
-        self._together: dict[tuple[int, ...], ExpressionSet] = {}
+        self._together: dict[frozenset[int], tuple[list[int], ExpressionSet]] = {}
 
     def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
         """Give what the rules find in *data*; None between steps, when others may have their turn.
@@ -96,72 +97,64 @@ class Engine:
                     yield None
                 end = min(stop, len(data), begin + STEP)
                 reach = min(len(data), end + self._reach)
-                for number in sorted(self._candidates(data[begin:reach])):
+                for number in self._candidates(data[begin:reach]):
                     search = self._searches.get(number) or self._search(number)
                     yield from search.hits(data, (begin, end, reach))
 
-    def _candidates(self, data: bytes) -> set[int]:
-        """Return the numbers of the rules that may match in *data*."""
-        candidates = {*self._always}
-        if self._wordless:
-            candidates.update([self._wordless[index] for index in self._atoms.match(data)])
-        if len(self._wordless) == len(self.rules):
-            return candidates
+    def _candidates(self, data: bytes) -> list[int]:
+        """Return the numbers of the rules that may match in *data*, in order."""
         words, numbers_of = self._words
-        candidates.update(*[numbers_of[index] for index in words.match(data)])
-        for numbers in self._usual:
-            usual = candidates.intersection(numbers)
-            if len(usual) > _FEW:
-                together = self._together.get(numbers) or self._set_of(numbers)
-                matching = together.match(data)
-                candidates -= usual.difference([numbers[index] for index in matching])
-        return candidates
+        matching = words.match(data)
+        if not matching:
+            return self._always
+        candidates = set(self._always).union(*[numbers_of[index] for index in matching])
+        for group in self._usual if len(candidates) > 1 else ():
+            usual = candidates & group
+            if len(usual) > 1:
+                numbers, together = self._together.get(group) or self._set_of(group)
+                candidates -= usual.difference([numbers[index] for index in together.match(data)])
+        return sorted(candidates)
 
     @cached_property
     def _words(self) -> tuple[ExpressionSet, list[list[int]]]:
-        """The words of all rules, and for each the rules that it is one of."""
+        """The words of all rules, or the pattern of one without, and whose each of them is."""
         numbers_of: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
             for word in rule.keywords:
-                numbers_of.setdefault(word, []).append(number)
-        return ExpressionSet(numbers_of, literal=True), list(numbers_of.values())
+                numbers_of.setdefault(rf"(?i){re.escape(word)}", []).append(number)
+            if not (rule.keywords or rule.foreign):
+                numbers_of.setdefault(rule.pattern, []).append(number)
+        return ExpressionSet(numbers_of), list(numbers_of.values())
 
     @cached_property
-    def _usual(self) -> list[tuple[int, ...]]:
+    def _usual(self) -> list[frozenset[int]]:
         """The rules with a usual word, in groups."""
-        usual_words = frozenset(_USUAL)
-        usual = [
-            number
-            for number, rule in enumerate(self.rules)
-            # A user's rule may end in `$`, and a set adds its proof to the end of a text.
-            if not (
-                usual_words.isdisjoint(rule.keywords) or rule.foreign or rule.reader == "assigned"
-            )
-        ]
+        rules_of: dict[str, list[int]] = {word: [] for word in _USUAL}
+        for number, rule in enumerate(self.rules):
+            word = next(filter(rule.keywords.__contains__, _USUAL), None)
+            if word is not None and not rule.foreign:
+                rules_of[word].append(number)
+        usual = [number for numbers in rules_of.values() for number in numbers]
         starts = range(0, len(usual), _GROUP)
-        return [tuple(usual[start : start + _GROUP]) for start in starts]
+        return [frozenset(usual[start : start + _GROUP]) for start in starts]
 
-    def _set_of(self, numbers: tuple[int, ...]) -> ExpressionSet:
-        patterns = [self.rules[number].pattern for number in numbers]
-        together = self._together[numbers] = ExpressionSet(patterns)
+    def _set_of(self, group: frozenset[int]) -> tuple[list[int], ExpressionSet]:
+        numbers = sorted(group)
+        together = numbers, ExpressionSet([self.rules[number].pattern for number in numbers])
+        self._together[group] = together
         return together
 
     def _search(self, number: int) -> _Search:
-        rule = self.rules[number]
-        # What a user or a session looks for is not kept for everybody.
-        expression = (
-            self._atoms.expression(self._wordless.index(number))
-            if number in self._wordless
-            else compiled(rule.pattern)
-        )
-        search = self._searches[number] = _Search(number, rule, expression)
+        search = self._searches[number] = _Search(number, self.rules[number])
         return search
 
 
 class _Search:
-    """One rule, the one with *number*, and its *expression*."""
+    """One *rule*, the one with *number*."""
 
-    def __init__(self, number: int, rule: Rule, expression: Any) -> None:
+    def __init__(self, number: int, rule: Rule) -> None:
+        # What a user or a session looks for is not kept for everybody.
+        expression = uncached(rule.pattern) if rule.foreign else compiled(rule.pattern)
         self._number, self._rule, self._expression = number, rule, expression
         groups: Mapping[str, int] = expression.groupindex
         self._name = groups.get("name")

@@ -1,7 +1,6 @@
 """The examination of one record: gather its texts, find secrets, name them, write it anew.
 
-Each step is a coroutine, and awaits `turn` wherever other tasks may have their turn. The gate is
-the first step: of most records no text holds anything, and they are done.
+Each step is a coroutine, and awaits `turn` wherever other tasks may have their turn.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from toolbus.redaction.secrets.engine import around, known_places, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from toolbus.messages.text_walker import TextVisitor
     from toolbus.redaction.limits import ScanLimits
@@ -69,7 +69,7 @@ class Sight(NamedTuple):
 class Examination(Generic[T]):
     """Cleans *record*, over whose texts *walk* takes a visitor; *stream* is what it is a piece of.
 
-    Its first step is the gate: of most records it finds nothing, and they are done.
+    Its first step is the gate: most records are small and clean, and end with it.
     """
 
     def __init__(
@@ -80,72 +80,63 @@ class Examination(Generic[T]):
         sight: Sight,
         stream: str | None = None,
     ) -> None:
-        self._record, self._walk, self._registry, self._sight = record, walk, registry, sight
-        self._stream, self.budget = stream, WorkBudget(sight.limits)
-        self._tail = "" if stream is None else registry.tail(stream)
-        self._scanner = Scanner(sight.engine, registry, sight.allow, self._tail)
-        self._first: tuple[Collector, list[_SearchedText]] | None = None
+        self.record, self._walk, self._registry, self._sight = record, walk, registry, sight
+        self._stream, self._budget = stream, WorkBudget(sight.limits)
+        self._work: Coroutine[Any, Any, None] | None = None
 
-    def is_clean(self) -> bool:
-        """Return whether the record is small, and the first step finds nothing in it."""
-        limits, since = self._sight.limits, self._sight.limits.clock()
-        collected = Collector(min(limits.chars, _SMALL), self._tail)
-        try:
-            # A walk that changes a record by itself has done so before anything is found.
-            if self._walk(self._record, collected) is not self._record:
-                return False
-            results = at_once(self._scanner.search(collected, again=False))
-            if not results and self._registry.search.knows():
-                known = Scanner(None, self._registry, (), self._tail)
-                at_once(known.look_for_known(collected, again=False))
-                results += [_SearchedText(group, [], is_json=False) for group in known.edits]
-            limits.check(limits.clock() - since, collected.chars)
-        except Exception:  # noqa: BLE001 - the examination meets it again, and says so
-            sight = self._sight
-            self._scanner = Scanner(sight.engine, self._registry, sight.allow, self._tail)
-            return False
-        if results:
-            self._first = collected, results
-        elif self._stream is not None:
-            self._registry.follow(self._stream, collected.latest)
-        return not results
-
-    async def cleaned(self) -> T:
-        """Return the record without secrets; the same object if it was clean.
+    def begin(self) -> bool:
+        """Return whether the examination ends with its first step, which enters no secret.
 
         Raises `UnexaminedError`.
         """
+        self._work = self._cleaned()
+        return self._budget.step(self._work) is not None
+
+    async def end(self, lock: AbstractContextManager[Any]) -> T:
+        """Return the record without secrets; the same object if it was clean.
+
+        The registry is used with *lock* held. Raises `UnexaminedError`; after that all can be done
+        again.
+        """
+        work, self._work = self._work or self._cleaned(), None
         try:
-            return await self._cleaned()
+            await self._budget.spend(work, lock)
+        finally:
+            with lock:
+                self._registry.shrink()
+        return self.record
+
+    async def _cleaned(self) -> None:
+        try:
+            self.record = await self._clean()
         except UnexaminedError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass
             # Its text and its frames may hold what was looked at.
             logger.error("secrets could not be looked for: %s", type(error).__name__)  # noqa: TRY400
             raise UnexaminedError("it could not be looked through") from None
-        finally:
-            self._registry.shrink()
 
-    async def _cleaned(self) -> T:
-        record, scanner, latest = self._record, self._scanner, ""
+    async def _clean(self) -> T:
+        limits, record, latest = self._sight.limits, self.record, ""
+        tail = "" if self._stream is None else self._registry.tail(self._stream)
+        scanner = Scanner(self._sight.engine, self._registry, self._sight.allow, tail)
         for number in range(_ROUNDS):
             again, times = number > 0, _LONGER if number else 1
-            if self._first is not None:
-                (collected, results), self._first = self._first, None
-            else:
-                collected = Collector(self._sight.limits.chars * times, self._tail)
-                record = self._walk(record, collected)
-                self.budget.chars = max(self.budget.chars, collected.chars)
-                if collected.chars > _SMALL:
-                    await turn()
-                results = await scanner.search(collected, again=again)
+            collected = Collector(limits.chars * times, tail)
+            record = self._walk(record, collected)
+            self._budget.chars = max(self._budget.chars, collected.chars)
+            if collected.chars > _SMALL:
+                await turn()
             latest = latest or collected.latest
-            scanner.name(results)
+            if results := await scanner.search(collected, again=again):
+                # No other record of the session is examined while secrets are entered.
+                await turn()
+                scanner.name(results)
             await scanner.look_for_known(collected, again=again)
             if not scanner.has_news:
                 break
             scanner.has_news = False
-            rewriter = Rewriter(scanner.edits, scanner.exact, collected.encoded, self._tail)
+            rewriter = Rewriter(scanner.edits, scanner.exact, collected.encoded, tail)
             new = self._walk(record, rewriter)
             if new is record:
                 break
@@ -214,7 +205,7 @@ class Scanner:
                 findings = await self._findings(encoded, _spans((encoded,), again=again))
                 if findings:
                     results.append(_SearchedText((encoded,), findings, is_json=True))
-                for part in _leaves(value, _values(encoded, findings)):
+                for part in _leaves(encoded, value, findings):
                     await self._search_part(part, results, again=again)
         return results
 
@@ -292,7 +283,7 @@ class Scanner:
                 self._looked_at.add((encoded,))
                 # In all forms, that of JSON among them: what is not in the whole is in no string.
                 edits = await self._known_in(encoded, None)
-                for part in _leaves(value, _values(encoded, edits)):
+                for part in _leaves(encoded, value, edits):
                     await self._look_at_part(part, again=again)
 
     async def _look_at_part(self, part: Group, *, again: bool) -> None:
@@ -400,12 +391,15 @@ def _find_nothing(_data: bytes, _spans: Spans | None = None) -> Iterator[Hit | N
     return iter(())
 
 
-def _leaves(value: Any, sought: list[str]) -> Iterator[Group]:
-    """Give those strings of the JSON *value* that may have what was *sought* in the whole.
+def _leaves(encoded: str, value: Any, edits: Sequence[Edit | _SecretSpan]) -> Iterator[Group]:
+    """Give those strings of the JSON *value* that may hold what *edits* are of in the whole.
 
-    It is to be known where in a string that stands. A string with escapes is another in the whole.
+    It is to be known where in a string that stands. A string with escapes is another in the whole,
+    and strings that adjoin begin an array.
     """
-    distinct = {*sought}
+    if not edits and "\\" not in encoded and '["' not in encoded:
+        return
+    distinct = {*_values(encoded, edits)}
     parts = [_ESCAPED, *map(re.escape, distinct)] if len(distinct) <= _MOST_SOUGHT else [""]
     has_any = re.compile("|".join(parts)).search
     for group in strings(value):

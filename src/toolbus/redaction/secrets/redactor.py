@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -125,24 +126,17 @@ class Redactor:
         `StoreError`.
         """
         sight = self._looking if look else self._knowing
-        gated: Examination[T] | None = None
         with self.registries.lock:
             registry = self.registries.of(session)
+            examination = Examination(record, walk, registry, sight, stream)
             # What another task is examining may be known when this record has its turn.
-            if not registry.lock.here().locked():
-                gated = Examination(record, walk, registry, sight, stream)
-                if gated.is_clean():
-                    return record
+            if not registry.lock.here().locked() and examination.begin():
+                return examination.record
         registry.placeholders.begin(state_of(), self.key)
-
-        async def work() -> T:
-            nonlocal gated
-            examination = gated or Examination(record, walk, registry, sight, stream)
-            gated = None
-            return await examination.budget.spend(examination.cleaned(), self.registries.lock)
-
         async with registry.lock.here():
-            return await registry.placeholders.salted(work)
+            return await registry.placeholders.salted(
+                partial(examination.end, self.registries.lock)
+            )
 
     async def concealed(self, session: str, record: T, state: State | None) -> T:
         """Return *record*, a message, a call or a text, with `(secret github-pat)` for secrets.

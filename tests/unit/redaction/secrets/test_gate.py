@@ -50,13 +50,13 @@ def redactor():
 def cleaned(responses, *, gate):
     """Return the responses without secrets, and how many the gate has passed."""
     one, passed, clean = redactor(), 0, []
-    is_clean = Examination.is_clean
+    begin = Examination.begin
 
     def look(examination):
         nonlocal passed
-        passes = gate and is_clean(examination)
-        passed += passes
-        return passes
+        ends = gate and begin(examination)
+        passed += ends
+        return ends
 
     async def run():
         for number, response in enumerate(responses):
@@ -64,7 +64,7 @@ def cleaned(responses, *, gate):
             clean.append(await one.clean(session, response, rewrite_response, stream="read"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Examination, "is_clean", look)
+        patch.setattr(Examination, "begin", look)
         asyncio.run(run())
     return clean, passed
 

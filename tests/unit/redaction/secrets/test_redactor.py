@@ -44,7 +44,7 @@ async def test_turns_of_others_take_none_of_its_time(monkeypatch):
 
     monkeypatch.setattr("toolbus.redaction.limits.SLICE", -1.0)
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    one, response = redactor(seconds=1.0, clock=lambda: now), ToolResponse.from_text("x" * 500_000)
+    one, response = redactor(seconds=1.0, clock=lambda: now), ToolResponse.from_text("x" * 600_000)
 
     assert await one.clean("s", response, rewrite_response) is response
     assert now >= 4_000.0
