@@ -10,7 +10,7 @@ from toolbus.hosts.host_files import HOSTS, VERSIONS, host_files
 GUIDE = Path(toolbus.__file__).parent / "guide"
 SHOWN = (
     *("rewrite_arguments", "deny", "ask", "replace_result", "replace_failure"),
-    "block_prompt",
+    *("block_prompt", "fill_arguments"),
 )
 
 
