@@ -142,7 +142,11 @@ class HookChain(Participant):
         # Of another host than that of the hook not even the dialect may know it.
         fills = event.host == dialect.name and dialect.abilities["fill_arguments"] == "yes"
         filled = _FILLED.set(scope if fills else None)
-        keepers = [each for each in self.components if fills and isinstance(each, FileKeeper)]
+        keepers = [
+            each
+            for each in self.components
+            if fills and isinstance(each, FileKeeper) and each.enabled
+        ]
         try:
             with self._logs.collecting(scope, event_id) as log:
                 known = {} if session is None else session.taken

@@ -135,10 +135,7 @@ class EventOnBus:
             raise DecodeError(f"the event {self._event.name!r} says nothing of a call")
         if call.id:
             self._call_id = f"{self._root}/{call.id}"
-        if self._event.kind == "result" and is_file_writer(call):
-            for keeper in self._keepers:
-                call = await keeper.as_read(call, self._scope)
-        if not call.id and self._event.kind == "result":
+        elif self._event.kind == "result":
             recent = await self._store.read_latest(self._scope.session_id, RECENT)
             self._call_id = match_call(call, recent, self._log.message_id) or self._call_id
         # A copy: what handlers do to it in place, the host's own call does not have.
@@ -215,6 +212,9 @@ class EventOnBus:
         if requested is None:
             # Nobody was told of the call: its hook is missing, or could not be answered.
             await self._enter(AssistantMessage(id=f"{executed.id}-1", tool_calls=(executed,)))
+        elif self._keepers and is_file_writer(executed):
+            # The host tells it as it was filled in, which nobody is to see.
+            executed = requested
         call = CallInProgress(
             requested or executed, runner := self._runner(executed, answers), None
         )

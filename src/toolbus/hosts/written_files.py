@@ -30,12 +30,10 @@ _PLAIN = re.compile(r"(?!.*\.\.)[\w/.-][\w/.+@=, -]*")
 class FileKeeper(Protocol):
     """A component that puts into a file what redaction took out of the same file."""
 
+    enabled: bool
+
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
         """Return *call* as its tool is to run, or why it does not run."""
-        ...
-
-    async def as_read(self, call: ToolCall, scope: Scope) -> ToolCall:
-        """Return *call*, as its tool ran, as the model wrote it."""
         ...
 
 

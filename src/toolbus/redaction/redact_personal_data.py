@@ -18,7 +18,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from toolbus.components.adapters import ToolAdapter
-from toolbus.components.components import AgentComponent
 from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -43,7 +42,7 @@ from toolbus.redaction.live_placeholders import (
 )
 from toolbus.redaction.placeholders import SessionPlaceholders, checked_key, kind_of
 from toolbus.redaction.records import rewrite_record, stand_in, withheld
-from toolbus.redaction.written_back import FileRedactions, file_changer
+from toolbus.redaction.written_back import FileRedaction
 from toolbus.settings.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ _STATE = "redact-personal-data"
 _MOST_SESSIONS = 1_000
 
 
-class RedactPersonalData(AgentComponent):
+class RedactPersonalData(FileRedaction):
     """Replaces personal data in results of tools and in stored messages.
 
     Args:
@@ -123,7 +122,6 @@ class RedactPersonalData(AgentComponent):
         self._known = known
         self._detector = cache(partial(Detector, wanted, chosen, tuple(allow)))
         self._detector("")  # Made now, so that no result waits for it.
-        self._files = FileRedactions()
         self._sessions: OrderedDict[str, SessionPlaceholders] = OrderedDict()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
@@ -164,58 +162,32 @@ class RedactPersonalData(AgentComponent):
         """Deny a call that holds a placeholder of the session: its tool would lose the value."""
         if not may_hold(ctx.value.arguments) or gives_a_task(ctx, self.host):
             return None
-        kept = await self._kept(ctx.value, ctx.scope)
-        return kept if isinstance(kept, Deny) else None
-
-    async def _kept(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
-        """Return *call* with the personal data of its file, or why its tool would lose some."""
+        call = await self.filled_from_file(ctx.value, ctx.scope) or ctx.value
         is_former = may_hold_former(call.arguments)
-        former = await former_placeholders(self._state(scope)) if is_former else None
-        filled = await self._files.with_file(call, self.host, scope)
-        held = held_placeholder(filled.arguments, self._placeholders(scope), former)
-        return Deny(held.reason(call, "personal data")) if held else filled
+        former = await former_placeholders(self._state(ctx.scope)) if is_former else None
+        held = held_placeholder(call.arguments, self._placeholders(ctx.scope), former)
+        return Deny(held.reason(ctx.value, "personal data")) if held else None
 
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
         """Return *call* with the personal data of its file, which may be another one by now."""
-        is_idle = not self.enabled or file_changer(call, self.host, scope) is None
-        return call if is_idle or not may_hold(call.arguments) else await self._kept(call, scope)
+        filled = await self.filled_from_file(call, scope)
+        held = filled and held_placeholder(filled.arguments, self._placeholders(scope))
+        return Deny(held.reason(call, "personal data")) if held else filled or call
 
-    async def as_read(self, call: ToolCall, scope: Scope) -> ToolCall:
-        """Return *call*, as its tool ran, as the model wrote it."""
-        try:
-            return await self._redact(call, rewrite_record, scope, keep_binary=True)
-        except UnexaminedError:
-            return call.with_arguments({})
+    def holds(self, text: str, scope: Scope) -> bool:
+        """Return whether *text* has placeholders of personal data of the session."""
+        return held_placeholder(text, self._placeholders(scope)) is not None
 
-    async def as_shown(self, cleaned: str, text: str, call: ToolCall, scope: Scope) -> str | None:
-        """Return *cleaned*, of a file with *text*, without personal data; see `FileRedaction`."""
-        if self.host is None or not self.enabled or not self._covers(call.name):
-            return cleaned
-        if self.host.scope.agent_id not in {"", scope.agent_id, *scope.lineage}:
-            return cleaned
-        if held_placeholder(text, self._placeholders(scope)):
-            return None
-        try:
-            return await self._redact(cleaned, rewrite_record, scope, keep_binary=True)
-        except UnexaminedError:
-            return None
-
-    def restored(self, shown: str, scope: Scope) -> str:  # noqa: ARG002 - no value is kept
-        """Return *shown*: none goes over several lines."""
-        return shown
+    async def clean_text(self, text: str, scope: Scope) -> str:
+        """Return *text* without personal data. Raises `UnexaminedError` and `StoreError`."""
+        return await self._redact(text, rewrite_record, scope, keep_binary=True)
 
     def subscribe(self, host: Host) -> None:
         """Subscribe the guard of placeholders."""
-        self._files = host.bus.shared(FileRedactions)
-        self._files.steps.append(self)
+        super().subscribe(host)
         # Not marked: a component for some tools alone keeps the data from all others as well.
         mark = Mark(TOOL_CALL_BEFORE, "guard", {})
         self.add_handler(mark, self.keep_personal_data, restricted=False)
-
-    def teardown(self) -> None:
-        """Undo `setup`; files of its calls are redacted by the others alone."""
-        super().teardown()
-        self._files.steps.remove(self)
 
     @on(MESSAGE_PERSIST_BEFORE, priority=50, on_error="closed")
     async def _on_message_persist_before_redact(

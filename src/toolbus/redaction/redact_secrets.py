@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence  # noqa: TC003
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolbus.components.components import LATE, AgentComponent
+from toolbus.components.components import LATE
 from toolbus.components.marks import Mark, on
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import (
@@ -54,7 +54,7 @@ from toolbus.redaction.secrets.tool_adapters import (
     session_of,
 )
 from toolbus.redaction.secrets.vault import Vault, vault_entries
-from toolbus.redaction.written_back import FileRedactions, file_changer
+from toolbus.redaction.written_back import FileRedaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ _STATE = "redact-secrets"
 """The name of what is kept for a session."""
 
 
-class RedactSecrets(AgentComponent):
+class RedactSecrets(FileRedaction):
     """Puts placeholders where credentials stand; see `toolbus guide redaction`.
 
     Args:
@@ -131,7 +131,6 @@ class RedactSecrets(AgentComponent):
         self._results = SecretsAdapter(
             self._redactor, ToolSelector(tools), self.stored, self.written_back
         )
-        self._files = FileRedactions()
         self.register_tool_adapter(self._results)
         if self._vault is not None:
             self.register_tool_adapter(VaultAdapter(self._redactor, self._vault, self.stored))
@@ -167,7 +166,7 @@ class RedactSecrets(AgentComponent):
         if may_hold_former(call.arguments):
             await self._redactor.read_former(registry, state)
         find = partial(held_placeholder, placeholders=registry.placeholders, former=registry.former)
-        call = await self._files.with_file(call, self.host, ctx.scope)
+        call = await self.filled_from_file(call, ctx.scope) or call
         if ctx.tool is None:
             # A host runs the tool: nothing is known of it here, and no vault fills it.
             held = find(call.arguments)
@@ -177,18 +176,14 @@ class RedactSecrets(AgentComponent):
         held = find(self._unfilled(call, ctx.scope, registry.without_known).arguments)
         return Deny(held.reason_unknown(call)) if held else None
 
-    async def as_shown(self, cleaned: str, text: str, call: ToolCall, scope: Scope) -> str | None:
-        """Return *cleaned*, of a file with *text*, without secrets; see `FileRedaction`."""
-        if not self._is_meant(call, scope):
-            return cleaned
-        session, state = session_of(scope), self.stored(scope)
-        registry = self._redactor.registry(session, state)
-        if held_placeholder(text, registry.placeholders, registry.former):
-            return None  # Somebody wrote it there: it is not known what it stands for.
-        try:
-            return await self._redactor.clean(session, cleaned, rewrite_record, lambda: state)
-        except UnexaminedError:
-            return None
+    def holds(self, text: str, scope: Scope) -> bool:
+        """Return whether *text* has placeholders of secrets of the session."""
+        registry = self._redactor.registry(session_of(scope), self.stored(scope))
+        return held_placeholder(text, registry.placeholders, registry.former) is not None
+
+    async def clean_text(self, text: str, scope: Scope) -> str:
+        """Return *text* without secrets. Raises `UnexaminedError` and `StoreError`."""
+        return await self._clean(scope, text, rewrite_record)
 
     def restored(self, shown: str, scope: Scope) -> str:
         """Return *shown* with the secrets that are known."""
@@ -196,36 +191,25 @@ class RedactSecrets(AgentComponent):
 
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
         """Return *call* with the secrets of its file, which may be another one by now."""
-        is_idle = not self.enabled or file_changer(call, self.host, scope) is None
-        if is_idle or not may_hold(call.arguments):
+        filled = await self.filled_from_file(call, scope)
+        if filled is None:
             return call
-        filled = await self._files.with_file(call, self.host, scope)
         registry = self._redactor.registry(session_of(scope), self.stored(scope))
         rest = self._unfilled(filled, scope, lambda _: "").arguments
         if held := held_placeholder(rest, registry.placeholders, registry.former):
             return Deny(held.reason(call, "secret"))
-        if filled is not call:
-            self._redactor.note_written(session_of(scope), call, self.stored(scope))
+        with self._redactor.registries.lock:
+            # What is written is known from here on, also what was only assumed.
+            registry.restored(str(call.arguments))
         return filled
-
-    async def as_read(self, call: ToolCall, scope: Scope) -> ToolCall:
-        """Return *call*, as its tool ran, as the model wrote it."""
-        try:
-            return await self._clean(scope, call, rewrite_record)
-        except UnexaminedError:
-            return call.with_arguments({})
 
     def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that its vault fills in *scope*."""
-        if self._vault is None or not self._is_meant(call, scope):
+        host, is_meant = self.host, self.enabled and self.selector.matches(call.name)
+        if self._vault is None or host is None or not is_meant:
             return call
-        return self._vault.filled(call, value)
-
-    def _is_meant(self, call: ToolCall, scope: Scope) -> bool:
-        """Return whether the component has to do with *call*, which an agent of *scope* makes."""
-        if self.host is None or not self.enabled or not self.selector.matches(call.name):
-            return False
-        return self.host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
+        hears = host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
+        return self._vault.filled(call, value) if hears else call
 
     def _unfilled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:
         """Return *call* with *value* of each text that a vault fills in *scope*."""
@@ -280,8 +264,7 @@ class RedactSecrets(AgentComponent):
         """Subscribe the guard of placeholders, and with a vault the cleaning of answers."""
         # Whichever of them comes first finds a secret, and a vault has to know it.
         shared = self._redactor.registries = host.bus.shared(SessionRegistries)
-        self._files = host.bus.shared(FileRedactions)
-        self._files.steps.append(self)
+        super().subscribe(host)
         # Not marked: a component for some tools alone keeps the secrets from all others as well.
         self.add_handler(Mark(TOOL_CALL_BEFORE, "guard", {}), self.keep_secrets, restricted=False)
         if self._vault is not None:
@@ -299,7 +282,6 @@ class RedactSecrets(AgentComponent):
         """Undo `setup`; the vault fills no arguments any more."""
         super().teardown()
         self._redactor.registries.vaults.discard(self)
-        self._files.steps.remove(self)
 
     async def _cleaned(
         self,

@@ -9,8 +9,13 @@ filled, be it of another file, in a command or in an address: so a file gets onl
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from toolbus.components.components import AgentComponent
+from toolbus.redaction.limits import UnexaminedError
+from toolbus.redaction.live_placeholders import may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,19 +41,33 @@ class ChangesFiles(Protocol):
         ...
 
 
-class FileRedaction(Protocol):
-    """A component that takes values out of the files that a model reads."""
+class FileRedaction(AgentComponent, ABC):
+    """A component that takes values out of the files that a model reads, and keeps them there."""
 
-    async def as_shown(self, cleaned: str, text: str, call: ToolCall, scope: Scope) -> str | None:
-        """Return a file with *text*, of which others left *cleaned*, as the model reads it.
+    @abstractmethod
+    def holds(self, text: str, scope: Scope) -> bool:
+        """Return whether *text* has placeholders that the component gave in the session."""
 
-        It is None where no line can be told for sure.
-        """
-        ...
+    @abstractmethod
+    async def clean_text(self, text: str, scope: Scope) -> str:
+        """Return *text* as the model reads it. Raises `UnexaminedError` and `StoreError`."""
 
-    def restored(self, shown: str, scope: Scope) -> str:
+    def restored(self, shown: str, scope: Scope) -> str:  # noqa: ARG002 - for those that keep some
         """Return *shown* with the values that are known of it."""
-        ...
+        return shown
+
+    async def filled_from_file(self, call: ToolCall, scope: Scope) -> ToolCall | None:
+        """Return *call* with the values of the file that it changes; None if it changes none."""
+        if self.host is None or not may_hold(call.arguments):
+            return None
+        return await self.host.bus.shared(FileRedactions).fill(call, self.host, scope)
+
+    def subscribe(self, host: Host) -> None:
+        """Take part in what the files of the bus keep."""
+        super().subscribe(host)
+        steps = host.bus.shared(FileRedactions).steps
+        steps.append(self)
+        self._undo.callback(steps.remove, self)
 
 
 class FileRedactions:
@@ -57,36 +76,41 @@ class FileRedactions:
     def __init__(self) -> None:
         self.steps: list[FileRedaction] = []
 
-    async def with_file(self, call: ToolCall, host: Host | None, scope: Scope) -> ToolCall:
-        """Return *call* with the values of the file that it changes; the same if it has none."""
-        changer = file_changer(call, host, scope)
-        text = host and changer and changer.text_before(call, host.tools.get(call.name))
-        if not text:
-            return call
+    async def fill(self, call: ToolCall, host: Host, scope: Scope) -> ToolCall | None:
+        """Return *call* with the values of the file that it changes; None if it changes none."""
+        offered, owner = _tool_of(call, host, scope)
+        text = owner.text_before(call, offered) if isinstance(owner, ChangesFiles) else None
+        steps = [step for step in self.steps if _concerns(step, call, scope)]
+        if not text or any(step.holds(text, scope) for step in steps):
+            # Of a placeholder that is in the file it is not known what it stands for.
+            return None if text is None else call
         # A model reads and writes plain line ends, also where a file has others.
         cleaned = text = text.replace("\r\n", "\n")
-        for step in self.steps:
-            shown = await step.as_shown(cleaned, text, call, scope)
-            if shown is None:
-                return call
-            cleaned = shown
+        try:
+            for step in steps:
+                cleaned = await step.clean_text(cleaned, scope)
+        except UnexaminedError:
+            return call
 
         def restored(shown: str) -> str:
-            for step in self.steps:
+            for step in steps:
                 shown = step.restored(shown, scope)
             return shown
 
         return _with_lines(call, text, own_lines(text, cleaned, restored))
 
 
-def file_changer(call: ToolCall, host: Host | None, scope: Scope) -> ChangesFiles | None:
-    """Return the owner of the tool of *call*, if it may change a file."""
-    if isinstance(host, ChangesFiles):
-        return host
+def _tool_of(call: ToolCall, host: Host, scope: Scope) -> tuple[Tool | None, object]:
+    """Return the tool of *call*, if it is one of *host*, and its owner."""
     # An agent knows its own tools, and not those of agents below it.
-    offered = None if host is None or scope.lineage else host.tools.get(call.name)
-    owner = getattr(getattr(offered, "run", None), "__self__", None)
-    return owner if isinstance(owner, ChangesFiles) else None
+    offered = None if scope.lineage else host.tools.get(call.name)
+    return offered, host if offered is None else getattr(offered.run, "__self__", None)
+
+
+def _concerns(step: FileRedaction, call: ToolCall, scope: Scope) -> bool:
+    if step.host is None or not step.enabled or not step.selector.matches(call.name):
+        return False
+    return step.host.scope.agent_id in {"", scope.agent_id, *scope.lineage}
 
 
 def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[str, str]:

@@ -170,12 +170,6 @@ class Redactor:
                 registry.shrink()
                 return filled
 
-    def note_written(self, session: str, call: ToolCall, state: State | None) -> None:
-        """Note that the values behind placeholders of *call*, also assumed ones, are secrets."""
-        registry = self.registry(session, state)
-        with self.registries.lock:
-            rewrite_record(call, _Mapper(registry.restored))
-
     async def unquoted(
         self,
         session: str,
