@@ -123,13 +123,9 @@ class QuestionPrompt:
         edit = await asyncio.to_thread(find_edit, self._agent, call)
         if edit is None or not (question.hidden or question.filled):
             return edit
-        text: str | None = None if question.hidden else edit.difference
-        for component in self._agent.components:
-            if text and isinstance(component, Concealer):
-                text = await component.concealed(text, asked.scope)
-        if text is not None:
-            return edit._replace(difference=text)
-        return edit._replace(difference="", problem="values in the call are hidden")
+        text = None if question.hidden else await _concealed(edit.difference, asked, self._agent)
+        problem = "" if text is not None else "values in the call are hidden"
+        return edit._replace(difference=text or "", problem=edit.problem or problem)
 
     async def _typed(self, question: Question, edit: FileEdit | None) -> TypedAnswer | None:
         """Show the question page by page, and return a yes or a no; None if nothing is typed."""
@@ -202,3 +198,14 @@ class QuestionPrompt:
     def _say(self, text: str) -> None:
         rows = line_rows(text, self._keyboard.columns)
         self._keyboard.write("".join([f"{row.text}\n" for row in rows]))
+
+
+async def _concealed(text: str, asked: ApprovalRequest, agent: Agent) -> str | None:
+    """Return *text* with marks in place of secrets; None if it could not be examined."""
+    for component in agent.components:
+        if isinstance(component, Concealer):
+            concealed = await component.concealed(text, asked.scope)
+            if concealed is None:
+                return None
+            text = concealed
+    return text

@@ -170,16 +170,13 @@ def _replaces_lines(text: str, old: str, new: str) -> bool:
     Else the value of a line would come to stand beside other text.
     """
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    if not old or (new and old.endswith("\n") and not new.endswith("\n")):
+    ends_line = old.endswith("\n")
+    if not old or (ends_line and new and not new.endswith("\n")):
         return False
-    before, *parts = text.split(old)
-    for number, after in enumerate(parts, 1):
-        is_last = not after and number == len(parts)
-        at_end = old.endswith("\n") or after.startswith("\n") or is_last
-        if before.rpartition("\n")[2].strip() or not at_end:
-            return False
-        before = after
-    return bool(parts)
+    # A line may be given without its indent, and the last one has no end.
+    before, *parts = f"{text}\n".split(old)
+    begins = [part.rpartition("\n")[2].strip() == "" for part in (before, *parts[:-1])]
+    return all(begins) and bool(parts) and all(ends_line or part[:1] == "\n" for part in parts)
 
 
 def _filled(text: str, lines: dict[str, str]) -> str:
