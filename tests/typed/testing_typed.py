@@ -21,7 +21,6 @@ from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     TOOL_CALL_AFTER,
     TOOL_CALL_BEFORE,
-    ToolCallFailure,
     ToolCallOutcome,
 )
 from toolbus.messages import Message
@@ -98,7 +97,7 @@ assert_type(strategies.messages(), SearchStrategy[Message])
 assert_type(strategies.messages(strategies.hostile_texts()), SearchStrategy[Message])
 assert_type(strategies.tool_calls({"type": "object"}), SearchStrategy[ToolCall])
 assert_type(strategies.tool_specs(), SearchStrategy[ToolSpec])
-assert_type(strategies.tool_call_failures(), SearchStrategy[ToolCallFailure])
+assert_type(strategies.tool_responses(), SearchStrategy[ToolResponse])
 assert_type(strategies.values_of(TOOL_CALL_AFTER), SearchStrategy[Any])
 assert_type(strategies.hostile_texts(max_size=100), SearchStrategy[str])
 

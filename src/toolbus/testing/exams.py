@@ -106,17 +106,16 @@ class AdapterExam:
         for text in HOSTILE_TEXTS:
             structured = {"said": text, text[:1_000]: [text]}
             responses.append(ToolResponse(content=(TextPart(text=text),), structured=structured))
-        published: dict[ToolSpec, ToolSpec] = {}
         for response in responses:
-            spec = self._cases.some_spec(output=response.structured)
             with suppress(Abandoned):
-                if spec not in published and self._is_for(spec):
-                    published[spec] = self._signature(spec)
-            if spec in published:
-                with suppress(Abandoned):
-                    self._corner(spec, published[spec], response)
+                self._corner(response)
 
-    def _corner(self, spec: ToolSpec, published: ToolSpec, response: ToolResponse) -> None:
+    def _corner(self, response: ToolResponse) -> None:
+        """Send *response*, and a call that says the same, past the adapter."""
+        spec = self._cases.some_spec(output=response.structured)
+        if not self._is_for(spec):
+            return
+        published = self._signature(spec)
         call = ToolCall(id="call-1", name=spec.name, arguments=saying(published, response.text))
         if self._cases.given_calls is None:
             self._parameters(spec, published, call)

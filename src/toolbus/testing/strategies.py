@@ -8,35 +8,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import inspect
 
 from toolbus.errors import RegistrationError
-from toolbus.events.catalogue import (
-    CATALOGUE,
-    McpRequest,
-    ModelDelta,
-    ModelFailure,
-    ModelReply,
-    ModelRequest,
-    RunFailure,
-    RunResult,
-    RunStart,
-    Scope,
-    ToolCallFailure,
-    ToolCallOutcome,
-    ToolCallPersist,
-    ToolSpec,
-)
-from toolbus.messages.records import (
-    AssistantMessage,
-    Message,
-    Part,
-    ReasoningPart,
-    ToolCall,
-    ToolResponse,
-)
+from toolbus.events.catalogue import CATALOGUE, McpRequest, Scope, ToolSpec
+from toolbus.messages.records import Message, Part, ToolCall, ToolResponse
 from toolbus.testing.drawing import HOSTILE_TEXTS as HOSTILE_TEXTS  # noqa: PLC0414 - for importers
 from toolbus.testing.drawing import hostile_texts as hostile_texts  # noqa: PLC0414 - for importers
 from toolbus.testing.drawing import st
@@ -51,9 +29,6 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from toolbus.events.catalogue import Event
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
 # As those of tools are: they say types and no more of a value.
@@ -87,50 +62,19 @@ def json_objects(*, max_size: int = 4) -> SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.text(), json_values(), max_size=max_size)
 
 
-class Drawing(Protocol[T_co]):
-    """A strategy for records; a function, so that it can be told which *texts* to draw."""
-
-    def __call__(self, texts: SearchStrategy[str] | None = None) -> SearchStrategy[T_co]:
-        """Draw records in which *texts* are said, by default any text."""
+def parts(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Part]:
+    """Draw pieces of content of every type."""
+    return _values(Part, texts)
 
 
-def _drawing(kind: object) -> Drawing[T]:
-    def draw(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Any]:
-        return _values(kind, texts)
-
-    return draw
+def contents(texts: SearchStrategy[str] | None = None) -> SearchStrategy[tuple[Part, ...]]:
+    """Draw the content of a response or of a user's message."""
+    return _values(tuple[Part, ...], texts)
 
 
-parts: Drawing[Part] = _drawing(Part)
-"""Draw pieces of content of every type."""
-contents: Drawing[tuple[Part, ...]] = _drawing(tuple[Part, ...])
-"""Draw the content of a response or of a user's message."""
-tool_responses: Drawing[ToolResponse] = _drawing(ToolResponse)
-"""Draw tool responses, bare ones and such as the lifecycle has stamped."""
-assistant_messages: Drawing[AssistantMessage] = _drawing(AssistantMessage)
-"""Draw answers of a model."""
-reasoning_parts: Drawing[ReasoningPart] = _drawing(ReasoningPart)
-"""Draw pieces of reasoning, bare ones and such as a provider has sealed."""
-run_starts: Drawing[RunStart] = _drawing(RunStart)
-"""Draw beginnings of runs, on text or on parts."""
-run_results: Drawing[RunResult[Any]] = _drawing(RunResult)
-"""Draw ends of runs."""
-run_failures: Drawing[RunFailure] = _drawing(RunFailure)
-"""Draw exceptions that are about to leave a run."""
-model_requests: Drawing[ModelRequest] = _drawing(ModelRequest)
-"""Draw what is sent to a model."""
-model_replies: Drawing[ModelReply] = _drawing(ModelReply)
-"""Draw answers of a model with what they answer."""
-model_deltas: Drawing[ModelDelta] = _drawing(ModelDelta)
-"""Draw pieces of streamed answers."""
-model_failures: Drawing[ModelFailure] = _drawing(ModelFailure)
-"""Draw model calls that raised."""
-tool_call_failures: Drawing[ToolCallFailure] = _drawing(ToolCallFailure)
-"""Draw tools that failed."""
-tool_call_outcomes: Drawing[ToolCallOutcome] = _drawing(ToolCallOutcome)
-"""Draw what became of calls."""
-tool_call_persists: Drawing[ToolCallPersist] = _drawing(ToolCallPersist)
-"""Draw results on their way into a store."""
+def tool_responses(texts: SearchStrategy[str] | None = None) -> SearchStrategy[ToolResponse]:
+    """Draw tool responses, bare ones and such as the lifecycle has stamped."""
+    return _values(ToolResponse, texts)
 
 
 def messages(texts: SearchStrategy[str] | None = None) -> SearchStrategy[Message]:
@@ -188,11 +132,6 @@ def scopes() -> SearchStrategy[Scope]:
     return _values(Scope)
 
 
-def usages() -> SearchStrategy[dict[str, int]]:
-    """Draw counts of tokens."""
-    return st.dictionaries(_NAMES, st.integers(0, 10**9), max_size=3)
-
-
 def mcp_requests(texts: SearchStrategy[str] | None = None) -> SearchStrategy[McpRequest]:
     """Draw what a client asks of an MCP server."""
     word = st.text() if texts is None else texts
@@ -239,7 +178,7 @@ _STRINGS: dict[str, SearchStrategy[str]] = {
 _LEFT_OUT = ("folder", "project", "root_session_id", "parent_session_id", "parent_call_id")
 """The fields of a scope that keep their defaults."""
 _OBJECTS: dict[str, SearchStrategy[Any]] = {
-    "usage": usages(),
+    "usage": st.dictionaries(_NAMES, st.integers(0, 10**9), max_size=3),
     "context": json_objects(max_size=2),
     "output_schema": st.just({"type": "object", "properties": {}}),
 }
