@@ -95,31 +95,22 @@ class Detector:
         *name* takes a kind and a value; see `PersonalDataVisitor` for *covers* and *keep_binary*.
         The event loop turns meanwhile. Raises `UnexaminedError`.
         """
-        appraisal = Appraisal(limits)
+        appraisal, texts = Appraisal(limits), dict[tuple[str, str], str]()
         visitor = partial(PersonalDataVisitor, covers=covers, keep_binary=keep_binary)
-        return await appraisal.spend(self._clean(record, walk, visitor, name, appraisal))
-
-    async def _clean(
-        self,
-        record: T,
-        walk: Callable[[T, TextVisitor], T],
-        visitor: Callable[[Change], TextVisitor],
-        name: Callable[[str, str], str],
-        appraisal: Appraisal,
-    ) -> T:
-        """Gather the texts of *record*, search them, and write them anew."""
-        texts: dict[tuple[str, str], str] = {}
 
         def gather(text: str, key: str) -> str:
             appraisal.read(len(text))
             texts[text, key] = text
             return text
 
-        walk(record, visitor(gather))
-        for text, key in texts:
-            texts[text, key] = await self.replace(text, name, appraisal, key)
-        # A text that was not gathered is none that anybody looked at: then this fails.
-        return walk(record, visitor(lambda text, key: texts[text, key]))
+        async def work() -> T:
+            walk(record, visitor(gather))
+            for text, key in texts:
+                texts[text, key] = await self.replace(text, name, appraisal, key)
+            # A text that was not gathered is none that anybody looked at: then this fails.
+            return walk(record, visitor(lambda text, key: texts[text, key]))
+
+        return await appraisal.spend(work())
 
     async def replace(
         self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str = ""

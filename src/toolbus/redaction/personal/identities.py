@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,14 +19,14 @@ from msgspec import Struct
 
 from toolbus.redaction.personal.facts import facts
 from toolbus.redaction.personal.lines import PERSON
-from toolbus.redaction.personal.matches import PersonalDataMatch
+from toolbus.redaction.personal.matches import scan
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from toolbus.redaction.personal.facts import Identity
     from toolbus.redaction.personal.lines import Line
-    from toolbus.redaction.personal.matches import Appraisal
+    from toolbus.redaction.personal.matches import Appraisal, PersonalDataMatch
 
 KIND = "national-id"
 
@@ -56,31 +57,30 @@ class Identities:
 
     def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
         """Give the numbers in *line*."""
-        yield from self._find(line, appraisal, self._anywhere, need_word=False)
-        yield from self._find(line, appraisal, self._near_words, need_word=True)
+        sieve, forms = self._anywhere
+        yield from scan(sieve, line, KIND, partial(_number, appraisal, forms))
+        sieve, forms = self._near_words
+        yield from scan(sieve, line, KIND, partial(_number_near_word, appraisal, forms))
 
-    def _find(
-        self, line: Line, appraisal: Appraisal, among: _Forms, *, need_word: bool
-    ) -> Iterator[PersonalDataMatch]:
-        sieve, forms = among
-        position = line.start
-        while (candidate := sieve.search(line.text, position, line.end)) is not None:
-            start = candidate.start()
-            position = start + 1
-            topics = line.about(start, candidate.end()) if need_word else None
-            if topics is not None and not topics:
-                continue
-            for form in forms:
-                if topics is not None and form.topics.isdisjoint(topics):
-                    continue
-                match = form.pattern.match(line.text, start, line.end)
-                if match is None:
-                    continue
-                value = appraisal.ask(form.value, match[0])
-                if value is not None:
-                    position = match.end()
-                    yield PersonalDataMatch(start, position, KIND, value)
-                    break
+
+def _number_near_word(
+    appraisal: Appraisal, forms: list[_Form], candidate: re.Match[str], line: Line
+) -> tuple[str, int] | None:
+    topics = line.about(candidate.start(), candidate.end())
+    meant = [form for form in forms if not form.topics.isdisjoint(topics)] if topics else []
+    return _number(appraisal, meant, candidate, line)
+
+
+def _number(
+    appraisal: Appraisal, forms: list[_Form], candidate: re.Match[str], line: Line
+) -> tuple[str, int] | None:
+    """Return the number that begins at *candidate* in one of *forms*, and where it ends."""
+    for form in forms:
+        match = form.pattern.match(line.text, candidate.start(), line.end)
+        value = None if match is None else appraisal.ask(form.value, match[0])
+        if match is not None and value is not None:
+            return value, match.end()
+    return None
 
 
 def identity_countries() -> frozenset[str]:
