@@ -34,6 +34,7 @@ FOLDER = Path(__file__).parents[2] / "src/toolbus/redaction/secrets"
 TARGET, OURS = FOLDER / "rules.json", FOLDER / "builtin.toml"
 
 _RECORD, _LINE = "\n[[rules]]\n", 100
+_GROUP = re.compile(r"(?<!\\)\((?!\?(?!P<))")
 _KEYWORDS = re.compile(r"(?ms)^keywords = \[.*?\]\n")
 
 # Kingfisher hides what is only one half of a pair. These halves are secrets, or name an account.
@@ -122,10 +123,20 @@ def _translated(listed: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for pattern in corrections.corrected(name, _in_re2(name, listed["pattern"])):
         rule: dict[str, Any] = {"name": name, "pattern": freed(pattern)}
         if name in GROUPS:
-            rule["group"] = GROUPS[name]
+            rule["pattern"] = valued(rule["pattern"], GROUPS[name])
         if corrections.TEMPLATE in pattern or name in corrections.KEYED:
             rule["keyed"] = True
         yield rule
+
+
+def valued(pattern: str, group: int | str) -> str:
+    """Return *pattern* with the name `value` for its *group*, in which the secret stands."""
+    if isinstance(group, str):
+        return pattern.replace(f"(?P<{group}>", "(?P<value>")
+    openings = [0, *[match.end() for match in _GROUP.finditer(pattern)]]
+    if group == 0:
+        return f"(?P<value>{pattern})"
+    return f"{pattern[: openings[group]]}?P<value>{pattern[openings[group] :]}"
 
 
 def _in_re2(name: str, pattern: str) -> str:

@@ -158,11 +158,8 @@ class _Search:
         self._number, self._rule, self._expression = number, rule, expression
         groups: Mapping[str, int] = expression.groupindex
         self._name = groups.get("name")
-        group = groups[rule.group] if isinstance(rule.group, str) else rule.group
-        if group is None:
-            group = groups.get("value")
         others = [other for other in range(1, expression.groups + 1) if other != self._name]
-        self._groups = (*others, 0) if group is None else (group,)
+        self._groups = (groups["value"],) if "value" in groups else (*others, 0)
         """Where the secret is: in the first of these groups that holds any."""
         self._reader = READERS[rule.reader] if rule.reader else None
 

@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 
 class Rule(Struct, frozen=True):
-    """A *pattern* in RE2's syntax; what *group* or the group `value` holds is the secret.
+    """A *pattern* in RE2's syntax; what the group `value` holds is the secret.
 
-    Without both it is what the first other group holds that is not empty. A *loose* one goes by
+    Without it, it is what the first other group holds that is not empty. A *loose* one goes by
     what stands around a value, so the value itself is judged more strictly, and only *assumed* to
     be a secret. If its pattern has a group `name`, that is the name which the value is assigned to,
     or the end of it, from a word on that tells: `names` judges it, so the pattern may be broad.
@@ -49,7 +49,6 @@ class Rule(Struct, frozen=True):
 
     name: str
     pattern: str
-    group: int | str | None = None
     loose: bool = False
     kind: NameKind | None = None
     reader: Reader | None = None
