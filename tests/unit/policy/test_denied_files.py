@@ -74,8 +74,6 @@ def test_what_reads_other_files_is_not_asked_about(project, line):
         "git diff --no-index /dev/null .env",
         "cd sub && cat ../.env",
         "cat sub/../.env sub/x",
-        "cat $'\\x2eenv'",
-        "cat {{.env,README.md}}",
         "cat '.e''nv'",
         "cat \\.env",
         "cat .en?",
@@ -119,6 +117,8 @@ def test_what_reads_it_is_denied(project, line):
     "line",
     [
         "cat $x",
+        "cat $'\\x2eenv'",
+        "cat {.env,README.md}",
         "echo .env | xargs cat",
         "cd $x; cat README.md",
         "ln -s a b; cat b/x",

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from toolbus.policy.shell.printed import prints_number
 from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN
 from toolbus.policy.shell.tree import (
     ArithmeticExpansion,
+    Binary,
+    CallNode,
     DoubleQuoted,
     Expression,
     Literal,
@@ -28,8 +29,8 @@ from toolbus.policy.shell.tree import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.policy.shell.tree import Part
-    from toolbus.policy.shell.words import WordExpander
+    from toolbus.policy.shell.interpreter import Interpreter
+    from toolbus.policy.shell.tree import Part, Statement
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+#)?\w*\s*\Z", re.ASCII)
@@ -39,6 +40,8 @@ _SET_TO_NUMBERS = frozenset(
     """BASHPID BASH_SUBSHELL COLUMNS EPOCHSECONDS EUID HISTCMD LINENO LINES OPTIND PIPESTATUS
     PPID RANDOM SECONDS SHLVL SRANDOM UID""".split()
 )
+# What prints a number and nothing else; with `wc` a file would have its name behind it.
+_PRINT_NUMBERS = re.compile(r"wc -[lcmw]|nproc|date \+%[sYmdHMSjuN]|grep -c \S+|id -u|tput cols")
 _REASON = "arithmetic on what isn't known to be a number: bash runs commands in it"
 
 
@@ -56,105 +59,129 @@ def words_in(tree: Any) -> Iterator[WordNode]:
         yield from words_in(value)
 
 
-def check_arithmetic(tree: Expression | None, expander: WordExpander) -> None:
-    """Read what *tree* runs, and note the names that it sets; refuse what may run more."""
-    if tree is None:
-        return
-    kind = tree.get("Type")
-    if kind == "Word":
-        for part in convert(tree, WordNode).parts:
-            _check_part(part, expander)
-    elif kind == "ParamExp":
-        _check_parameter(convert(tree, Parameter), expander)
-    else:
-        for side in ("X", "Y"):
-            check_arithmetic(tree.get(side), expander)
-        if tree.get("Op") in {"++", "--"} or tree.get("Op") in _ASSIGNING:
-            for word in words_in(tree.get("X")):
-                _assign(word, expander)
-
-
-def check_test(tree: Expression | None, expander: WordExpander) -> None:
-    """Read what a test of ``[[ … ]]`` runs."""
-    if tree is None:
-        return
-    operator, kind = tree.get("Op"), tree.get("Type")
-    if kind == "Word":
-        expander.single(convert(tree, WordNode))
-    elif operator in _COMPARING:
-        check_arithmetic(tree.get("X"), expander)
-        check_arithmetic(tree.get("Y"), expander)
-    elif operator in {"-v", "-R"}:
-        for word in words_in(tree.get("X")):
-            check_name(expander.single(word).text, expander)
-    else:
-        check_test(tree.get("X"), expander)
-        check_test(tree.get("Y"), expander)
-
-
-def check_name(name: str, expander: WordExpander) -> None:
-    """Refuse *name*, of a variable that a builtin asks for or sets, if it has a subscript."""
-    if not _NAME.match(name) and not re.fullmatch(r"[A-Za-z_]\w*\[(?:\d+|@|\*)\]", name):
-        expander.walk.refuse(name, "a variable's name that may run commands")
-
-
 def is_number(text: str) -> bool:
     """Return whether bash takes *text* for a number, or for the name of a variable."""
     return bool(_NUMBER.match(text)) and not _NAME.match(text)
 
 
-def _check_part(part: Part, expander: WordExpander) -> None:
-    if isinstance(part, Literal):
-        for name in re.findall(r"[A-Za-z_]\w*", part.value):
-            _check_variable(name, part, expander)
-        if re.search(r"[`$\\]", part.value):
-            expander.walk.refuse(part, _REASON)
-    elif isinstance(part, DoubleQuoted):
-        for inner in part.parts:
-            _check_part(inner, expander)
-    elif isinstance(part, Parameter):
-        _check_parameter(part, expander)
-    elif isinstance(part, ArithmeticExpansion):
-        check_arithmetic(part.x, expander)
-    elif isinstance(part, Substitution) and prints_number(part.stmts):
-        expander.single(WordNode(parts=(part,)))
-    elif not (isinstance(part, SingleQuoted) and re.fullmatch(r"\w*", part.value)):
-        expander.single(WordNode(parts=(part,)))
-        expander.walk.refuse(part, _REASON)
+def prints_number(statements: tuple[Statement, ...]) -> bool:
+    """Return whether *statements* certainly print a number."""
+    if len(statements) != 1:
+        return False
+    statement = statements[0]
+    while isinstance(statement.cmd, Binary) and statement.cmd.op == "|":
+        statement = statement.cmd.y
+    call = statement.cmd
+    if not isinstance(call, CallNode) or call.assigns:
+        return False
+    parts = [part for word in call.args for part in word.parts]
+    if not all(isinstance(part, Literal) for part in parts) or len(parts) != len(call.args):
+        return False
+    text = " ".join(part.value for part in parts if isinstance(part, Literal))
+    return bool(_PRINT_NUMBERS.fullmatch(text))
 
 
-def _check_parameter(part: Parameter, expander: WordExpander) -> None:
-    if part.length:
-        expander.single(WordNode(parts=(part,)))
-        return
-    if part.index is not None:
-        check_arithmetic(part.index, expander)
-    if part.slice or part.repl or part.excl or part.names:
-        expander.single(WordNode(parts=(part,)))
-        expander.walk.refuse(part, _REASON)
-    elif part.exp:
-        default = expander.single(part.exp.word)
-        if part.exp.op not in {"-", ":-"} or not is_number(default.text or "0"):
-            expander.walk.refuse(part, _REASON)
-    _check_variable(part.param.value if part.param else "", part, expander)
+class Arithmetic:
+    """Reads computations and tests of the text of *shell*."""
 
+    def __init__(self, shell: Interpreter) -> None:
+        self._shell = shell
 
-def _check_variable(name: str, part: Part, expander: WordExpander) -> None:
-    state = expander.state
-    if name in _SET_TO_NUMBERS or not state.is_set(name):
-        value = state.value(name) if name.isdigit() or name in {"@", "*"} else None
-    else:
-        value = state.value(name) or UNKNOWN
-    if value is None or value.number:
-        return
-    items = (value.word,) if value.items is None else value.items
-    if not all(word.known and is_number(word.text or "0") for word in items):
-        expander.walk.refuse(part, _REASON)
+    def check(self, tree: Expression | None) -> None:
+        """Read what *tree* runs, and note the names that it sets; refuse what may run more."""
+        if tree is None:
+            return
+        kind = tree.get("Type")
+        if kind == "Word":
+            for part in convert(tree, WordNode).parts:
+                self._check_part(part)
+        elif kind == "ParamExp":
+            self._check_parameter(convert(tree, Parameter))
+        else:
+            for side in ("X", "Y"):
+                self.check(tree.get(side))
+            if tree.get("Op") in {"++", "--"} or tree.get("Op") in _ASSIGNING:
+                for word in words_in(tree.get("X")):
+                    self._assign(word)
 
+    def check_test(self, tree: Expression | None) -> None:
+        """Read what a test of ``[[ … ]]`` runs."""
+        if tree is None:
+            return
+        operator, kind = tree.get("Op"), tree.get("Type")
+        if kind == "Word":
+            self._shell.words.single(convert(tree, WordNode))
+        elif operator in _COMPARING:
+            self.check(tree.get("X"))
+            self.check(tree.get("Y"))
+        elif operator in {"-v", "-R"}:
+            for word in words_in(tree.get("X")):
+                self.check_name(self._shell.words.single(word).text)
+        else:
+            self.check_test(tree.get("X"))
+            self.check_test(tree.get("Y"))
 
-def _assign(word: WordNode, expander: WordExpander) -> None:
-    for part in word.parts:
-        if isinstance(part, Literal) and _NAME.match(part.value):
-            expander.state.assign(part.value, NUMBER)
-        elif isinstance(part, Parameter) and part.param:
-            expander.state.assign(part.param.value, UNKNOWN)
+    def check_name(self, name: str) -> None:
+        """Refuse *name*, of a variable that a builtin asks for or sets, if it has a subscript."""
+        if not _NAME.match(name) and not re.fullmatch(r"[A-Za-z_]\w*\[(?:\d+|@|\*)\]", name):
+            self._shell.refuse("a variable's name that may run commands", name)
+
+    def check_index(self, index: Expression | None, name: str) -> None:
+        """Read what selects an element of the array *name*: in a map it is no computation."""
+        if name not in self._shell.state.maps:
+            self.check(index)
+            return
+        for word in words_in(index):
+            self._shell.words.single(word)
+
+    def _check_part(self, part: Part) -> None:
+        if isinstance(part, Literal):
+            for name in re.findall(r"[A-Za-z_]\w*", part.value):
+                self._check_variable(name, part)
+            if re.search(r"[`$\\]", part.value):
+                self._shell.refuse(_REASON, part)
+        elif isinstance(part, DoubleQuoted):
+            for inner in part.parts:
+                self._check_part(inner)
+        elif isinstance(part, Parameter):
+            self._check_parameter(part)
+        elif isinstance(part, ArithmeticExpansion):
+            self.check(part.x)
+        elif isinstance(part, Substitution) and prints_number(part.stmts):
+            self._shell.words.single(WordNode(parts=(part,)))
+        elif not (isinstance(part, SingleQuoted) and re.fullmatch(r"\w*", part.value)):
+            self._shell.words.single(WordNode(parts=(part,)))
+            self._shell.refuse(_REASON, part)
+
+    def _check_parameter(self, part: Parameter) -> None:
+        if part.length:
+            self._shell.words.single(WordNode(parts=(part,)))
+            return
+        if part.index is not None:
+            self.check(part.index)
+        if part.slice or part.repl or part.excl or part.names:
+            self._shell.words.single(WordNode(parts=(part,)))
+            self._shell.refuse(_REASON, part)
+        elif part.exp:
+            default = self._shell.words.single(part.exp.word)
+            if part.exp.op not in {"-", ":-"} or not is_number(default.text or "0"):
+                self._shell.refuse(_REASON, part)
+        self._check_variable(part.param.value if part.param else "", part)
+
+    def _check_variable(self, name: str, part: Part) -> None:
+        state = self._shell.state
+        if name in _SET_TO_NUMBERS or not state.is_set(name):
+            value = state.value(name) if name.isdigit() or name in {"@", "*"} else None
+        else:
+            value = state.value(name) or UNKNOWN
+        if value is None or value.number:
+            return
+        if not (value.word.known and is_number(value.word.text or "0")):
+            self._shell.refuse(_REASON, part)
+
+    def _assign(self, word: WordNode) -> None:
+        for part in word.parts:
+            if isinstance(part, Literal) and _NAME.match(part.value):
+                self._shell.state.assign(part.value, NUMBER)
+            elif isinstance(part, Parameter) and part.param:
+                self._shell.state.assign(part.param.value, UNKNOWN)

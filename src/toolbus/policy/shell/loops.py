@@ -5,93 +5,92 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.policy.shell.arithmetic import check_arithmetic, is_number
+from toolbus.policy.shell.arithmetic import is_number
 from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, VariableValue
 from toolbus.policy.shell.tree import CounterLoop
-from toolbus.policy.shell.words import WordExpander
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolbus.policy.commands import Word
+    from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.tree import For, Node, While
-    from toolbus.policy.shell.walk import ShellScope, TextWalk
+    from toolbus.policy.shell.tree import For, Node, While, WordLoop
 
 # Beyond, what the variable holds is not known, which is true of any of them.
 _MAX_ITEMS = 12
+_NOTHING: Mapping[str, VariableValue] = {}
 _ARITHMETIC = re.compile(r"(?:\b\w+=\$)?\(\(.*?\)\)")
 _MOVES = re.compile(r"\b(?:cd|pushd|popd|eval)\b")
 
 
-def read_while(command: While, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
+def read_while(command: While, shell: Interpreter) -> None:
     """Read a ``while`` or an ``until``."""
-    place = len(walk.commands)
-    entry = _enter(command, walk, state)
-    walk.read_list(command.cond, walk, state, scope)
-    inside = state.copy()
-    walk.read_list(command.do, walk, inside, scope)
-    _leave(command, walk, entry, inside)
-    state.merge(inside)
-    walk.unsettle(place, itself=True)
+    place = len(shell.commands)
+    entry = _enter(command, shell)
+    shell.statements.read_list(command.cond)
+    _read_body(command, entry, shell)
+    shell.unsettle(place, itself=True)
 
 
-def read_for(command: For, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
+def read_for(command: For, shell: Interpreter) -> None:
     """Read a ``for`` or a ``select``."""
-    place = len(walk.commands)
-    loop = command.loop
+    place, loop = len(shell.commands), command.loop
     if isinstance(loop, CounterLoop):
-        expander = WordExpander(walk, state, scope)
-        check_arithmetic(loop.init, expander)
-        entry = _enter(command, walk, state)
-        check_arithmetic(loop.cond, expander)
-        check_arithmetic(loop.post, expander)
-        inside = state.copy()
-        walk.read_list(command.do, walk, inside, scope)
-        _leave(command, walk, entry, inside)
-        state.merge(inside)
+        shell.words.arithmetic.check(loop.init)
+        entry = _enter(command, shell)
+        shell.words.arithmetic.check(loop.cond)
+        shell.words.arithmetic.check(loop.post)
+        _read_body(command, entry, shell)
     else:
-        items = _items(command, walk, state, scope)
-        if command.select or items is None:
-            _read_once(command, loop.name.value, UNKNOWN, walk, state, scope)
-        elif len(items) > _MAX_ITEMS:
-            number = all(word.known and word.text.isdecimal() for word in items)
-            _read_once(command, loop.name.value, NUMBER if number else UNKNOWN, walk, state, scope)
+        items = _items(loop, shell)
+        if command.select or items is None or len(items) > _MAX_ITEMS:
+            is_number = not command.select and _are_numbers(items)
+            entry = _enter(command, shell)
+            _read_body(command, entry, shell, {loop.name.value: NUMBER if is_number else UNKNOWN})
         else:
             for word in items:
-                state.assign(loop.name.value, VariableValue(word))
-                walk.read_list(command.do, walk, state, scope)
-    walk.unsettle(place, itself=True)
+                shell.state.assign(loop.name.value, VariableValue(word))
+                shell.statements.read_list(command.do)
+    shell.unsettle(place, itself=True)
 
 
-def _items(
-    command: For, walk: TextWalk, state: ShellState, scope: ShellScope
-) -> tuple[Word, ...] | None:
-    loop = command.loop
-    assert not isinstance(loop, CounterLoop)  # noqa: S101 - for mypy
+def _items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:
     if loop.in_pos is None:
-        return state.positional
-    words = WordExpander(walk, state, scope).words(loop.items)
+        return shell.state.positional
+    words = shell.words.expand(loop.items)
     return None if any(not word.known for word in words) else tuple(words)
 
 
-def _read_once(
-    command: For,
-    name: str,
-    value: VariableValue,
-    walk: TextWalk,
-    state: ShellState,
-    scope: ShellScope,
+def _are_numbers(items: tuple[Word, ...] | None) -> bool:
+    return items is not None and all(word.known and word.text.isdecimal() for word in items)
+
+
+def _read_body(
+    command: For | While,
+    entry: ShellState,
+    shell: Interpreter,
+    assigned: Mapping[str, VariableValue] = _NOTHING,
 ) -> None:
-    entry = _enter(command, walk, state)
-    inside = state.copy()
-    inside.assign(name, value)
-    walk.read_list(command.do, walk, inside, scope)
-    _leave(command, walk, entry, inside)
-    state.merge(inside)
+    """Read the body once for all turns, with the variables that the loop has *assigned*."""
+    with shell.subshell():
+        inside = shell.state
+        for name, value in assigned.items():
+            inside.assign(name, value)
+        shell.statements.read_list(command.do)
+    changed = any(inside.variables.get(name) != value for name, value in entry.variables.items())
+    if (
+        changed
+        or inside.folder != entry.folder
+        or inside.functions.keys() != entry.functions.keys()
+    ):
+        shell.refuse("a loop in which later turns may mean something else", command)
+    shell.state.merge(inside)
 
 
-def _enter(command: Node, walk: TextWalk, state: ShellState) -> ShellState:
+def _enter(command: Node, shell: Interpreter) -> ShellState:
     """Forget what an earlier turn of the loop may have changed; return what is known still."""
-    source = walk.source(command)
+    source, state = shell.source(command), shell.state
     plain = _ARITHMETIC.sub("", source)
     for name, value in state.variables.items():
         mentioned = re.compile(rf"(?<![\w${{]){name}\b")
@@ -103,13 +102,3 @@ def _enter(command: Node, walk: TextWalk, state: ShellState) -> ShellState:
     if state.functions or _MOVES.search(source):
         state.folder, state.failed, state.assumed = None, None, ()
     return state.copy()
-
-
-def _leave(command: Node, walk: TextWalk, entry: ShellState, inside: ShellState) -> None:
-    changed = any(inside.variables.get(name) != value for name, value in entry.variables.items())
-    if (
-        changed
-        or inside.folder != entry.folder
-        or inside.functions.keys() != entry.functions.keys()
-    ):
-        walk.refuse(command, "a loop in which later turns may mean something else")

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.policy.shell.tree import Binary, CallNode, Literal
+from toolbus.policy.shell.tree import CallNode, Literal
 
 if TYPE_CHECKING:
+    from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.tree import Statement
-    from toolbus.policy.shell.words import WordExpander
-
-# What prints a number and nothing else; with `wc` a file would have its name behind it.
-_NUMBERS = re.compile(r"wc -[lcmw]|nproc|date \+%[sYmdHMSjuN]|grep -c \S+|id -u|tput cols")
 
 
-def printed_by(statements: tuple[Statement, ...], expander: WordExpander) -> str | None:
+def printed_by(statements: tuple[Statement, ...], shell: Interpreter) -> str | None:
     """Return what *statements* print, if they are one plain echo, printf or cat."""
     if len(statements) != 1:
         return None
@@ -27,56 +24,34 @@ def printed_by(statements: tuple[Statement, ...], expander: WordExpander) -> str
     if len(first) != 1 or not isinstance(first[0], Literal):
         return None
     name = first[0].value
-    if name in expander.state.functions or name not in {"echo", "printf", "cat"}:
+    if name in shell.state.functions or name not in {"echo", "printf", "cat"}:
         return None
     if name == "cat":
-        return _document(statement, expander) if len(call.args) == 1 else None
+        return _document(statement, shell) if len(call.args) == 1 else None
     if statement.redirs:
         return None
-    before = len(expander.walk.commands), len(expander.walk.unreadable)
-    words = expander.words(call.args[1:])
-    after = len(expander.walk.commands), len(expander.walk.unreadable)
-    if before != after or not all(word.known and not word.pattern for word in words):
-        # What stands in the words was read just now, and will be again.
-        del expander.walk.commands[before[0] :], expander.walk.changing[before[0] :]
-        del expander.walk.unreadable[before[1] :]
+    words = shell.try_words(call.args[1:])
+    if words is None or not all(word.known and not word.pattern for word in words):
         return None
     texts = [word.text for word in words]
     return _echoed(texts) if name == "echo" else _formatted(texts)
 
 
-def prints_number(statements: tuple[Statement, ...]) -> bool:
-    """Return whether *statements* certainly print a number."""
-    if len(statements) != 1:
-        return False
-    statement = statements[0]
-    while isinstance(statement.cmd, Binary) and statement.cmd.op == "|":
-        statement = statement.cmd.y
-    call = statement.cmd
-    if not isinstance(call, CallNode) or call.assigns:
-        return False
-    parts = [part for word in call.args for part in word.parts]
-    if not all(isinstance(part, Literal) for part in parts) or len(parts) != len(call.args):
-        return False
-    text = " ".join(part.value for part in parts if isinstance(part, Literal))
-    return bool(_NUMBERS.fullmatch(text))
-
-
-def _document(statement: Statement, expander: WordExpander) -> str | None:
+def _document(statement: Statement, shell: Interpreter) -> str | None:
     if len(statement.redirs) != 1 or not statement.redirs[0].op.startswith("<<"):
         return None
-    if "PATH" in expander.state.variables:
+    if "PATH" in shell.state.variables:
         return None
-    return stdin_of(statement, expander)
+    return stdin_of(statement, shell)
 
 
-def stdin_of(statement: Statement, expander: WordExpander) -> str | None:
+def stdin_of(statement: Statement, shell: Interpreter) -> str | None:
     """Return the text of the last here-document or here-string of *statement*."""
     text = None
     for redirect in statement.redirs:
         before = text
         if redirect.op == "<<<":
-            word = expander.single(redirect.word)
+            word = shell.words.single(redirect.word)
             text = word.text + "\n" if word.known and not word.pattern else None
         elif redirect.op in {"<<", "<<-"}:
             delimiter = redirect.word.parts if redirect.word else ()
@@ -84,7 +59,7 @@ def stdin_of(statement: Statement, expander: WordExpander) -> str | None:
                 isinstance(part, Literal) and "\\" not in part.value for part in delimiter
             )
             indented = redirect.op == "<<-"
-            text = expander.document(redirect.hdoc, verbatim=verbatim, indented=indented)
+            text = shell.words.document(redirect.hdoc, verbatim=verbatim, indented=indented)
         elif redirect.op.startswith("<"):
             text = None
         if redirect.n is not None and redirect.n.value != "0":

@@ -11,15 +11,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from msgspec import ValidationError
-from msgspec.structs import replace
 
 from toolbus.policy.commands import CommandReading, Unreadable
-from toolbus.policy.shell.calls import run_words
-from toolbus.policy.shell.nested_shells import read_text
-from toolbus.policy.shell.runs import RUN_BY_SHELL_REASON
+from toolbus.policy.shell.interpreter import RUN_BY_SHELL_REASON, Interpreter, TooMuchError
 from toolbus.policy.shell.shell_state import RUN_BY_SHELL, ShellState
-from toolbus.policy.shell.statements import read_list
-from toolbus.policy.shell.walk import ShellScope, TextWalk, TooMuchError
 
 _REMEMBERED_LENGTH = 4096
 
@@ -37,32 +32,22 @@ def read_command(text: str, folder: str | None = ".") -> CommandReading:
 
 
 def _read(text: str, folder: str | None) -> CommandReading:
-    state = ShellState(folder=folder)
     try:
-        walk = TextWalk(text, read_list, run_words)
+        shell = Interpreter(text, ShellState(folder=folder))
     except UnicodeEncodeError:
         return CommandReading((), (Unreadable(ascii(text), "it is no Unicode text"),))
+    state = shell.state
     try:
-        read_text(text, text, walk, state, ShellScope())
+        shell.read_text(text, text)
         if RUN_BY_SHELL & state.variables.keys():
-            walk.refuse(text, RUN_BY_SHELL_REASON)
-        _read_uncalled(walk)
+            shell.refuse(RUN_BY_SHELL_REASON, text)
+        shell.read_uncalled()
     except (TooMuchError, RecursionError):
-        walk.unreadable.append(Unreadable(text, "it runs more than anybody reads"))
+        shell.unreadable.append(Unreadable(text, "it runs more than anybody reads"))
     except ValidationError:
-        walk.unreadable.append(Unreadable(text, "shfmt's tree of it isn't understood"))
-    final = state.folder if not state.assumed and not walk.unreadable else None
-    return CommandReading(tuple(walk.commands), tuple(walk.unreadable), final)
-
-
-def _read_uncalled(walk: TextWalk) -> None:
-    """Read the functions that nothing calls: a shell that goes on may call them later."""
-    while walk.uncalled:
-        definition = walk.uncalled.pop(next(iter(walk.uncalled)))
-        name = definition.node.name.value
-        scope = replace(ShellScope().through(f"{name}()"), calls=(name,))
-        with walk.nested(definition.data):
-            walk.read_list((definition.node.body,), walk, ShellState(folder=None), scope)
+        shell.unreadable.append(Unreadable(text, "shfmt's tree of it isn't understood"))
+    final = state.folder if not state.assumed and not shell.unreadable else None
+    return CommandReading(tuple(shell.commands), tuple(shell.unreadable), final)
 
 
 _remembered = lru_cache(maxsize=512)(_read)

@@ -1,4 +1,4 @@
-"""What a shell knows at one point of a text: variables, functions, its folder, its options."""
+"""What a shell knows at one point of a text, what holds around it, and what is being started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.policy.commands import Word
+from toolbus.policy.commands import Redirection, Word
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.tree import FunctionNode
@@ -34,8 +34,6 @@ class VariableValue(Struct, frozen=True):
 
     word: Word
     number: bool = False
-    items: tuple[Word, ...] | None = None
-    """The elements of an array."""
 
 
 UNKNOWN = VariableValue(Word("", known=False))
@@ -49,6 +47,40 @@ class Definition:
 
     def __init__(self, node: FunctionNode, data: bytes) -> None:
         self.node, self.data = node, data
+
+
+class ShellScope(Struct, frozen=True):
+    """What holds for all commands of a part of a text."""
+
+    inside: tuple[str, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    stdin: str | None = None
+    piped: bool = False
+    calls: tuple[str, ...] = ()
+    """Functions that are running."""
+    settings: tuple[tuple[str, Word], ...] = ()
+    """Variables that a shell inherits from the one around it."""
+
+    def through(self, wrapper: str) -> ShellScope:
+        """Return the scope of what *wrapper* runs."""
+        return replace(self, inside=(*self.inside, wrapper))
+
+
+class Run(Struct, frozen=True):
+    """What a statement says of the program that it starts, beside its words."""
+
+    source: str
+    place: int
+    """Where its command belongs in the reading: before those that stand in its words."""
+    redirections: tuple[Redirection, ...] = ()
+    stdin: str | None = None
+    has_stdin: bool = False
+    """Whether it has an input of its own, be it known or not."""
+    settings: tuple[tuple[str, Word], ...] = ()
+    functions: bool = True
+    """Whether a function may be meant."""
+    shell: bool = True
+    """Whether a builtin of this shell may be meant."""
 
 
 class ShellState(Struct):
@@ -84,6 +116,10 @@ class ShellState(Struct):
         """Take over all that *other* knows."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(other, name))
+
+    def forget(self) -> None:
+        """Forget what the variables hold."""
+        self.variables = dict.fromkeys(self.variables, UNKNOWN)
 
     def assign(self, name: str, value: VariableValue) -> None:
         """Set the variable *name*, as far as anybody can know what it holds then."""

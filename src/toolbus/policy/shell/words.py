@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
-from toolbus.policy.shell.ansi_quotes import decode_ansi
-from toolbus.policy.shell.arithmetic import check_arithmetic
-from toolbus.policy.shell.braces import expand_braces
+from toolbus.policy.shell.arithmetic import Arithmetic
 from toolbus.policy.shell.fields import Fields
 from toolbus.policy.shell.parameters import expand_parameter
 from toolbus.policy.shell.printed import printed_by
@@ -29,9 +27,8 @@ from toolbus.policy.shell.tree import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolbus.policy.shell.shell_state import ShellState
+    from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.tree import Part
-    from toolbus.policy.shell.walk import ShellScope, TextWalk
 
 _SPECIAL = re.compile(r"[\\*?\[{~]")
 _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
@@ -41,16 +38,18 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=(?=~)")
 _SET_LIKE = re.compile(r"[A-Za-z_]\w*\+?=")
 _UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
 _IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
+_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
 _IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
 
 
 class WordExpander:
-    """Expands the words of one command; what stands in them is read as it comes by."""
+    """Expands the words of the text of *shell*; what stands in them is read as it comes by."""
 
-    def __init__(self, walk: TextWalk, state: ShellState, scope: ShellScope) -> None:
-        self.walk, self.state, self.scope = walk, state, scope
+    def __init__(self, shell: Interpreter) -> None:
+        self._shell = shell
+        self.arithmetic = Arithmetic(shell)
 
-    def words(self, nodes: Iterable[WordNode]) -> list[Word]:
+    def expand(self, nodes: Iterable[WordNode]) -> list[Word]:
         """Return what *nodes* become as words of a command or a loop."""
         words: list[Word] = []
         for node in nodes:
@@ -67,7 +66,7 @@ class WordExpander:
         """Return what *node* becomes where it stays one word: a value, a here-string."""
         if node is None or not node.parts:
             return Word("")
-        fields = Fields(self.walk.source(node), splits=True, globs=True)
+        fields = Fields(self._shell.source(node), splits=True, globs=True)
         self._parts(node.parts, fields, single=True, assigned=assigned)
         fields.several = False
         return (fields.result() or [Word("")])[0]
@@ -78,7 +77,7 @@ class WordExpander:
             return ""
         parts = node.parts
         if not _is_read_alike(parts, verbatim=verbatim):
-            self.walk.refuse(node, "a here-document whose end or text shfmt misreads")
+            self._shell.refuse("a here-document whose end or text shfmt misreads", node)
         fields = Fields("", splits=True, globs=True)
         for part in parts:
             if isinstance(part, Literal):
@@ -91,29 +90,12 @@ class WordExpander:
         return re.sub(r"(?m)^\t+", "", fields.plain) if indented else fields.plain
 
     def _expanded(self, node: WordNode) -> list[Word]:
-        source = self.walk.source(node)
-        words: list[Word] = []
-        for parts in self._alternatives(node.parts):
-            fields = Fields(source, splits=self.state.splits, globs=self.state.globs)
-            if parts is None:
-                fields.unknown(several=True)
-                self._parts(node.parts, fields)
-            else:
-                self._parts(parts, fields)
-            words += fields.result()
-        return words
-
-    def _alternatives(self, parts: tuple[Part, ...]) -> list[tuple[Part, ...] | None]:
-        if not any(isinstance(part, Literal) and "{" in part.value for part in parts):
-            return [parts]
-        tokens: list[str | Part] = []
-        for part in parts:
-            if isinstance(part, Literal):
-                tokens += re.findall(r"\\(?s:.)|(?s:.)", part.value)
-            else:
-                tokens.append(part)
-        expanded = expand_braces(tokens)
-        return [None] if expanded is None else [_joined(word) for word in expanded]
+        state = self._shell.state
+        fields = Fields(self._shell.source(node), splits=state.splits, globs=state.globs)
+        if _has_braces(node.parts):
+            fields.unknown(several=True)
+        self._parts(node.parts, fields)
+        return fields.result()
 
     def _parts(
         self,
@@ -141,15 +123,17 @@ class WordExpander:
             elif isinstance(part, DoubleQuoted):
                 self._double_quoted(part, fields)
             elif isinstance(part, ExtendedGlob):
-                if not single or re.search(r"[$`<>]", self.walk.source(part)):
-                    self.walk.refuse(part, "an extended pattern, which shells read differently")
+                if not single or re.search(r"[$`<>]", self._shell.source(part)):
+                    self._shell.refuse("an extended pattern, which shells read differently", part)
                 fields.unknown(several=True)
             else:
                 self._dynamic(part, fields, quoted=single)
 
     def _double_quoted(self, part: DoubleQuoted, fields: Fields) -> None:
         fields.quoted("")
-        if part.dollar and any(name.startswith("TEXTDOMAIN") for name in self.state.variables):
+        if part.dollar and any(
+            name.startswith("TEXTDOMAIN") for name in self._shell.state.variables
+        ):
             fields.unknown(several=False)  # The translation may be anything.
         for inner in part.parts:
             if isinstance(inner, Literal):
@@ -177,7 +161,7 @@ class WordExpander:
         if not match or (match.end() == len(rest) and not ends):
             fields.unknown(several=False)
             return text
-        home = self.state.variables.get("HOME")
+        home = self._shell.state.variables.get("HOME")
         if home is not None and match[0] == "~":
             if not home.word.known or home.word.pattern:
                 fields.unknown(several=False)
@@ -189,42 +173,44 @@ class WordExpander:
         return rest[match.end() :]
 
     def _single_quoted(self, part: SingleQuoted, fields: Fields) -> None:
-        text = decode_ansi(part.value) if part.dollar else part.value
         if part.dollar and "\\'" in part.value:
-            self.walk.refuse(part, "a quote in $'…', which ends it in other shells")
-        if text is None:
+            self._shell.refuse("a quote in $'…', which ends it in other shells", part)
+        if part.dollar and "\\" in part.value:
             fields.unknown(several=False)
         else:
-            fields.quoted(text)
+            fields.quoted(part.value)
 
     def _quoted_part(self, part: Part, fields: Fields) -> None:
         if isinstance(part, SingleQuoted | DoubleQuoted | ExtendedGlob | Literal):
-            self.walk.refuse(part, "quotes in quotes")
+            self._shell.refuse("quotes in quotes", part)
             fields.unknown(several=False)
         else:
             self._dynamic(part, fields, quoted=True)
 
     def _dynamic(self, part: Part, fields: Fields, *, quoted: bool) -> None:
+        shell = self._shell
         if isinstance(part, Parameter):
-            expand_parameter(part, fields, self, quoted=quoted)
+            expand_parameter(part, fields, shell, quoted=quoted)
         elif isinstance(part, Substitution):
             self._substitution(part, fields, quoted=quoted)
         elif isinstance(part, ProcessSubstitution):
-            scope = self.scope.through(f"{part.op}…)")
-            start = len(self.walk.commands)
-            self.walk.read_list(part.stmts, self.walk, self.state.copy(), scope)
-            self.walk.unsettle(start)
+            start = len(shell.commands)
+            with shell.subshell(f"{part.op}…)"):
+                shell.statements.read_list(part.stmts)
+            shell.unsettle(start)
             fields.unknown(several=not part.stmts)
         elif isinstance(part, ArithmeticExpansion):
-            check_arithmetic(part.x, self)
-            fields.unknown(several=not quoted and not self.state.splits)
+            self.arithmetic.check(part.x)
+            fields.unknown(several=not quoted and not shell.state.splits)
 
     def _substitution(self, part: Substitution, fields: Fields, *, quoted: bool) -> None:
-        if part.backquotes and re.search(r'\\[\\`"$\n]', self.walk.source(part)):
-            self.walk.refuse(part, "backslashes in backquotes, which shfmt misreads")
-        printed = printed_by(part.stmts, self)
-        scope = replace(self.scope, redirections=()).through("$(…)")
-        self.walk.read_list(part.stmts, self.walk, self.state.copy(), scope)
+        shell = self._shell
+        if part.backquotes and re.search(r'\\[\\`"$\n]', shell.source(part)):
+            shell.refuse("backslashes in backquotes, which shfmt misreads", part)
+        printed = printed_by(part.stmts, shell)
+        scope = replace(shell.scope, redirections=()).through("$(…)")
+        with shell.using(state=shell.state.copy(), scope=scope):
+            shell.statements.read_list(part.stmts)
         if printed is None:
             fields.unknown(several=not quoted)
         elif quoted:
@@ -233,25 +219,15 @@ class WordExpander:
             fields.expanded(printed.rstrip("\n"))
 
 
+def _has_braces(parts: tuple[Part, ...]) -> bool:
+    """Return whether *parts* may become several words: ``a{b,c}``, and not ``{owner}/{repo}``."""
+    texts = [part.value if isinstance(part, Literal) else "\0" for part in parts]
+    return bool(_BRACES.search(re.sub(r"\\(?s:.)", "", "".join(texts))))
+
+
 def _is_read_alike(parts: tuple[Part, ...], *, verbatim: bool) -> bool:
     """Return whether shfmt sees in a here-document what bash sees, expansions or none."""
     if verbatim:
         return all(isinstance(part, Literal) for part in parts)
     texts = [re.sub(r"\\(?s:.)", "", part.value) for part in parts if isinstance(part, Literal)]
     return not any(re.search(r"`|\$[({\[A-Za-z_]", text) for text in texts)
-
-
-def _joined(tokens: list[str | Part]) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    text = ""
-    for token in tokens:
-        if isinstance(token, str):
-            text += token
-            continue
-        if text:
-            parts.append(Literal(value=text))
-            text = ""
-        parts.append(token)
-    if text:
-        parts.append(Literal(value=text))
-    return tuple(parts)

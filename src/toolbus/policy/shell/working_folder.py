@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Word
-    from toolbus.policy.shell.runs import Run
     from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.walk import TextWalk
 
 
-def change_folder(
-    words: tuple[Word, ...], run: Run, walk: TextWalk, state: ShellState
-) -> ShellState:
+def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     """Follow ``cd``: *state* is the one in the folder, the returned one that of who stayed."""
     failure = state.copy()
     physical = False
@@ -37,7 +33,7 @@ def change_folder(
     return failure
 
 
-def push_folder(words: tuple[Word, ...], run: Run, walk: TextWalk, state: ShellState) -> ShellState:
+def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     """Follow ``pushd``."""
     failure = state.copy()
     if len(words) == 1 and not re.match(r"[-+]", words[0].text):
@@ -52,7 +48,7 @@ def push_folder(words: tuple[Word, ...], run: Run, walk: TextWalk, state: ShellS
     return failure
 
 
-def pop_folder(words: tuple[Word, ...], run: Run, walk: TextWalk, state: ShellState) -> ShellState:
+def pop_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     """Follow ``popd``."""
     failure = state.copy()
     previous = state.folder

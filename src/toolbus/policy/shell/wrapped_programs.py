@@ -17,9 +17,9 @@ from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.nested_shells import read_string
 
 if TYPE_CHECKING:
-    from toolbus.policy.shell.runs import Run
-    from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.walk import TextWalk
+    from typing import Any
+
+    from toolbus.policy.shell.interpreter import Interpreter
 
     Words = tuple[Word, ...]
 
@@ -35,54 +35,53 @@ def runs_others(name: str) -> bool:
     return name in _FINDERS or (known is not None and known[1].wraps)
 
 
-def read_wrapped(name: str, words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
     """Read what the program *name* runs that is given *words*."""
     if name in _FINDERS:
-        _read_find(words, run, walk, state)
+        _read_find(words, shell)
         return
     known = shipped_programs().find(name)
     if known is None or not known[1].wraps:
         return
     if name == "env":
-        words = _split_env(words, run, walk)
-    parsed = ParsedCommand(Command(Word(name), words, folder=state.folder), *known)
+        words = _split_env(words, shell)
+    parsed = ParsedCommand(Command(Word(name), words, folder=shell.state.folder), *known)
     program, texts = _program_of(parsed), _texts_of(parsed)
     # Behind its own help a program of the project may read on.
     if parsed.instead is not None and not parsed.helps:
         return
     if not (program or texts):
         if parsed.level.data.opens_shell:
-            walk.refuse(run.source, f"{name} starts a shell that reads what to run")
+            shell.refuse(f"{name} starts a shell that reads what to run")
     elif not parsed.is_certain:
-        walk.refuse(run.source, f"what {name} runs is not certain: a word before it is not known")
+        shell.refuse(f"what {name} runs is not certain: a word before it is not known")
     else:
-        _read_inside(parsed, program, texts, run, walk, state)
+        _read_inside(parsed, program, texts, shell)
 
 
 def _read_inside(
-    parsed: ParsedCommand,
-    program: Words,
-    texts: list[Word],
-    run: Run,
-    walk: TextWalk,
-    state: ShellState,
+    parsed: ParsedCommand, program: Words, texts: list[Word], shell: Interpreter
 ) -> None:
+    """Read *program* and the *texts* for a shell, where and as *parsed* runs them."""
     name, label = parsed.action[0], _label(parsed)
-    there = state if name in _IN_THIS_SHELL else state.copy()
+    there, run = shell.state, shell.run
+    if name not in _IN_THIS_SHELL:
+        there = there.copy()
     if parsed.level.data.elsewhere:
         there.folder, there.variables, run = None, {}, replace(run, settings=())
-    elif parsed.uses.folder != state.folder:
+    elif parsed.uses.folder != there.folder:
         there.folder = None
-    for text in texts:
-        read_string(text, label, run, walk, there)
-    if program:
-        inner = run.wrapped(label, len(walk.commands))
-        inner = replace(inner, settings=(*inner.settings, *parsed.settings))
-        if name in {"builtin", "command"}:
-            inner = replace(inner, shell=run.shell)
-        elif name == "xargs":
-            inner = replace(inner, stdin=None, has_stdin=True)
-        walk.run_words(program, inner, walk, there)
+    changes: dict[str, Any] = {"settings": (*run.settings, *parsed.settings)}
+    if name in {"builtin", "command"}:
+        changes["shell"] = run.shell
+    elif name == "xargs":
+        changes.update(stdin=None, has_stdin=True)
+    with shell.using(state=there, run=run):
+        for text in texts:
+            read_string(text, label, shell)
+        if program:
+            with shell.wrapped(label, **changes):
+                shell.run_words(program)
 
 
 def _label(parsed: ParsedCommand) -> str:
@@ -131,15 +130,15 @@ def _texts_of(parsed: ParsedCommand) -> list[Word]:
     return texts
 
 
-def _split_env(words: Words, run: Run, walk: TextWalk) -> Words:
+def _split_env(words: Words, shell: Interpreter) -> Words:
     """Split what stands behind ``-S`` of ``env``; a lone dash is ``-i``."""
     if any(word.text.startswith("BASH_FUNC_") for word in words):
-        walk.refuse(run.source, "a function for the programs that are run")
+        shell.refuse("a function for the programs that are run")
     for position, word in enumerate(words):
         if not (word.known and word.text.startswith("-")) or word.text == "--":
             break
         if word.text == "-":
-            return (*words[:position], Word("-i"), *_split_env(words[position + 1 :], run, walk))
+            return (*words[:position], Word("-i"), *_split_env(words[position + 1 :], shell))
         match = re.match(r"-[iv0]*S|--s[a-z-]*(?:=|\Z)", word.text)
         if match is None:
             continue
@@ -147,10 +146,10 @@ def _split_env(words: Words, run: Run, walk: TextWalk) -> Words:
         if not text and after < len(words):
             text, after = words[after].text if words[after].known else "$", after + 1
         if re.search(r"[\\$'\"#]", text):
-            walk.refuse(run.source, "what env -S makes of quotes isn't known here")
+            shell.refuse("what env -S makes of quotes isn't known here")
             return ()
         split = tuple(Word(part) for part in text.split())
-        return _split_env((*words[:position], *split, *words[after:]), run, walk)
+        return _split_env((*words[:position], *split, *words[after:]), shell)
     return words
 
 
@@ -196,7 +195,7 @@ def _text_of_parallel(words: Words) -> Word:
     return Word(filled if filled != text.text else f"{filled} {argument}")
 
 
-def _read_find(words: Words, run: Run, walk: TextWalk, state: ShellState) -> None:
+def _read_find(words: Words, shell: Interpreter) -> None:
     """Read what stands behind ``-exec`` and the like."""
     start = _first_folder(words)
     position = 0
@@ -208,15 +207,14 @@ def _read_find(words: Words, run: Run, walk: TextWalk, state: ShellState) -> Non
         end = position
         while end < len(words) and words[end].text not in {";", "+"}:
             end += 1
-        inner = run.wrapped(f"find {word.text}", len(walk.commands))
-        where = state.copy()
-        begin = start
+        begin, where = start, shell.state.copy()
         if word.text.endswith("dir"):
             where.folder, begin = None, "./"
         several = end < len(words) and words[end].text == "+"
         filled = tuple(_filled(item, begin, several=several) for item in words[position:end])
         if filled:
-            walk.run_words(filled, inner, walk, where)
+            with shell.using(state=where), shell.wrapped(f"find {word.text}"):
+                shell.run_words(filled)
         position = end + 1
 
 

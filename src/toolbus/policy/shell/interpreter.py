@@ -1,0 +1,268 @@
+"""The walk through what a text runs: `Interpreter`, with all that it knows and collects."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolbus.policy.commands import Command, Unreadable, Word
+from toolbus.policy.shell.builtins import read_builtin
+from toolbus.policy.shell.nested_shells import SHELLS, read_shell
+from toolbus.policy.shell.shell_state import (
+    RUN_BY_SHELL,
+    SPECIAL_BUILTINS,
+    UNKNOWN,
+    Definition,
+    Run,
+    ShellScope,
+    ShellState,
+)
+from toolbus.policy.shell.statements import Statements
+from toolbus.policy.shell.steady import moves_paths
+from toolbus.policy.shell.syntax import SyntaxRefusedError, parse
+from toolbus.policy.shell.words import WordExpander
+from toolbus.policy.shell.wrapped_programs import read_wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from toolbus.policy.shell.tree import FunctionNode, Node, WordNode
+
+# A text of a person has a few dozen; functions that call each other twice would have thousands.
+MAX_COMMANDS = 1000
+MAX_DEPTH = 40
+RUN_BY_SHELL_REASON = "the shell runs what a variable holds that is set"
+
+
+class TooMuchError(Exception):
+    """A text whose reading has no end that is worth waiting for."""
+
+
+class Interpreter:
+    """Reads a text, and the texts that stand in it as strings, as bash would run them.
+
+    At each point *state* is what the shell knows there, *scope* what holds around it, and *run*
+    the program that is being started. What is read is gathered in *commands* and *unreadable*.
+    Of what may fail the readers return the state behind the failure, and leave in *state* the one
+    behind success; both are the same object where there is no difference.
+    """
+
+    def __init__(self, text: str, state: ShellState) -> None:
+        self.data = text.encode()
+        self.state: ShellState = state
+        self.scope, self.run = ShellScope(), Run("", 0)
+        self.words, self.statements = WordExpander(self), Statements(self)
+        self.commands: list[Command] = []
+        self.unreadable: list[Unreadable] = []
+        self.uncalled: dict[int, Definition] = {}
+        """The functions that nothing has called yet, by the place of their text."""
+        self._changing: list[bool] = []
+        """Of each command, whether it may move what paths lead to."""
+        self._depth = 0
+
+    @contextmanager
+    def using(
+        self,
+        *,
+        state: ShellState | None = None,
+        scope: ShellScope | None = None,
+        run: Run | None = None,
+    ) -> Iterator[None]:
+        """Read in another *state*, *scope* or *run* for a while."""
+        before = self.state, self.scope, self.run
+        self.state, self.scope, self.run = state or before[0], scope or before[1], run or before[2]
+        try:
+            yield
+        finally:
+            self.state, self.scope, self.run = before
+
+    @contextmanager
+    def subshell(self, wrapper: str = "") -> Iterator[None]:
+        """Read what changes nothing of this shell, and runs inside of *wrapper*."""
+        scope = self.scope.through(wrapper) if wrapper else self.scope
+        with self.using(state=self.state.copy(), scope=scope):
+            yield
+
+    @contextmanager
+    def wrapped(self, wrapper: str, **changes: Any) -> Iterator[None]:
+        """Read what *wrapper* runs as a program of its own; *changes* are those of its run."""
+        run = replace(self.run, place=len(self.commands), functions=False, shell=False)
+        with self.using(scope=self.scope.through(wrapper), run=replace(run, **changes)):
+            yield
+
+    @contextmanager
+    def nested(self, data: bytes) -> Iterator[None]:
+        """Read another text for a while, *data* in UTF-8: it is what nodes are pieces of."""
+        outer, self.data = self.data, data
+        try:
+            yield
+        finally:
+            self.data = outer
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """Hold one more level of nesting."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise TooMuchError
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def inner_scope(self) -> ShellScope:
+        """Return the scope of what a compound command or a function runs."""
+        run, scope = self.run, self.scope
+        return replace(
+            scope,
+            redirections=(*scope.redirections, *run.redirections),
+            stdin=run.stdin if run.has_stdin else scope.stdin,
+            piped=scope.piped and not run.has_stdin,
+        )
+
+    def source(self, node: Node) -> str:
+        """Return the piece of the text that *node* stands for."""
+        return self.data[node.pos.offset : node.end.offset].decode(errors="replace")
+
+    def refuse(self, reason: str, part: Node | str | None = None) -> None:
+        """Note that nobody can know what *part* runs, or else the program that is started."""
+        source = part if isinstance(part, str) else self.source(part) if part else self.run.source
+        entry = Unreadable(source, reason)
+        if entry not in self.unreadable[-8:]:
+            self.unreadable.append(entry)
+        if len(self.unreadable) >= MAX_COMMANDS:
+            raise TooMuchError
+
+    def try_words(self, nodes: tuple[WordNode, ...]) -> list[Word] | None:
+        """Return what *nodes* become, or None where that runs something, which is not noted."""
+        commands, unreadable = len(self.commands), len(self.unreadable)
+        words = self.words.expand(nodes)
+        if (commands, unreadable) == (len(self.commands), len(self.unreadable)):
+            return words
+        del self.commands[commands:], self._changing[commands:], self.unreadable[unreadable:]
+        return None
+
+    def unsettle(self, start: int, *, itself: bool = False) -> None:
+        """Note that the commands from *start* on run at the same time, or again and again.
+
+        With *itself* a command may change the paths of its own next run.
+        """
+        changers = [i for i in range(start, len(self._changing)) if self._changing[i]]
+        for index in range(start, len(self.commands)):
+            if changers and (itself or changers != [index]):
+                self.commands[index] = replace(self.commands[index], settled=False)
+
+    def define(self, node: FunctionNode) -> None:
+        """Note the definition of a function."""
+        definition = Definition(node, self.data)
+        if node.name.value in SPECIAL_BUILTINS:
+            self.refuse("a function with the name of a builtin that POSIX calls instead", node)
+        self.uncalled.setdefault(id(node), definition)
+        self.state.functions[node.name.value] = definition
+
+    def read_text(self, text: str, source: str) -> None:
+        """Read *text* as commands of this shell; *source* is where it stands."""
+        with self.deeper():
+            try:
+                tree = parse(text)
+            except SyntaxRefusedError as error:
+                self.refuse(str(error), source)
+                return
+            with self.nested(text.encode()):
+                self.statements.read_list(tree.stmts)
+
+    def read_uncalled(self) -> None:
+        """Read the functions that nothing calls: a shell that goes on may call them later."""
+        while self.uncalled:
+            definition = self.uncalled.pop(next(iter(self.uncalled)))
+            name = definition.node.name.value
+            scope = replace(ShellScope().through(f"{name}()"), calls=(name,))
+            with (
+                self.nested(definition.data),
+                self.using(scope=scope, state=ShellState(folder=None)),
+            ):
+                self.statements.read_list((definition.node.body,))
+
+    def run_words(self, words: tuple[Word, ...]) -> ShellState:
+        """Read what *words* run: a function, a builtin, a wrapper, a program."""
+        program = words[0]
+        if not program.known or program.pattern or program.several:
+            self.refuse("which program it runs is known only when it runs")
+            self.add_command(words)
+            return self.state
+        name = program.text
+        if self.run.functions and name in self.state.functions:
+            definition = self.state.functions[name]
+            if definition is not None:
+                return self._call(definition, words[1:])
+            self.refuse("a function that is defined in several ways")
+        self.add_command(words)
+        with self.deeper():
+            return self._read_inside(name, words[1:])
+
+    def run_nothing(self) -> ShellState:
+        """Add a piece that runs no program, but sets variables or opens files."""
+        self.add_command((Word(""),))
+        return self.state
+
+    def add_command(self, words: tuple[Word, ...]) -> None:
+        """Add the command of *words*, the first of which is the program."""
+        scope, state = self.inner_scope(), self.state
+        settings = tuple((name, value.word) for name, value in state.variables.items())
+        settings += self.run.settings
+        if any(name in RUN_BY_SHELL for name, _ in settings):
+            self.refuse(RUN_BY_SHELL_REASON)
+        if len(self.commands) >= MAX_COMMANDS:
+            raise TooMuchError
+        command = Command(
+            program=words[0],
+            words=words[1:],
+            settings=(*scope.settings, *settings),
+            redirections=scope.redirections,
+            stdin=scope.stdin,
+            piped=scope.piped,
+            folder=state.folder,
+            assumed=state.assumed,
+            settled=not any(self._changing),
+            inside=scope.inside,
+            source=self.run.source,
+        )
+        self.commands.insert(self.run.place, command)
+        self._changing.insert(self.run.place, moves_paths(command))
+
+    def _read_inside(self, name: str, words: tuple[Word, ...]) -> ShellState:
+        """Read what a command that is in the reading already runs in its turn."""
+        if self.run.shell:
+            failure = read_builtin(name, words, self)
+            if failure is not None:
+                return failure
+        plain = name.rpartition("/")[2]
+        if plain in SHELLS:
+            read_shell(plain, words, self)
+        else:
+            read_wrapped(plain, words, self)
+        return self.state
+
+    def _call(self, definition: Definition, words: tuple[Word, ...]) -> ShellState:
+        state, name = self.state, definition.node.name.value
+        self.uncalled.pop(id(definition.node), None)
+        if name in self.scope.calls:
+            self.refuse("a function that calls itself")
+            return state
+        before, positional = dict(state.variables), state.positional
+        state.positional = None if any(word.several for word in words) else words
+        for setting, _ in self.run.settings:
+            state.assign(setting, UNKNOWN)
+        scope = self.inner_scope().through(f"{name}()")
+        scope = replace(scope, calls=(*scope.calls, name))
+        with self.nested(definition.data), self.using(scope=scope):
+            self.statements.read_list((definition.node.body,))
+        state.positional = positional
+        # Which of them were local to the function is not worth to be known.
+        for variable, value in state.variables.items():
+            if before.get(variable) != value:
+                state.variables[variable] = UNKNOWN
+        return state
