@@ -145,6 +145,15 @@ async def test_no_rule_lets_a_command_change_what_judges_it(shop, command):
     assert await line(Policy.read("rules.toml"), command) == "deny"
 
 
+@pytest.mark.parametrize("start", ["/proc/self/root", "/proc/self/task/1/root", "/proc/1/root"])
+async def test_a_secret_is_not_read_through_a_link_of_a_process(shop, start):
+    (shop / "rules.toml").write_text(ALLOW)
+    policy = Policy.read("rules.toml")
+
+    assert await line(policy, f"cat {start}{shop.parent}/.config/toolbus/approvals.secret") == "ask"
+    assert await line(policy, "cat /proc/self/status /proc/cpuinfo") == "allow"
+
+
 @pytest.mark.parametrize(
     "command",
     [

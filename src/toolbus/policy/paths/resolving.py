@@ -100,6 +100,8 @@ class PathResolver:
         known = self._resolved.get(above)
         if known is None or known != (above, (above,), "", above) or name in {"", ".", ".."}:
             return None
+        if "\0" in name:
+            return None  # The walk says that it cannot be followed.
         if above.startswith("/proc") or self.read_link(path) is not None:
             return None
         return ResolvedPath(path, (path,), "", path)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.targets import argument_word
+from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import Touch, touches
 from toolbus.settings.user_folders import approvals_secret, logins_folder, value_key_file
 
@@ -29,18 +29,21 @@ _NO = Touch("no")
 
 def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
     """Tell whether one of *uses* certainly reads such a file, or a folder with one in it."""
-    patterns = _patterns()
+    patterns, doubt = _patterns(), ""
     for use in uses:
         touch = touches(use, patterns, resolver)
         if touch.answer == "yes":
             return Touch("yes", touch.path, touch.pattern, f"{_WHY}: {touch.path}")
-    return _NO
+        # A path that cannot be followed, as one through /proc, may lead there.
+        for resolved in find_targets(use, resolver).paths:
+            doubt = doubt or resolved.doubt
+    return Touch("maybe", "", "", doubt) if doubt else _NO
 
 
 def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
     """Tell whether *text*, an argument of a tool that is no shell, may be such a file."""
     touch = judge_reading([PathUse(argument_word(text), "read")], resolver)
-    if touch.answer == "no":
+    if touch.answer != "yes":
         return touch
     return Touch("maybe", touch.path, "", f"{text!r} is a secret, and {_WHY}")
 

@@ -74,7 +74,7 @@ def touches(
     doubt = targets.doubt
     if use.kind in {"read-tree", "destroy"}:
         rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
-        for resolved in targets.paths:
+        for resolved in [each for each in targets.paths if each.path]:
             below = find_below(resolved.path, patterns, resolver, rules)
             if below is not None and not below.doubt:
                 return Touch("yes", below.path, below.pattern)

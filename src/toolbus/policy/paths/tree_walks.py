@@ -59,7 +59,7 @@ def find_below(
         if hit is not None:
             return Discovery(hit[0], pattern.text)
         if not listing.is_complete:
-            doubt = Discovery(place, doubt=f"too many files are below {place!r}")
+            doubt = Discovery(place, doubt=f"not all files below {place!r} can be looked at")
     return doubt
 
 
@@ -154,6 +154,7 @@ class _TreeWalk:
         self._pending: list[tuple[str, IgnoreRules]] = []
         self._followed: set[str] = set()
         self._names: list[str] = []
+        self._is_complete = True
         self._add(folder)
 
     def run(self) -> TreeListing:
@@ -169,7 +170,7 @@ class _TreeWalk:
                     if self._remaining < 0:
                         return TreeListing(NameList(self._names), is_complete=False)
                     self._take(entry, ignore)
-        return TreeListing(NameList(self._names), is_complete=True)
+        return TreeListing(NameList(self._names), is_complete=self._is_complete)
 
     def _add(self, folder: str) -> None:
         """Walk the real *folder* as well."""
@@ -185,6 +186,7 @@ class _TreeWalk:
         if self._rules.links and entry.is_symlink():
             resolved = self._resolver.resolve(entry.path)
             self._names.extend(resolved.names)
+            self._is_complete = self._is_complete and not resolved.doubt
             if posixpath.isdir(resolved.path):
                 self._add(resolved.path)
             return

@@ -304,3 +304,32 @@ def test_a_home_folder_is_what_the_shell_expands(project):
         ).answer
         == "yes"
     )
+
+
+@pytest.mark.parametrize("kind", ["read", "read-tree", "write"])
+def test_a_descriptor_is_not_a_file(project, kind):
+    assert touch(project, "/dev/fd/3", kind=kind).answer == "no"
+    assert touch(project, "/dev/stdin", kind=kind).answer == "no"
+
+
+def test_a_name_with_a_null_byte_beside_a_known_file_is_asked_about(project):
+    resolver = PathResolver(CallPlace(str(project)))
+    resolver.real(str(project / "README.md"))
+
+    assert resolver.resolve(f"{project}/a\0b").doubt
+
+
+def test_a_tree_with_a_link_of_a_process_in_it_is_asked_about(project):
+    (project / "src" / "link").symlink_to("/proc/self/cwd")
+    everything, with_links = TreeRules(), TreeRules(links=True)
+
+    answers = [
+        touches(
+            PathUse(Word("src"), "read-tree", ".", rules),
+            path_patterns(["/elsewhere/**", "**/secret.txt"], str(project)),
+            PathResolver(CallPlace(str(project))),
+        ).answer
+        for rules in (everything, with_links)
+    ]
+
+    assert answers == ["no", "maybe"]
