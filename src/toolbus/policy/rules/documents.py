@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from toolbus.errors import ConfigurationError
 from toolbus.policy.agent_tools import AGENT_TOOLS
@@ -152,11 +153,10 @@ def _read(
     session_project: Project | None,
 ) -> PolicyRules:
     file_folder = Path.cwd() if folder is None else folder
-    project = Project(str(file_folder))
-    of_session = tables.project == FROM_SESSION
-    if of_session:
-        project = session_project or project_at(process_folder())
-    start = Path(project.folder) if of_session else folder
+    start, project, session = folder, Project(str(file_folder)), None
+    if tables.project == FROM_SESSION:
+        session = project = session_project or project_at(process_folder())
+        start = Path(project.folder)
     files = tuple([file_folder / Path(name).expanduser() for name in tables.programs])
     programs = Programs(files) if files else None
     _check_names("rule", [table.name for table in tables.rule])
@@ -164,19 +164,15 @@ def _read(
     with _worded(written):
         # What commands of a named call do, the shipped programs say.
         calls = tuple(_calls(RuleBuilder(project), tables))
+        names = [call.name for call in calls]
         return PolicyRules(
-            rules=tuple(
-                _rules(RuleBuilder(project, programs), tables, [call.name for call in calls])
-            ),
+            rules=tuple(_rules(RuleBuilder(project, programs), tables, names)),
             calls=calls,
             default=tables.default,
-            tools=(
-                *[(name, _tool(name, each, start)) for name, each in tables.tools.items()],
-                *(AGENT_TOOLS if tables.coding_agents else ()),
-            ),
+            tools=tuple(_tools(tables, start)),
             trusted=tables.trust_annotations,
             folder=_folder(tables.folder, start),
-            project=project if of_session else None,
+            project=session,
             programs=programs,
             program_files=files,
             digest=_digest(written, project, programs),
@@ -194,23 +190,22 @@ def _worded(table: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _place(table: Mapping[str, Any], error: MisfitError) -> str:
-    """Return the words for the path of *error*, which names its last key itself if unknown."""
+    """Return the words for the path of *error*, whose reason names an unknown key itself."""
     match error.path:
-        case ["rule" | "call" as kind, int() as index, *keys]:
+        case ["rule" | "call" as kind, int() as index, *inner]:
             row = table[kind][index]
             name = row.get("name") if isinstance(row, Mapping) else None
-            place = f"{kind} {name!r}: " if isinstance(name, str) else f"{kind} {index + 1}: "
+            place = f"{kind} {name!r}" if isinstance(name, str) else f"{kind} {index + 1}"
+            keys = [key for key in inner if isinstance(key, str)]
         case ["tools", str() as name, *_]:
             return f"tool {name!r}: "
         case _:
             return ""
-    steps = [key for key in keys if isinstance(key, str)]
-    if steps and error.reason.startswith(("unknown key", "unknown test", f"unknown {steps[-1]}")):
-        del steps[-1]
-    elif steps[1:] and steps[0] in {"arguments", "annotations", "context"}:
-        steps[2:] = [f"test {key!r}" for key in steps[2:3]]
-    key = [f"key {each!r}: " for each in steps[:1]]
-    return "".join([place, *key, *[f"{each}: " for each in steps[1:]]])
+    if keys and error.reason.startswith(("unknown key", "unknown test", f"unknown {keys[-1]}")):
+        del keys[-1]
+    is_of_values = keys[:1] in [["arguments"], ["annotations"], ["context"]]
+    shapes = ("key {!r}", "{}", "test {!r}" if is_of_values else "{}")
+    return "".join([f"{each}: " for each in (place, *map(str.format, shapes, keys))])
 
 
 def _check_names(kind: str, names: Iterable[str]) -> None:
@@ -236,12 +231,15 @@ def _rules(
             yield builder.rule(table, index, calls)
 
 
-def _tool(name: str, declared: ToolFacts, folder: Path | None) -> ToolFacts:
-    lists = (declared.reads, declared.writes, declared.trees, declared.urls)
-    with located("tools", name):
-        for path in [path for paths in lists for path in paths or ()]:
-            read_path(path)
-    return msgspec.structs.replace(declared, folder=_folder(declared.folder, folder))
+def _tools(tables: PolicyTable, folder: Path | None) -> Iterator[tuple[str, ToolFacts]]:
+    for name, declared in tables.tools.items():
+        lists = (declared.reads, declared.writes, declared.trees, declared.urls)
+        with located("tools", name):
+            for path in [path for paths in lists for path in paths or ()]:
+                read_path(path)
+        yield name, replace(declared, folder=_folder(declared.folder, folder))
+    if tables.coding_agents:
+        yield from AGENT_TOOLS
 
 
 def _folder(value: str | None, folder: Path | None) -> str | None:

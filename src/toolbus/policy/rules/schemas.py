@@ -52,31 +52,35 @@ def _misfit(text: str, value: Any, schema: Any) -> MisfitError:
         types = [inner for each in types for inner in _below(each, step)]
         current = current[step]
     if unknown := _UNKNOWN.fullmatch(place["reason"]):
-        tables = [each for kind in types for each in _members(kind)]
-        known = [
-            field.encode_name
-            for table in tables
-            if isinstance(table, inspect.StructType)
-            for field in table.fields
-        ]
-        reason = unknown_key(unknown[1], known, _annotation(types, "title") or "key")
+        reason = unknown_key(unknown[1], _keys(types), _annotation(types, "title") or "key")
         return MisfitError(reason, *path, unknown[1])
     if missing := _MISSING.fullmatch(place["reason"]):
         return MisfitError(f"it has no `{missing[1]}`, which it needs", *path)
     if expected := _annotation(types, "description"):
         return MisfitError(f"expected {expected}, got {current!r}", *path)
-    members = [each for kind in types for each in _members(kind)]
-    choices = [
-        str(choice)
-        for each in members
-        if isinstance(each, inspect.LiteralType)
-        for choice in each.values
-    ]
-    if choices:
-        keys = [step for step in path if isinstance(step, str)]
-        called = _annotation(types, "title") or "".join(keys[-1:])
+    if choices := _choices(types):
+        names = [step for step in path if isinstance(step, str)]
+        called = _annotation(types, "title") or names[-1]
         return MisfitError(f"unknown {called} {current!r}{hint(str(current), choices)}", *path)
     return MisfitError(place["reason"][:1].lower() + place["reason"][1:], *path)
+
+
+def _keys(types: list[inspect.Type]) -> list[str]:
+    """Return the keys of the tables that a value of *types* may be."""
+    tables = [each for kind in types for each in _members(kind)]
+    return [
+        field.encode_name
+        for table in tables
+        if isinstance(table, inspect.StructType)
+        for field in table.fields
+    ]
+
+
+def _choices(types: list[inspect.Type]) -> list[str]:
+    """Return the words that a value of *types* may be, none if it may be any."""
+    members = [each for kind in types for each in _members(kind)]
+    literals = [each for each in members if isinstance(each, inspect.LiteralType)]
+    return [str(choice) for each in literals for choice in each.values]
 
 
 def _steps(path: str, text: str, value: Any, schema: Any) -> Iterator[str | int]:
@@ -139,16 +143,18 @@ def _below(kind: inspect.Type, step: str | int) -> Iterator[inspect.Type]:
                 yield member.item_type
 
 
-def _annotation(kinds: list[inspect.Type], key: str) -> str:
-    """Return the title or description, as *key* says, of one of *kinds*, "" without one."""
-    for kind in kinds:
+def _annotation(types: list[inspect.Type], key: str) -> str:
+    """Return the title or description, as *key* says, of one of *types*, "" without one."""
+    for kind in types:
+        inner: list[inspect.Type] = []
         match kind:
-            case inspect.Metadata() if key in (kind.extra_json_schema or {}):
-                return str((kind.extra_json_schema or {})[key])
             case inspect.Metadata():
-                if text := _annotation([kind.type], key):
-                    return text
+                text = (kind.extra_json_schema or {}).get(key)
+                if text is not None:
+                    return str(text)
+                inner = [kind.type]
             case inspect.UnionType():
-                if text := _annotation(list(kind.types), key):
-                    return text
+                inner = list(kind.types)
+        if text := _annotation(inner, key):
+            return text
     return ""
