@@ -16,14 +16,13 @@ from toolbus.console.typed_answers import YES
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.messages.records import encode
 from toolbus.policy.pins.lock_files import LOCK_NAME, read_lock, write_lock
-from toolbus.policy.pins.look_alikes import describe_source, skeleton
+from toolbus.policy.pins.look_alikes import describe_source, reveal, skeleton
 from toolbus.policy.pins.pin_differences import (
     PinChange,
     compare_pins,
     whole_rows,
 )
 from toolbus.policy.pins.pinned_items import ToolPins
-from toolbus.policy.pins.visible_characters import reveal
 from toolbus.settings.spans import Span
 from toolbus.terminal.files import replacing
 from toolbus.terminal.output import Output

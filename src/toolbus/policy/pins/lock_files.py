@@ -32,6 +32,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
+from toolbus.policy.pins.look_alikes import reveal
 from toolbus.policy.pins.pinned_items import (
     DIGEST_VERSION,
     PinnedItem,
@@ -39,7 +40,6 @@ from toolbus.policy.pins.pinned_items import (
     ToolPins,
     make_item,
 )
-from toolbus.policy.pins.visible_characters import reveal
 from toolbus.toml.files import decode_text, read_bytes
 
 if TYPE_CHECKING:

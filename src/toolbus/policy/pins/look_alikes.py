@@ -1,11 +1,13 @@
-"""Names that a reader takes for each other."""
+r"""Names and texts of servers as a reader sees them: hidden characters shown, look-alikes told.
+
+A character that shows nothing is written as `\u200b`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
-from toolbus.policy.pins.visible_characters import brief_name
 from toolbus.terminal.look_alikes import LATIN_LETTERS
 from toolbus.terminal.visible_text import is_visible
 
@@ -13,9 +15,33 @@ if TYPE_CHECKING:
     from toolbus.policy.pins.pinned_items import ToolPins
 
 _LONGEST = 1_000
-"""Characters of a name that are looked at; nobody reads more of one."""
+"""Characters of a name that are compared."""
+
+_LONGEST_NAME = 128
+"""Characters of a tool's name; MCP 2025-11-25, server/tools, "Tool Names"."""
 
 _PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
+
+
+def reveal(text: str, keep: str = "") -> str:
+    r"""Return *text* with `\u200b` and the like for each character that shows nothing.
+
+    They are written as JSON has them, so that a text inside of JSON stays the same text. Those of
+    *keep* stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join([char if char in keep or is_visible(char) else _escape(char) for char in text])
+
+
+def brief_name(name: str) -> str:
+    """Return *name* with every character visible, and cut if it is longer than any name."""
+    return reveal(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join([f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4)])
 
 
 def skeleton(name: str) -> str:

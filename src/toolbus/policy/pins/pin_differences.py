@@ -1,4 +1,4 @@
-"""What differs between what was pinned and what is said now, for a person who decides."""
+"""Differences between pinned tools and the present ones, for a person who decides."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
 
-from toolbus.policy.pins.look_alikes import PinnedNames
+from toolbus.policy.pins.look_alikes import PinnedNames, reveal
 from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins
-from toolbus.policy.pins.visible_characters import reveal
 from toolbus.terminal.differences import Difference, differences
 
 if TYPE_CHECKING:
@@ -43,66 +42,47 @@ def compare_pins(before: ToolPins, after: ToolPins) -> list[PinChange]:
     names = PinnedNames(before)
     changes = list(_server_changes("", before.program, after.program, names))
     for name in sorted({*before.servers, *after.servers}):
-        old, new = (each.servers.get(name, PinnedServer()) for each in (before, after))
-        changes += _server_changes(name, old, new, names)
-        if (name in before.servers) != (name in after.servers) and not (_size(old) + _size(new)):
-            change: Literal["new", "gone"] = "new" if name in after.servers else "gone"
+        old, new = before.servers.get(name), after.servers.get(name)
+        changes += _server_changes(name, old or PinnedServer(), new or PinnedServer(), names)
+        if (old is None or new is None) and PinnedServer() in (old, new):
             # A server that says nothing of itself is one all the same.
-            changes.append(
-                PinChange(server=name, kind="instructions", name="", change=change, note="empty")
-            )
+            changes.append(_change(name, "instructions", "", old, new, note="empty"))
     return changes
 
 
-def _size(server: PinnedServer) -> int:
-    return len(server.tools) + len(server.prompts) + (server.instructions is not None)
-
-
 def _server_changes(
-    name: str, old: PinnedServer, new: PinnedServer, names: PinnedNames
+    server: str, old: PinnedServer, new: PinnedServer, names: PinnedNames
 ) -> Iterator[PinChange]:
-    texts = (_alone(old.instructions), _alone(new.instructions))
-    pairs: tuple[tuple[PinKind, Mapping[str, PinnedItem], Mapping[str, PinnedItem]], ...]
-    pairs = (
-        ("instructions", *texts),
+    kinds: tuple[tuple[PinKind, Mapping[str, PinnedItem], Mapping[str, PinnedItem]], ...] = (
+        ("instructions", _by_name(old.instructions), _by_name(new.instructions)),
         ("prompt", old.prompts, new.prompts),
         ("tool", old.tools, new.tools),
     )
-    for kind, former, latter in pairs:
-        for each in sorted({*former, *latter}):
-            change = _item_change(name, kind, each, former.get(each), latter.get(each))
-            if change is not None and change.change == "new" and kind == "tool":
-                change = _noted(change, names.taken(each, name))
-            if change is not None:
-                yield change
+    for kind, former, latter in kinds:
+        for name in sorted({*former, *latter}):
+            before, after = former.get(name), latter.get(name)
+            if before is None and after is not None:
+                note = names.taken(name, server) if kind == "tool" else ""
+                places = whole_item(after)
+                yield _change(server, kind, name, before, after, note=note, differences=places)
+            elif before is None or after is None:
+                yield _change(server, kind, name, before, after)
+            elif before.digest != after.digest:
+                places = tuple(differences(before.fields, after.fields))
+                yield _change(server, kind, name, before, after, differences=places)
 
 
-def _alone(item: PinnedItem | None) -> Mapping[str, PinnedItem]:
+def _by_name(item: PinnedItem | None) -> Mapping[str, PinnedItem]:
     return {} if item is None else {"": item}
 
 
-def _noted(change: PinChange, note: str) -> PinChange:
-    return PinChange(
-        server=change.server,
-        kind=change.kind,
-        name=change.name,
-        change=change.change,
-        note=note,
-        differences=change.differences,
-    )
-
-
-def _item_change(
-    server: str, kind: PinKind, name: str, old: PinnedItem | None, new: PinnedItem | None
-) -> PinChange | None:
-    if old is None or new is None:
-        places = () if new is None else whole_item(new)
-        change: Literal["new", "gone"] = "gone" if new is None else "new"
-        return PinChange(server=server, kind=kind, name=name, change=change, differences=places)
-    if old.digest == new.digest:
-        return None
-    places = tuple(differences(old.fields, new.fields))
-    return PinChange(server=server, kind=kind, name=name, change="changed", differences=places)
+def _change(
+    server: str, kind: PinKind, name: str, before: object, after: object, **more: Any
+) -> PinChange:
+    change: Literal["changed", "new", "gone"] = "changed"
+    if before is None or after is None:
+        change = "new" if before is None else "gone"
+    return PinChange(server=server, kind=kind, name=name, change=change, **more)
 
 
 def whole_item(item: PinnedItem) -> tuple[Difference, ...]:

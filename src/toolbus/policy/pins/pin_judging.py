@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import FreezeError
-from toolbus.policy.pins.look_alikes import PinnedNames, describe_source
+from toolbus.policy.pins.look_alikes import PinnedNames, brief_name, describe_source
 from toolbus.policy.pins.pin_differences import difference_rows, whole_item
 from toolbus.policy.pins.pinned_items import (
     SEPARATOR,
@@ -16,7 +16,6 @@ from toolbus.policy.pins.pinned_items import (
     pin_prompt,
     pin_tool,
 )
-from toolbus.policy.pins.visible_characters import brief_name
 from toolbus.terminal.differences import differences
 
 if TYPE_CHECKING:

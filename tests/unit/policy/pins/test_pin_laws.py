@@ -11,7 +11,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.events.call_values import ToolSpec
 from toolbus.policy import PinTools
 from toolbus.policy.pins.lock_files import read_lock, write_lock
-from toolbus.policy.pins.look_alikes import skeleton
+from toolbus.policy.pins.look_alikes import reveal, skeleton
 from toolbus.policy.pins.pin_differences import compare_pins, difference_rows, whole_rows
 from toolbus.policy.pins.pin_judging import PinJudge
 from toolbus.policy.pins.pinned_items import (
@@ -22,7 +22,6 @@ from toolbus.policy.pins.pinned_items import (
     pin_prompt,
     pin_tool,
 )
-from toolbus.policy.pins.visible_characters import reveal
 from toolbus.terminal.visible_text import is_visible
 from toolbus.testing import check_guard
 
