@@ -18,7 +18,7 @@ import phonenumbers
 from toolbus.redaction.personal.matches import ends_of, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from toolbus.redaction.personal.lines import Line
     from toolbus.redaction.personal.matches import Appraisal, PersonalDataMatch
@@ -50,11 +50,15 @@ _MOBILE = phonenumbers.PhoneNumberType.MOBILE
 class Phones:
     """Finds numbers, those in national form in the plans of *regions*; some were *named*."""
 
-    def __init__(self, regions: Iterable[str], named: Container[str]) -> None:
-        self._plans = {
-            region: _NumberingPlan(region) for region in regions if region in supported_regions()
-        }
-        self._named = [plan for region, plan in self._plans.items() if region in named]
+    def __init__(self, regions: Sequence[str], named: Container[str]) -> None:
+        known = supported_regions().intersection(regions)
+        plans = {region: _NumberingPlan(region) for region in regions if region in known}
+        self._named = [plan for region, plan in plans.items() if region in named]
+        # The ways to judge a text: an appraisal asks each of them once about the same one.
+        self._valid = partial(_first, plans.values(), _VALID)
+        self._grouped = partial(_fictitious_or_first, plans.values(), _GROUPED)
+        self._grouped_at_home = partial(_first, self._named, _GROUPED)
+        self._mobile = partial(_first, self._named, _GROUPED, mobile=True)
 
     def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
         """Give the phone numbers in *line*."""
@@ -73,15 +77,16 @@ class Phones:
             digits = sum(map(str.isdigit, text))
             if digits < _SHORTEST:
                 return None
-            number = None
-            if digits <= _LONGEST and not _DATE.search(text):
-                number = appraisal.ask(self._question(text, start, line), text)
+            if digits > _LONGEST or _DATE.search(text):
+                continue
+            question = self._question(text, start, line)
+            number = None if question is None else appraisal.ask(question, text)
             if number is not None:
                 return number, start + len(text)
         return None
 
-    def _question(self, text: str, start: int, line: Line) -> Callable[[str], str | None]:
-        """Return how to judge *text*, which stands at *start* of *line*."""
+    def _question(self, text: str, start: int, line: Line) -> Callable[[str], str | None] | None:
+        """Return how to judge *text* at *start* of *line*; None if it is something else."""
         is_bare, is_grouped = text.isdecimal(), _is_grouped(text)
         if text.startswith("+") or (text.startswith("00") and not is_bare):
             return _international
@@ -90,26 +95,12 @@ class Phones:
         if is_grouped and PHONE in line.about(start, start + len(text)):
             return self._valid
         if _is_amid(line, start, start + len(text)):
-            return _none
+            return None
         if is_grouped and not _is_weak(text):
             return self._grouped
         if not self._named:
-            return _none
+            return None
         return self._grouped_at_home if is_grouped else self._mobile
-
-    def _valid(self, text: str) -> str | None:
-        return _first(self._plans.values(), text, _VALID)
-
-    def _grouped(self, text: str) -> str | None:
-        if (number := _fictitious(text)) is not None:
-            return number
-        return _first(self._plans.values(), text, _GROUPED)
-
-    def _grouped_at_home(self, text: str) -> str | None:
-        return _first(self._named, text, _GROUPED)
-
-    def _mobile(self, text: str) -> str | None:
-        return _first(self._named, text, _GROUPED, mobile=True)
 
 
 class _NumberingPlan:
@@ -157,16 +148,16 @@ class _NumberingPlan:
         return bool(matcher.has_next())
 
 
+def _fictitious_or_first(plans: Iterable[_NumberingPlan], level: int, text: str) -> str | None:
+    return _fictitious(text) or _first(plans, level, text)
+
+
 def _first(
-    plans: Iterable[_NumberingPlan], text: str, level: int, *, mobile: bool = False
+    plans: Iterable[_NumberingPlan], level: int, text: str, *, mobile: bool = False
 ) -> str | None:
     """Return the number that *text* is in the first of *plans* that has it."""
     numbers = (plan.number(text, level, mobile=mobile) for plan in plans)
     return next((number for number in numbers if number is not None), None)
-
-
-def _none(_text: str) -> None:
-    """Take it for something else."""
 
 
 def _international(text: str) -> str | None:
