@@ -220,20 +220,27 @@ def _begin(data: bytes, start: int) -> int:
     """Return where a line begins some way before *start*, or at least a letter."""
     far = max(0, start - _FAR)
     line = data.rfind(b"\n", far, max(0, start - _NEAR))
-    return line if line >= 0 else _letter(data, far)
+    return line if line >= 0 else letter_start(data, far)
 
 
 def _end(data: bytes, end: int) -> int:
     """Return where a line ends some way behind *end*, or at least a letter."""
     far = min(end + _FAR, len(data))
     line = data.find(b"\n", end + _NEAR, far)
-    return line if line >= 0 else _letter(data, far)
+    return line if line >= 0 else letter_start(data, far)
 
 
-def _letter(data: bytes, index: int) -> int:
+def letter_start(data: bytes, index: int) -> int:
     """Return where the letter begins in *data* that has the byte at *index*."""
     while 0 < index < len(data) and data[index] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
         index -= 1
+    return index
+
+
+def letter_end(data: bytes, index: int) -> int:
+    """Return *index*, or where the letter ends in *data* that it is amid of."""
+    while index < len(data) and data[index] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
+        index += 1
     return index
 
 
@@ -307,19 +314,13 @@ def _is_hinted(data: bytes) -> bool:
 
 def _line_start(data: bytes, start: int, earliest: int) -> int:
     earliest = max(start - _AROUND, earliest)
-    start = data.rfind(b"\n", earliest, start) + 1 or earliest
-    while data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629: amid of a letter
-        start += 1
-    return start
+    return letter_end(data, data.rfind(b"\n", earliest, start) + 1 or earliest)
 
 
 def _line_end(data: bytes, end: int) -> int:
     limit = min(end + _AROUND, len(data))
     stop = data.find(b"\n", end, limit)
-    stop = limit if stop < 0 else stop
-    while stop < len(data) and data[stop] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        stop += 1
-    return stop
+    return letter_end(data, limit if stop < 0 else stop)
 
 
 def _meaning(escape: re.Match[bytes]) -> bytes | None:

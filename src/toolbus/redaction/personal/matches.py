@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolbus.redaction.limits import WorkBudget
 from toolbus.redaction.personal.lines import Line
-from toolbus.redaction.views import decoded, views
+from toolbus.redaction.views import decoded, letter_start, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,18 +102,12 @@ def readings(text: str) -> Iterator[TextReading]:
         seen = text if depth == 0 else _decoded(view.data)
         yield TextReading(seen, 2 * depth, origins, view.span)
         for offset in range(0, max(len(view.data) - _OVERLAP, 1), _WINDOW - _OVERLAP):
-            begin, end = _letters(view.data, offset), _letters(view.data, offset + _WINDOW)
+            begin = letter_start(view.data, offset)
+            end = letter_start(view.data, offset + _WINDOW)
             plain = decoded(view.data[begin:end])
             if plain is not None:
                 back = _through(view, plain, begin)
                 yield TextReading(_decoded(plain.data), 2 * depth + 1, origins, back)
-
-
-def _letters(data: bytes, offset: int) -> int:
-    """Return *offset*, or where the letter begins that it is amid of."""
-    while 0 < offset < len(data) and data[offset] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
-        offset -= 1
-    return offset
 
 
 def _through(view: TextView, plain: TextView, offset: int) -> Callable[[int, int], tuple[int, int]]:

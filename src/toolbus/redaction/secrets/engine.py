@@ -21,7 +21,14 @@ from toolbus.redaction.secrets.expressions import (
     compiled,
     uncached,
 )
-from toolbus.redaction.views import joined_views, looks_the_same, other_views, squeezed
+from toolbus.redaction.views import (
+    joined_views,
+    letter_end,
+    letter_start,
+    looks_the_same,
+    other_views,
+    squeezed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -230,7 +237,7 @@ def known_places(
         yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.
-        near = data[_letter(data, start) if start else 0 : end + REACH]
+        near = data[letter_start(data, start) if start else 0 : end + REACH]
         has_breaks = count >= 0 and (b"\n" in near or b"\\n" in near)
         for hit in find(squeezed(near), None) if has_breaks else ():
             count -= hit is not None
@@ -260,7 +267,7 @@ def _places_in_views(
 ) -> Iterator[Place | None]:
     """Give what *find* finds in the views of *data* that *see* gives."""
     for start, end in spans or ((0, len(data)),):
-        begin = _letter(data, start)
+        begin = letter_start(data, start)
         for view in see(data if spans is None else data[begin:end]):
             for hit in find(view.data, None):
                 if hit is None:
@@ -275,18 +282,5 @@ def _place(data: bytes, hit: Hit) -> Place:
     """Return where *hit* is in *data*, with the rest of a letter that it begins or ends in."""
     start, end = hit.start, hit.end
     if not data[start:end].isascii():
-        start = _letter(data, start)
-        while end < len(data) and _goes_on(data[end]):
-            end += 1
+        start, end = letter_start(data, start), letter_end(data, end)
     return Place(start, end, data[start:end].decode(), data, hit)
-
-
-def _letter(data: bytes, index: int) -> int:
-    """Return where the letter begins in *data* that has the byte at *index*."""
-    while 0 < index < len(data) and _goes_on(data[index]):
-        index -= 1
-    return index
-
-
-def _goes_on(byte: int) -> bool:
-    return byte & 0xC0 == 0x80  # noqa: PLR2004 - RFC 3629, section 3
