@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import Message
-    from toolbus.store.reading import StoreReader
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.sqlite.writes import Writes
     from toolbus.transcript.transcript import EnteringMessage
@@ -71,7 +70,7 @@ class HookStore(SqliteStore):
     async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
         """Return the last *count* messages of the session, in order."""
 
-        def latest(reader: StoreReader) -> tuple[Message, ...]:
+        def latest(reader: SqlReader) -> tuple[Message, ...]:
             session = reader.session(session_id)
             if session is None:
                 return ()

@@ -67,9 +67,8 @@ def _show(report: CheckReport, screen: Screen) -> None:
     for problem in report.problems[:_MAX_PROBLEMS]:
         screen.prose(f"✗ {problem}", style="bad")
     if (rest := len(report.problems) - _MAX_PROBLEMS) > 0:
-        screen.line(
-            Span(f"  and {count_things(rest, 'more problem')}; see them with --json", "dim")
-        )
+        more = f"  and {count_things(rest, 'more problem')}; see them with --json"
+        screen.line(Span(more, "dim"))
     _show_verdict(report, screen)
 
 

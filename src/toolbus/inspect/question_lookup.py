@@ -14,7 +14,7 @@ from toolbus.approvals.recovery import as_known
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
 from toolbus.store.leases import is_gone
-from toolbus.store.sql_reader import FEW
+from toolbus.store.sql_reader import FEW, SqlReader
 from toolbus.terminal.screen import UsageError
 from toolbus.terminal.visible_text import brief
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.questions import Question
     from toolbus.store.reading import StateRow
-    from toolbus.store.sql_reader import SqlReader
 
 T = TypeVar("T", "Question", "Grant")
 

@@ -47,7 +47,7 @@ _OLD_NAMES = frozenset({"sessions", "messages", "calls", "ledger"})
 _MIN_ROW = 32
 """No row of a message or of a record takes fewer bytes, so there are no more keys than that."""
 
-_TRIES = 40_000
+_TRIES = 20_000
 """How many parts of a table are tried behind one another: some seconds."""
 
 _SESSION = "coalesce(CAST(session AS INTEGER), 0)"
@@ -90,15 +90,12 @@ class DamagedFile:
 
     def __init__(self, where: str, connection: Connection, size: int, *, has_head: bool) -> None:
         self._connection, self._size = connection, size
-        self._version = self._pages = page_size = 0
+        self._version = self._pages = self._max_keys = 0
         self._names: set[str] = set()
-        self._problems = _opening_problems(connection)
         self._unread: dict[str, str] = {}
+        self._problems = _opening_problems(connection)
         try:
-            header = read_header(connection)
-            (self._pages,) = connection.execute("PRAGMA page_count").fetchone()
-            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-            self._names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            self._read_structure(where)
         except _ERRORS as error:
             if getattr(error, "sqlite_errorname", "").startswith(_ELSEWHERE):
                 raise
@@ -107,21 +104,22 @@ class DamagedFile:
                 raise WrongPathError(where, reason) from error
             why = f"SQLite cannot read anything of it ({error})"
             self._problems = [f"{why}; restore it from a copy"]
-        else:
-            self._problems += _header_problems(where, header, self._names)
-            if header != EMPTY:
-                found = integrity_problems(connection)
-                self._problems += [f"SQLite finds: {problem}" for problem in found]
-            self._version = header.version
-        self._max_keys = self._pages * page_size // _MIN_ROW + 1
         tables = [table for table in _COLUMNS if table in self._names]
         self._keys = {table: self._find_keys(table) for table in tables}
         self._sessions = self._read_sessions() if "sessions" in self._names else {}
-        listed = {session.key for session in self._sessions.values()}
-        lost = {key for keys in self._keys.values() for key in keys} - listed
-        for key in sorted(lost):
-            name = self._name_session(key)
-            self._problems.append(f"session {name!r} is missing in the list of sessions")
+        self._name_lost_sessions()
+
+    def _read_structure(self, where: str) -> None:
+        header = read_header(self._connection)
+        names = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        (page_size,) = self._connection.execute("PRAGMA page_size").fetchone()
+        self._problems += _header_problems(where, header, names)
+        if header != EMPTY:
+            found = integrity_problems(self._connection)
+            self._problems += [f"SQLite finds: {problem}" for problem in found]
+        self._version, self._pages, self._names = header.version, pages, names
+        self._max_keys = pages * page_size // _MIN_ROW + 1
 
     def facts(self) -> StoreFacts:
         """Return what SQLite says of the file, and which rows it did not give until now."""
@@ -163,6 +161,11 @@ class DamagedFile:
         """Return the session's records of a key: that of their message, or one below zero."""
         row = self._row("ledger", session, key)
         return None if row is None else found_page((session, *row[:2], key > 0, *row[2:]))
+
+    def leftovers(self, session: int) -> list[Page]:
+        """Return the records that came without a message, in order: each has the next lower key."""
+        keys = [key for key in self.keys("ledger", session) if key < 0]
+        return [page for key in reversed(keys) if (page := self.page(session, key))]
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give what components keep for the session."""
@@ -209,45 +212,53 @@ class DamagedFile:
                 self._note("sessions", "a row has a value of another type")
         return sessions
 
-    def _name_session(self, key: int) -> str:
-        """Name a session whose own row is lost; the index or its records may have the name."""
-        index = "sqlite_autoindex_sessions_1"
-        query = f"SELECT CAST(id AS TEXT) FROM sessions INDEXED BY {index} WHERE +key = ?"
-        records = [record for page in self.pages(key) for record in page.records]
-        names = [name for (name,) in self._execute("sessions", query, key)]
-        names += [record.scope.session_id for record in records[:1]]
+    def _name_lost_sessions(self) -> None:
+        """Add the sessions of which there are rows, and none in the list of sessions."""
+        listed = {session.key for session in self._sessions.values()}
+        for key in sorted({key for keys in self._keys.values() for key in keys} - listed):
+            records = [record for page in self.pages(key) for record in page.records]
+            name = self._lost_name(key, [record.scope.session_id for record in records[:1]])
+            times = [record.started_ns for record in records] or [0]
+            row = SessionRow(key, name, 0, 0, min(times), max(times), has_originals=False)
+            self._sessions[name] = row
+            self._problems.append(f"session {name!r} is missing in the list of sessions")
+
+    def _lost_name(self, key: int, told: list[str]) -> str:
+        """Return the name of a lost session, which the index or its records (*told*) may have."""
+        query = """SELECT CAST(id AS TEXT) FROM sessions INDEXED BY sqlite_autoindex_sessions_1
+            WHERE +key = ?"""
+        names = [*[name for (name,) in self._execute("sessions", query, key)], *told]
         known = (name for name in names if name and name not in self._sessions)
-        name = next(known, f"recovered-{key}")
-        times = [record.started_ns for record in records] or [0]
-        row = SessionRow(key, name, 0, 0, min(times), max(times), has_originals=False)
-        self._sessions[name] = row
-        return name
+        return next(known, f"recovered-{key}")
 
     def _scan(self, table: str, columns: str) -> Iterator[Any]:
         """Give the rows of *table*, of which the first column is the key; some may come twice.
 
-        A part of the keys is read up to an error; the rest of it is halved again and again, so
-        each row to which the table still leads is read.
+        A part of the keys is read from the first one up to an error, then from the last one down to
+        an error: each end may be behind a row whose damaged key misleads the other. The keys
+        between are halved again and again, so each part that SQLite finds is read.
         """
-        query = f"SELECT {columns} FROM {table} NOT INDEXED WHERE"
         parts, tries = deque([(-(2**63), 2**63 - 1)]), 0
         while parts and tries < _TRIES:
             tries += 1
             low, high = parts.popleft()
-            # For a range SQLite also steps to the row behind it, which may be the damaged one.
-            is_one = low == high
-            where, values = ("key = ?", (low,)) if is_one else ("key BETWEEN ? AND ?", (low, high))
-            rows = f"{query} {where} ORDER BY key LIMIT ?"
-            try:
-                for row in self._connection.execute(rows, (*values, self._max_keys)):
-                    yield row
-                    # A damaged key is no guide.
-                    low = row[0] + 1 if low <= row[0] < high else low
-            except _ERRORS as error:
-                self._note(table, error)
+            for order in ("ASC", "DESC"):
+                query = f"""SELECT {columns} FROM {table} NOT INDEXED
+                    WHERE key BETWEEN ? AND ? ORDER BY key {order} LIMIT ?"""
+                try:
+                    for row in self._connection.execute(query, (low, high, self._max_keys)):
+                        yield row
+                        # A damaged key is no guide.
+                        if low <= row[0] <= high:
+                            low, high = (row[0] + 1, high) if order == "ASC" else (low, row[0] - 1)
+                except _ERRORS as error:
+                    self._note(table, error)
+                else:
+                    break
+            else:
                 low, high = max(low, -self._max_keys), min(high, self._max_keys)
                 middle = (low + high) // 2
-                parts += [] if is_one or low > high else [(low, middle), (middle + 1, high)]
+                parts += [(low, middle), (middle + 1, high)] if low < high else []
 
 
 def _opening_problems(connection: Connection) -> list[str]:

@@ -111,11 +111,9 @@ def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterato
 
 def _entries(file: DamagedFile, session: int, pairing: Pairing) -> Iterator[Stored]:
     """Give messages with their records, and between them the records without a message."""
-    page_keys = file.keys("ledger", session)
-    # Those without a message have keys below zero, each the next lower one.
-    alone = [file.page(session, key) for key in reversed(page_keys) if key < 0]
-    leftovers = deque([page for page in alone if page])
-    keys = {*file.keys("messages", session), *[key for key in page_keys if key > 0]}
+    leftovers = deque(file.leftovers(session))
+    pages = [key for key in file.keys("ledger", session) if key > 0]
+    keys = {*file.keys("messages", session), *pages}
     for key in sorted(keys, key=pairing.position):
         row, page = file.message(session, key), file.page(session, key)
         place = row.seq if row else page.place if page else 0
