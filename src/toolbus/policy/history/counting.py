@@ -14,13 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.messages.immutable import thaw
-from toolbus.policy.history.limits import LimitedCall, Quota
-from toolbus.policy.history.named_calls import is_alone
+from toolbus.policy.history.limits import (
+    LimitedCall,
+    NeverAfter,
+    OnlyAfter,
+    Quota,
+    Repeats,
+    is_alone,
+)
 from toolbus.policy.history.session_record import CallTime, SessionRecord
 from toolbus.policy.rules.findings import RuleFinding
 from toolbus.policy.rules.judging import decided_part, examine, strictest
 from toolbus.policy.rules.protection import tightened
-from toolbus.policy.rules.records import ConditionError
+from toolbus.policy.rules.values import ConditionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
+    from toolbus.policy.history.limits import Limit
     from toolbus.policy.paths.touching import Touch
     from toolbus.policy.rules.findings import CallVerdict
     from toolbus.policy.rules.judging import CallJudge
@@ -83,7 +90,7 @@ class CountedCall(NamedTuple):
         times = Counter([rule.number for rule in spoken if rule is not None and rule.limits])
         rules = {rule.number: rule for rule in spoken if rule is not None}
         return [
-            (rules[number], LimitedCall(when, self.digest, arguments, count))
+            (rules[number], LimitedCall(rules[number].name, when, self.digest, arguments, count))
             for number, count in times.items()
         ]
 
@@ -109,25 +116,31 @@ def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> l
     """
     record.take_back(calls[0].key)
     verdicts = [call.verdict(record, now) for call in calls]
-    if any(verdict.verdict == "deny" for verdict in verdicts):
-        return verdicts
-    counted: set[str] = set()
-    meters: dict[str, Any] = {}
+    if not any(verdict.verdict == "deny" for verdict in verdicts):
+        _begin(calls, record, now)
+    return verdicts
+
+
+def _begin(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> None:
+    """Count in *record* the one call that *calls* are, once on each meter."""
+    limits: dict[str, tuple[Quota | Repeats, LimitedCall]] = {}
+    for rule, use in [use for call in calls for use in call.uses(now)]:
+        for limit in rule.limits:
+            if isinstance(limit, Quota | Repeats):
+                limits.setdefault(limit.meter(rule.name), (limit, use))
+    for limit, use in limits.values():
+        limit.add(use, record)
+    ending = {
+        meter: [limit.measure, limit.seconds, limit.by_run]
+        for meter, (limit, _) in limits.items()
+        if isinstance(limit, Quota) and limit.counts_at_end
+    }
     named: dict[str, bool] = {}
     for call in calls:
         for name, is_sure in call.named.items():
             named[name] = named.get(name, True) and is_sure
-        for rule, use in call.uses(now):
-            for limit in rule.limits:
-                meter = limit.meter(rule.name)
-                if meter not in counted:
-                    counted.add(meter)
-                    limit.add(use, rule.name, record)
-                    if isinstance(limit, Quota) and limit.counts_at_end:
-                        meters[meter] = [limit.measure, limit.seconds, limit.by_run]
     shell = next((call.shell for call in calls if call.shell is not None), None)
-    record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), meters, named, shell)
-    return verdicts
+    record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), ending, named, shell)
 
 
 def with_limits(
@@ -219,9 +232,15 @@ def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding
 def _broken(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> str:
     """Return why the first limit of *rule* that is broken is; "" if none is."""
     for limit in rule.limits:
-        if reason := limit.broken_by(use, rule.name, record):
+        if reason := _reason_against(limit, use, record):
             return reason
     return ""
+
+
+def _reason_against(limit: Limit, use: LimitedCall, record: SessionRecord) -> str:
+    if isinstance(limit, OnlyAfter | NeverAfter):
+        return limit.broken_by(record)
+    return limit.broken_by(use, record)
 
 
 def _amount(measure: str, message: ToolMessage) -> float:

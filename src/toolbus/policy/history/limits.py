@@ -1,17 +1,21 @@
-"""What a rule says of the calls before: how many, how much, after what, how often the same."""
+"""Limits of a rule: how many calls, how much, after which named call, how often the same."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from toolbus.policy.rules.records import ConditionError
-from toolbus.policy.rules.values import WrongTypeError, check_type, values_at
+from toolbus.policy.rules.values import ConditionError, WrongTypeError, check_type, holds, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from toolbus.messages.records import ToolMessage
+    from toolbus.policy.facts import CallFacts
     from toolbus.policy.history.session_record import CallTime, SessionRecord
+    from toolbus.policy.rules.records import PolicyRule
+    from toolbus.policy.rules.tables import Ending
+    from toolbus.policy.rules.values import ValueTest
 
 Measure: TypeAlias = Literal["calls", "bytes", "tool_seconds", "total"]
 _LONGEST_CYCLE = 4
@@ -19,8 +23,9 @@ _LONGEST_CYCLE = 4
 
 
 class LimitedCall(NamedTuple):
-    """A call that a rule speaks of, *times* over: once for each part that fits."""
+    """A call that the rule called *rule* speaks of, *times* over: once for each part that fits."""
 
+    rule: str
     when: CallTime
     digest: str
     arguments: Mapping[str, Any]
@@ -47,9 +52,9 @@ class Quota(NamedTuple):
         """Whether nobody knows what a call adds before it has ended."""
         return self.measure in {"bytes", "tool_seconds"}
 
-    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:
+    def broken_by(self, call: LimitedCall, record: SessionRecord) -> str:
         """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
-        used = record.used(self.meter(rule), call.when, self.seconds, by_run=self.by_run)
+        used = record.used(self.meter(call.rule), call.when, self.seconds, by_run=self.by_run)
         amount = self._amount(call)
         if (
             (used >= self.maximum)
@@ -59,10 +64,10 @@ class Quota(NamedTuple):
             return f"{used + amount:g} of at most {self.maximum:g} {self._unit}{self._span}"
         return ""
 
-    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+    def add(self, call: LimitedCall, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
         amount = self._amount(call)
-        record.add(self.meter(rule), amount, call.when, self.seconds, by_run=self.by_run)
+        record.add(self.meter(call.rule), amount, call.when, self.seconds, by_run=self.by_run)
 
     def meter(self, rule: str) -> str:
         """Return what it is counted by, which is its rule's, and lives as long as it looks back."""
@@ -109,17 +114,10 @@ class OnlyAfter(NamedTuple):
         """Its name in the file."""
         return "only_after"
 
-    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:  # noqa: ARG002
+    def broken_by(self, record: SessionRecord) -> str:
         """Return which of them did not happen."""
         missing = [name for name in self.names if not record.has_happened(name)]
         return f"{missing[0]!r} has not happened yet" if missing else ""
-
-    def meter(self, rule: str) -> str:  # noqa: ARG002 - others are counted by rules
-        """Return what all of its kind are counted by."""
-        return self.key
-
-    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
-        """Add nothing: calls with names are noted by `SessionRecord.begin`."""
 
 
 class NeverAfter(NamedTuple):
@@ -132,20 +130,13 @@ class NeverAfter(NamedTuple):
         """Its name in the file."""
         return "never_after"
 
-    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:  # noqa: ARG002
+    def broken_by(self, record: SessionRecord) -> str:
         """Return which of them happened, or may have."""
         happened = [name for name in self.names if record.may_have_happened(name)]
         if not happened:
             return ""
         sure = "has" if record.has_happened(happened[0]) else "may have"
         return f"{happened[0]!r} {sure} happened"
-
-    def meter(self, rule: str) -> str:  # noqa: ARG002 - others are counted by rules
-        """Return what all of its kind are counted by."""
-        return self.key
-
-    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
-        """Add nothing, as `OnlyAfter`."""
 
 
 class Repeats(NamedTuple):
@@ -158,9 +149,9 @@ class Repeats(NamedTuple):
         """Its name in the file."""
         return "repeats"
 
-    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:
+    def broken_by(self, call: LimitedCall, record: SessionRecord) -> str:
         """Return which loop *call* would close."""
-        calls = [*record.recent(rule, call.when.session_id), call.digest]
+        calls = [*record.recent(call.rule, call.when.session_id), call.digest]
         for length in range(1, _LONGEST_CYCLE + 1):
             tail = calls[-length * self.times :]
             if len(tail) == length * self.times and tail == tail[-length:] * self.times:
@@ -172,6 +163,71 @@ class Repeats(NamedTuple):
         """Return what it is counted by: the calls that its rule spoke of."""
         return f"{rule}: calls"
 
-    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
+    def add(self, call: LimitedCall, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
-        record.remember(rule, call.when.session_id, call.digest)
+        record.remember(call.rule, call.when.session_id, call.digest)
+
+
+Limit: TypeAlias = Quota | OnlyAfter | NeverAfter | Repeats
+
+
+class Outcome(NamedTuple):
+    """How a call must have ended: with *status* ("" for any), and a text that fits *tests*."""
+
+    status: str
+    tests: tuple[ValueTest, ...] = ()
+
+
+class NamedCall(NamedTuple):
+    """A call that fits *rule*, which denies nothing: only its conditions count.
+
+    Without an *outcome* it happened surely if it succeeded, and perhaps if it ended otherwise.
+    """
+
+    rule: PolicyRule
+    outcome: Outcome | None = None
+
+    @property
+    def name(self) -> str:
+        """What rules call it."""
+        return self.rule.name
+
+    def ended(self, message: ToolMessage) -> bool | None:
+        """Tell whether it has happened, now that *message* tells the end; None if perhaps."""
+        status = ending_of(message)
+        if self.outcome is None:
+            return True if status == "success" else None
+        if self.outcome.status not in {"", status}:
+            return False
+        return holds(self.outcome.tests, message.text)
+
+
+def ending_of(message: ToolMessage) -> Ending:
+    """Return how a call ended: an exit status other than 0 is an error, too."""
+    response = message.tool_response
+    if response is None:
+        return "error"
+    exit_status = response.metadata.get("exit_status", 0)
+    return "error" if response.is_error or exit_status != 0 else "success"
+
+
+def is_alone(facts: CallFacts) -> bool:
+    """Tell whether the final part is all that a line runs, but for `cd … &&` before it.
+
+    Then it surely runs, and how it ends is how the call ends.
+    """
+    *before, final = facts.parts
+    if final.is_tool:
+        return True
+    line = facts.line.strip()
+    for part in before:
+        if part.action[:1] != ("cd",) or not line.startswith(part.source):
+            return False
+        line = line.removeprefix(part.source).lstrip()
+        if not line.startswith("&&"):
+            return False
+        line = line.removeprefix("&&").lstrip()
+    # A line that turns the status round, or does not wait for it, tells nothing of the end.
+    return (
+        line == final.source.strip() and not line.startswith(("!", "coproc")) and line[-1:] != "&"
+    )

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from toolbus.policy.history.limits import NeverAfter, OnlyAfter, Quota, Repeats
-from toolbus.policy.history.named_calls import NamedCall, Outcome
+from toolbus.policy.history.limits import NamedCall, NeverAfter, OnlyAfter, Outcome, Quota, Repeats
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.rules.command_patterns import CommandNames, CommandPattern
@@ -36,10 +35,10 @@ from toolbus.toml.values import MisfitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from toolbus.policy.history.limits import Measure
+    from toolbus.policy.history.limits import Limit, Measure
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules.records import CallCondition, Limit, PartCondition
+    from toolbus.policy.rules.records import CallCondition, PartCondition
     from toolbus.policy.rules.tables import CallTable, ConditionTable, QuotaTable, RuleTable, Value
     from toolbus.policy.rules.values import ValueTest
 

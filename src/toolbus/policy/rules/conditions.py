@@ -19,8 +19,15 @@ from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import stays_within, touches
-from toolbus.policy.rules.records import CallCondition, ConditionError, Holds, PartCondition
-from toolbus.policy.rules.values import ValueTest, WrongTypeError, holds, places_at, shown
+from toolbus.policy.rules.records import CallCondition, Holds, PartCondition
+from toolbus.policy.rules.values import (
+    ConditionError,
+    ValueTest,
+    WrongTypeError,
+    holds,
+    places_at,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

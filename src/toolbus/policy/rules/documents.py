@@ -68,7 +68,7 @@ from toolbus.toml.values import MisfitError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from toolbus.policy.history.named_calls import NamedCall
+    from toolbus.policy.history.limits import NamedCall
     from toolbus.policy.rules.records import PolicyRule
     from toolbus.policy.rules.tables import ToolFacts
 

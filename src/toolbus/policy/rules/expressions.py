@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import LoadError
 from toolbus.messages.immutable import thaw
-from toolbus.policy.rules.records import CallCondition, ConditionError, Holds
+from toolbus.policy.rules.records import CallCondition, Holds
+from toolbus.policy.rules.values import ConditionError
 from toolbus.settings.extras import needs_extra
 from toolbus.toml.values import MisfitError
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.policy.rules.conditions import TouchedFiles
 from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleFinding
 from toolbus.policy.rules.protection import Protection
-from toolbus.policy.rules.records import ConditionError, Holds
+from toolbus.policy.rules.records import Holds
+from toolbus.policy.rules.values import ConditionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from msgspec import Struct
 
 from toolbus.bus.dispatch.details import PartNote
+from toolbus.policy.history.limits import Limit
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, Verdict
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.history.limits import LimitedCall
-    from toolbus.policy.history.named_calls import NamedCall
-    from toolbus.policy.history.session_record import SessionRecord
+    from toolbus.policy.history.limits import NamedCall
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.tables import Default, ToolFacts
@@ -81,34 +80,6 @@ class PartCondition(Struct, frozen=True):
     def covers(self, other: Self) -> bool:
         """Return whether it certainly holds wherever *other*, of the same class, does."""
         return bool(self == other)
-
-
-class Limit(Protocol):
-    """What a rule asks of the calls before; *key* is its name in the file."""
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-
-    def broken_by(self, call: LimitedCall, rule: str, record: SessionRecord) -> str:
-        """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
-
-    def meter(self, rule: str) -> str:
-        """Return what it is counted by; of those that have the same only one adds a call."""
-
-    def add(self, call: LimitedCall, rule: str, record: SessionRecord) -> None:
-        """Add a call that begins to what is remembered of the session."""
-
-
-class ConditionError(Exception):
-    """A condition of a rule cannot be judged for a call: *reason* says why."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        self.key, self.reason = key, reason
-        super().__init__(key, reason)
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.reason}"
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):

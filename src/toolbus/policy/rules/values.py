@@ -42,6 +42,17 @@ EVERY = "*"
 _MOST_DIGITS = 9
 
 
+class ConditionError(Exception):
+    """A condition of a rule cannot be judged for a call: *reason* says why."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        self.key, self.reason = key, reason
+        super().__init__(key, reason)
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.reason}"
+
+
 class WrongTypeError(Exception):
     """A value is of another type than a test is for."""
 
