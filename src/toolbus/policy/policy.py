@@ -276,11 +276,14 @@ class Policy(AgentComponent):
         judges = [judge for judge, _ in judged]
         # Which names a call has, and what it touches, may depend on files.
         calls = [await asyncio.to_thread(CountedCall.of, *pair, scope) for pair in judged]
-        now, verdicts = self._clock(), [judgement for _, judgement in judged]
+        now = self._clock()
+        verdicts: list[CallVerdict] = []
 
         def change(value: Any) -> Any:
+            # Another process may be faster: then it is called again, and the last verdicts count.
+            nonlocal verdicts
             record = SessionRecord(value)
-            verdicts[:] = decide(calls, record, now)
+            verdicts = decide(calls, record, now)
             is_denied = any(verdict.verdict == "deny" for verdict in verdicts)
             return value if is_denied else record.value
 

@@ -1,4 +1,4 @@
-"""What no rule lifts: parts of calls that write what only people change, or speak for a person."""
+"""Protection that no rule lifts: of files that only people change, and of a person's own voice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,16 @@ class Protection:
         return tightened(verdict, self.touch(verdict.part, facts))
 
     def touch(self, part: CallPart, facts: CallFacts) -> Touch:
-        """Return whether *part* touches what is protected."""
+        """Return whether *part* touches what is protected.
+
+        The first question that is not answered by "no" decides:
+
+        1. Does it run a command of `toolbus` that speaks for a person?
+        2. Does it read a secret that speaks for a person?
+        3. Does it change a store by `sqlite3`?
+        4. Does it write, or make a link to, a file that only people change?
+        5. If it names no file that it writes: may an argument of the tool be such a file?
+        """
         resolver = _resolver(facts)
         if part.command is not None:
             touch = is_for_people(part.command, resolver)
@@ -61,28 +70,24 @@ class Protection:
         touch = judge_reading(part.paths, resolver)
         if touch.answer != "no":
             return touch
-        if part.action[:1] == ("sqlite3",) and not _only_queries(part):
-            for path in _named(part, resolver):
-                if is_of_store(path):
-                    return Touch("yes", path)
+        if (store := _changed_store(part, resolver)) is not None:
+            return Touch("yes", store)
         if any(use.kind in _MAY_WRITE for use in part.paths) or part.action[:1] == ("ln",):
-            touch = self._files.judge(part, facts.parts, resolver)
-            # Of a tool that nobody knows each path is one that it may write, and what a glob
-            # stands for depends on the folder.
-            is_guess = (part.is_tool and part.unknown) or (
-                facts.folder is None and any(use.word.pattern for use in part.paths)
-            )
-            if touch.answer != "yes" or not is_guess:
-                return touch
-            return Touch("maybe", "", "", f"only people change {touch.path}")
-        if part.is_tool:
-            only_reads = bool(part.effects) and part.effects <= _ONLY_READS
-            return self._judge_arguments(facts, resolver, only_reads=only_reads)
-        return _NO
+            return self._judge_writing(part, facts, resolver)
+        return self._judge_arguments(part, facts, resolver) if part.is_tool else _NO
 
-    def _judge_arguments(
-        self, facts: CallFacts, resolver: PathResolver, *, only_reads: bool
-    ) -> Touch:
+    def _judge_writing(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
+        touch = self._files.judge(part, facts.parts, resolver)
+        # Each path of an unknown tool is one that it may write, and a glob depends on the folder.
+        is_guess = (part.is_tool and part.unknown) or (
+            facts.folder is None and any(use.word.pattern for use in part.paths)
+        )
+        if touch.answer != "yes" or not is_guess:
+            return touch
+        return Touch("maybe", "", "", f"only people change {touch.path}")
+
+    def _judge_arguments(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
+        only_reads = bool(part.effects) and part.effects <= _ONLY_READS
         for text in islice(_texts(facts.call.arguments), MOST_TEXTS):
             touch = judge_secret_text(text, resolver)
             if touch.answer == "no" and not only_reads:
@@ -103,14 +108,13 @@ def tightened(verdict: PartVerdict, touch: Touch) -> PartVerdict:
     return verdict
 
 
-def _only_queries(part: CallPart) -> bool:
-    return not part.unknown and part.effects <= {"read"}
-
-
-def _named(part: CallPart, resolver: PathResolver) -> Iterator[str]:
-    """Yield the real paths of what *part* reads."""
-    for use in part.paths:
-        yield from [resolved.path for resolved in find_targets(use, resolver).paths]
+def _changed_store(part: CallPart, resolver: PathResolver) -> str | None:
+    """Return the real path of a store that *part* may change by `sqlite3`, None without one."""
+    only_queries = not part.unknown and part.effects <= {"read"}
+    if part.action[:1] != ("sqlite3",) or only_queries:
+        return None
+    targets = [each for use in part.paths for each in find_targets(use, resolver).paths]
+    return next((each.path for each in targets if is_of_store(each.path)), None)
 
 
 def _resolver(facts: CallFacts) -> PathResolver:

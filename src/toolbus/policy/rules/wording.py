@@ -33,7 +33,7 @@ def refusal(judgement: CallVerdict, fault: str = "") -> str:
     if judgement.failed is not None:
         return f"denied by the policy: {failure(judgement.failed)}"
     parts = list(judgement.decided)
-    hints = dict.fromkeys([finding.rule.hint for _, _, finding, _ in parts if finding.rule])
+    hints = dict.fromkeys([each.decided.rule.hint for each in parts if each.decided.rule])
     reasons = _headed("denied by the policy", list(_lines(parts)))
     instead = [f"instead: {text}" for text in hints if text]
     return "\n".join([reasons, *_fault_of_project(parts, fault), *instead])
@@ -48,14 +48,13 @@ def question(judgement: CallVerdict, fault: str = "") -> str:
 
 
 def _fault_of_project(parts: Sequence[PartVerdict], fault: str) -> list[str]:
-    is_idle = any(finding.rule is None and not finding.key for _, _, finding, _ in parts)
+    is_idle = any(each.decided.rule is None and not each.decided.key for each in parts)
     return [fault] if fault and is_idle else []
 
 
 def asking_rules(judgement: CallVerdict) -> str:
     """Return what asks, each once, one a line: names of rules, or what stands in for a rule."""
-    findings = [decided for _, _, decided, _ in judgement.decided]
-    return "\n".join(dict.fromkeys([_asking(finding) for finding in findings]))
+    return "\n".join(dict.fromkeys([_asking(each.decided) for each in judgement.decided]))
 
 
 def _asking(finding: RuleFinding) -> str:
@@ -102,9 +101,9 @@ def notes(rules: Sequence[PolicyRule], judgement: CallVerdict, notice: str = "")
             )
     all_notes.extend(
         [
-            PartNote("protection", _STATUSES[finding.status], finding.why)
-            for _, _, finding, _ in judgement.parts
-            if finding.key == PROTECTED
+            PartNote("protection", _STATUSES[each.decided.status], each.decided.why)
+            for each in judgement.parts
+            if each.decided.key == PROTECTED
         ]
     )
     if notice:
@@ -117,7 +116,8 @@ def _headed(head: str, lines: list[str]) -> str:
 
 
 def _lines(parts: list[PartVerdict]) -> Iterator[str]:
-    for part, _, finding, _ in parts[:_MOST_PARTS]:
+    for each in parts[:_MOST_PARTS]:
+        part, finding = each.part, each.decided
         source = "" if part.is_tool else f"`{shortened(part.source)}`: "
         is_default = finding.rule is None and finding.key != PROTECTED
         rule = "" if is_default else f"{named(finding)}: "
