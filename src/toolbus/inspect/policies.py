@@ -23,7 +23,6 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.projects import process_folder, project_at
 from toolbus.policy.rules.documents import PolicyFile, read_policy
 from toolbus.policy.tools import checking, explaining, verdict_tables
-from toolbus.policy.tools.mistakes import find_mistakes
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.files import reason_of
@@ -121,7 +120,7 @@ def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = Fal
     Raises `LoadError`.
     """
     policy = PolicyFile(file)
-    if mistakes := find_mistakes(policy):
+    if mistakes := checking.find_mistakes(policy):
         return _show_mistakes(output, policy, mistakes, as_json=as_json)
     specs = asyncio.run(_specs(tools)) if tools else None
     remarks = checking.check_policy(policy, specs)

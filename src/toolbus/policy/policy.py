@@ -72,11 +72,10 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.changes import PolicyVersions, RulesInForce
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
-from toolbus.policy.project_judges import ProjectJudges
 from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
 from toolbus.policy.prompts import needs_no_prompt
 from toolbus.policy.rules.documents import PolicyFile, digest_in_force, read_table
-from toolbus.policy.rules.judging import RANKS, CallJudge
+from toolbus.policy.rules.judging import RANKS, CallJudge, ProjectJudges
 from toolbus.policy.rules.wording import asking_rules, notes, question, refusal
 from toolbus.toml.provenance import provenance
 
@@ -86,8 +85,7 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message, ToolMessage
     from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules.findings import CallVerdict
-    from toolbus.policy.rules.records import PolicyRules
+    from toolbus.policy.rules.records import CallVerdict, PolicyRules
 
 
 class UnusablePolicy(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.projects import Project
-    from toolbus.policy.rules.findings import CallVerdict, PartVerdict
+    from toolbus.policy.rules.records import CallVerdict, PartVerdict
 
 _READERS = frozenset(
     {

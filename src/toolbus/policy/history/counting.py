@@ -23,9 +23,9 @@ from toolbus.policy.history.limits import (
     is_alone,
 )
 from toolbus.policy.history.session_record import CallTime, SessionRecord
-from toolbus.policy.rules.findings import RuleFinding
 from toolbus.policy.rules.judging import decided_part, examine, strictest
 from toolbus.policy.rules.protection import tightened
+from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.values import ConditionError
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from toolbus.policy.facts import CallFacts
     from toolbus.policy.history.limits import Limit
     from toolbus.policy.paths.touching import Touch
-    from toolbus.policy.rules.findings import CallVerdict
     from toolbus.policy.rules.judging import CallJudge
-    from toolbus.policy.rules.records import PolicyRule, PolicyRules
+    from toolbus.policy.rules.records import CallVerdict, PolicyRule, PolicyRules
     from toolbus.policy.rules.tables import Default
 
 _NANOSECOND = 1e-9

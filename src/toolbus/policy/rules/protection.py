@@ -15,13 +15,13 @@ from toolbus.policy.paths.store_files import is_of_store
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.toolbus_commands import is_for_people
 from toolbus.policy.paths.touching import Touch
-from toolbus.policy.rules.findings import PartVerdict, RuleFinding
+from toolbus.policy.rules.records import PartVerdict, RuleFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.rules.findings import RuleStatus
+    from toolbus.policy.rules.records import RuleStatus
     from toolbus.policy.rules.tables import Default
 
 PROTECTED = "protected"

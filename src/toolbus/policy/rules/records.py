@@ -1,4 +1,4 @@
-"""The records of a policy: its rules, their conditions, and what it knows of tools."""
+"""The records of a policy: rules and their conditions, and what rules said of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolbus.policy.history.limits import Limit
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.tables import Default, ToolFacts
 
+RuleStatus: TypeAlias = Literal["allowed", "asked", "denied", "audited", "failed", "not run"]
 Answer: TypeAlias = Literal["no", "yes", "maybe"]
 """Whether a condition holds; "maybe" if that cannot be known before the call runs."""
 
@@ -126,6 +127,52 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     def label(self) -> str:
         """What it is called in the ledger."""
         return f"rule {self.name!r}"
+
+
+class RuleFinding(NamedTuple):
+    """What a *rule* (None: the default) said of a part: its *status*, and *why*.
+
+    *key* is the condition that did not hold, or that could not be judged.
+    """
+
+    rule: PolicyRule | None
+    status: RuleStatus
+    why: str = ""
+    key: str = ""
+
+
+class PartVerdict(NamedTuple):
+    """The *verdict* on a *part*: which rule *decided*, and what all that spoke said."""
+
+    part: CallPart
+    verdict: Default
+    decided: RuleFinding
+    spoken: tuple[RuleFinding, ...]
+
+
+class CallVerdict(NamedTuple):
+    """The *verdict* on a call and on each of its *parts*; *failed* is a rule that cannot judge."""
+
+    facts: CallFacts
+    verdict: Default
+    parts: tuple[PartVerdict, ...]
+    failed: RuleFinding | None = None
+
+    @property
+    def spoken(self) -> Iterator[RuleFinding]:
+        """What rules said, each once: the failed one, or those that spoke of a part."""
+        if self.failed is not None:
+            yield self.failed
+        seen: set[int] = set()
+        for finding in [finding for part in self.parts for finding in part.spoken]:
+            if finding.rule is not None and finding.rule.number not in seen:
+                seen.add(finding.rule.number)
+                yield finding
+
+    @property
+    def decided(self) -> Iterator[PartVerdict]:
+        """The parts that have the verdict of the call."""
+        return (part for part in self.parts if part.verdict == self.verdict)
 
 
 class PolicyRules(NamedTuple):

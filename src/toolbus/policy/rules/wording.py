@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.bus.ledger.records import HandlerStatus
-    from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleFinding, RuleStatus
-    from toolbus.policy.rules.records import PolicyRule
+    from toolbus.policy.rules.records import (
+        CallVerdict,
+        PartVerdict,
+        PolicyRule,
+        RuleFinding,
+        RuleStatus,
+    )
 
 _STATUSES: dict[RuleStatus, HandlerStatus] = {
     "allowed": "ran",

@@ -1,4 +1,4 @@
-"""What is wrong with a policy that can be read: rules that never decide, tools that nobody has.
+"""Mistakes of a policy's file, and warnings of one that can be read: rules that never decide.
 
 A rule never decides if an earlier-ranking one speaks of all that it does: deny outranks ask, ask
 outranks allow. That is told of rules that say the same, or more, in the same words; that two
@@ -8,20 +8,23 @@ patterns mean the same is not found out.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import UNSET
 
+from toolbus.errors import ConfigurationError
 from toolbus.events.subjects import matches
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.conditions import RESOURCES
-from toolbus.policy.rules.documents import misplaced_path
+from toolbus.policy.rules.documents import misplaced_path, read_table
 from toolbus.policy.rules.judging import RANKS
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, ValueTable, texts
 from toolbus.policy.rules.values import EVERY, read_path, type_name
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.settings.hints import hint
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +44,9 @@ _JSON_TYPES = {
     "list": ("array",),
     "table": ("object",),
 }
+_MOST_MISTAKES = 100
+"""Mistakes that are looked for."""
+_NEEDED = ("name", "verdict")
 
 
 class Remark(NamedTuple):
@@ -282,3 +288,54 @@ def _types_of(test: Value) -> set[str]:
     if test.one_of is not UNSET:
         kinds |= {type_name(value) for value in test.one_of}
     return kinds
+
+
+def find_mistakes(file: PolicyFile) -> list[ConfigurationError]:
+    """Return why *file* cannot be read, in the order of its lines; none if it can."""
+    rest = deepcopy(file.table)
+    mistakes: list[ConfigurationError] = []
+    while len(mistakes) < _MOST_MISTAKES:
+        try:
+            read_table(rest, file.file.absolute().parent)
+        except MisfitError as error:
+            line = file.line(*error.path)
+            mistakes.append(ConfigurationError(error.reason, str(file.file), line))
+            if not error.path or not _take_out(rest, error.path):
+                break
+        except ConfigurationError as error:
+            mistakes.append(error)
+            if rest.pop("programs", None) is None:
+                break
+        else:
+            break
+    return sorted(mistakes, key=lambda error: error.line or 0)
+
+
+def _take_out(table: dict[str, Any], path: Sequence[str | int]) -> bool:
+    """Take what *path* leads to out of *table*, and leave the places of other rules and calls."""
+    match path:
+        case ["rule" | "call" as kind, int() as index, *inner]:
+            each = table[kind][index]
+            key = inner[0] if inner else None
+            if key in each and key not in _NEEDED:
+                del each[key]
+                return True
+            if key == "verdict" and key in each:
+                # Nothing is told of a prompt, which depends on the verdict.
+                each.update(verdict="audit")
+                each.pop("prompt", None)
+                return True
+            # A call keeps its name, for rules ask for it.
+            name = each.get("name") if kind == "call" and key != "name" else None
+            name = name if isinstance(name, str) and name else f"{kind} {index + 1}"
+            stub = {"name": name} | ({"verdict": "audit"} if kind == "rule" else {})
+            table[kind][index] = stub
+            return bool(each != stub)
+        case ["tools", str() as name, str() as key, *_] if key in table["tools"][name]:
+            del table["tools"][name][key]
+            return True
+        case ["tools", str() as name, *_] if isinstance(table["tools"], dict):
+            return table["tools"].pop(name, None) is not None
+        case [str() as key, *_]:
+            return table.pop(key, None) is not None
+    return False

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from toolbus.policy.history.counting import judge_first
-from toolbus.policy.rules.findings import RuleFinding
 from toolbus.policy.rules.judging import CallJudge, examine
+from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.wording import because, failure, named, shortened
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.rules.findings import CallVerdict, PartVerdict, RuleStatus
-    from toolbus.policy.rules.records import PolicyRule, PolicyRules
+    from toolbus.policy.rules.records import PartVerdict, PolicyRule, PolicyRules
     from toolbus.terminal.screen import Screen
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
@@ -84,6 +82,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
 def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
     """Return why a call gets its verdict."""
     judgement = judge_first(CallJudge(rules), facts)
+    # Without a verdict on each part if a rule failed.
+    pairs = zip(facts.parts, judgement.parts or repeat(None), strict=False)
     return Explanation(
         tool=facts.call.name,
         verdict=judgement.verdict,
@@ -91,28 +91,17 @@ def explain(rules: PolicyRules, facts: CallFacts) -> Explanation:
         project=None if rules.project is None else rules.project.folder,
         fault=rules.fault,
         failure="" if judgement.failed is None else failure(judgement.failed),
-        parts=tuple(
-            [_part(rules, facts, part, index, judgement) for index, part in enumerate(facts.parts)]
-        ),
+        parts=tuple([_part(rules, facts, *pair) for pair in pairs]),
     )
 
 
-def _examined(
-    rule: PolicyRule, facts: CallFacts, part: CallPart, spoken: Collection[PolicyRule | None]
-) -> RuleFinding:
-    finding = examine(rule, facts, part)
-    if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
-        why = "it is about calls before, and this is taken for the first of a session"
-        return RuleFinding(rule, "not run", why, rule.limits[0].key)
-    return finding
-
-
 def _part(
-    rules: PolicyRules, facts: CallFacts, part: CallPart, index: int, judgement: CallVerdict
+    rules: PolicyRules, facts: CallFacts, part: CallPart, verdict: PartVerdict | None
 ) -> PartExplanation:
-    verdict: PartVerdict | None = judgement.parts[index] if judgement.parts else None
-    spoken = () if verdict is None else [finding.rule for finding in verdict.spoken]
-    findings = [(rule, _examined(rule, facts, part, spoken)) for rule in rules.rules]
+    """Return what *part* does, and its *verdict*, None if a rule failed."""
+    paths = [
+        PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder) for use in part.paths
+    ]
     return PartExplanation(
         source=shortened(part.source),
         verdict="deny" if verdict is None else verdict.verdict,
@@ -121,26 +110,28 @@ def _part(
         action=part.action,
         inside=() if part.command is None else part.command.inside,
         effects=tuple(sorted(part.effects | part.claimed)),
-        paths=tuple(
-            [
-                PathExplanation(path=use.word.text, kind=use.kind, folder=use.folder)
-                for use in part.paths
-            ]
-        ),
+        paths=tuple(paths),
         hosts=tuple([host.text for host in part.hosts]),
         unknown=tuple([f"{each.reason}: {shortened(each.source)}" for each in part.unknown]),
-        rules=tuple(
-            [
-                RuleExplanation(
-                    rule=rule.name,
-                    verdict=rule.verdict,
-                    status=finding.status,
-                    why=finding.why,
-                    key=finding.key,
-                )
-                for rule, finding in findings
-            ]
-        ),
+        rules=tuple([_rule(rule, facts, part, verdict) for rule in rules.rules]),
+    )
+
+
+def _rule(
+    rule: PolicyRule, facts: CallFacts, part: CallPart, verdict: PartVerdict | None
+) -> RuleExplanation:
+    """Return what the judge's own examination of *rule* found."""
+    finding = examine(rule, facts, part)
+    spoken = () if verdict is None else [each.rule for each in verdict.spoken]
+    if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
+        why = "it is about calls before, and this is taken for the first of a session"
+        finding = RuleFinding(rule, "not run", why, rule.limits[0].key)
+    return RuleExplanation(
+        rule=rule.name,
+        verdict=rule.verdict,
+        status=finding.status,
+        why=finding.why,
+        key=finding.key,
     )
 
 
@@ -169,8 +160,7 @@ def _show_part(part: PartExplanation, screen: Screen) -> None:
     screen.whole(part.source or "(nothing)", style="strong")
     if part.inside:
         screen.whole(f"run by {' > '.join(part.inside)}", indent=2, style="dim")
-    does = ", ".join(part.effects) or "nothing known"
-    screen.whole(f"does: {does}", indent=2)
+    screen.whole(f"does: {', '.join(part.effects) or 'nothing known'}", indent=2)
     for path in part.paths:
         where = "" if path.folder in {".", None} else f" from {path.folder} on"
         screen.whole(f"{path.kind}: {path.path}{where}", indent=2)
@@ -179,15 +169,10 @@ def _show_part(part: PartExplanation, screen: Screen) -> None:
     for unknown in part.unknown:
         screen.whole(f"not known: {unknown}", indent=2, style="asked")
     for rule in part.rules:
-        status: RuleStatus | str = rule.status
-        key = f" ({rule.key})" if rule.key else ""
-        why = f": {rule.why}" if rule.why else ""
-        style: Style = "dim" if status == "not run" else ""
-        text = f" {rule.rule}  {status}{key}{why}"
-        sign = _SIGNS[status]
-        screen.whole(f"{sign.text}{text}", indent=2, style=style or sign.style)
-    screen.whole(
-        f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": "),
-        indent=2,
-        style=_STYLES[part.verdict],
-    )
+        sign = _SIGNS[rule.status]
+        text = f"{sign.text} {rule.rule}  {rule.status}"
+        text += f" ({rule.key})" if rule.key else ""
+        text += f": {rule.why}" if rule.why else ""
+        screen.whole(text, indent=2, style=sign.style)
+    decided = f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": ")
+    screen.whole(decided, indent=2, style=_STYLES[part.verdict])

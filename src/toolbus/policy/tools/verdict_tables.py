@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from toolbus.policy.rules.findings import CallVerdict
-    from toolbus.policy.rules.records import PolicyRules
+    from toolbus.policy.rules.records import CallVerdict, PolicyRules
 
 _TABLES = "call"
 _LONGEST = 2**26
