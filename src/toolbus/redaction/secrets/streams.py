@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.messages.text_walker import rewrite_call, updated
 from toolbus.redaction.placeholders import placeholders_in
+from toolbus.redaction.secrets.collecting import Edit, edited
 from toolbus.redaction.secrets.engine import places
 from toolbus.redaction.secrets.open_blocks import open_block
 from toolbus.redaction.secrets.secret_search import SecretSearch
@@ -119,13 +120,10 @@ class RecurringValues:
         """Return *text* with placeholders in place of the values."""
         if not self.search.knows():
             return text
-        data, position, pieces = text.encode(), 0, list[bytes]()
+        data = text.encode()
         again = filter(None, self.search.places(data))
-        for place in sorted(again, key=lambda place: (place.start, -place.end)):
-            if place.start >= position:
-                pieces += [data[position : place.start], place.hit.rule.name.encode()]
-            position = max(position, place.end)
-        return b"".join([*pieces, data[position:]]).decode()
+        edits = [Edit(place.start, place.end, place.hit.rule.name) for place in again]
+        return edited(data, edits).decode()
 
 
 class RedactedText:
