@@ -1,3 +1,7 @@
+import re
+import tomllib
+from importlib.resources import files
+
 import pytest
 
 from toolbus.redaction.secrets.names import NameKind, name_at, name_kind
@@ -65,3 +69,17 @@ def test_a_name_of_other_letters_is_read_whole():
 
 def test_of_a_long_name_no_more_than_its_end_is_read():
     assert name_at(b"a" * 10_000 + b"token", 10_000, 10_005) == "a" * 64 + "token"
+
+
+def test_a_known_word_is_one_that_names_are_split_into():
+    lists = tomllib.loads(
+        files("toolbus.redaction.secrets").joinpath("names.toml").read_text("utf-8")
+    )
+    texts = [
+        text
+        for listed in lists.values()
+        for text in ([listed] if isinstance(listed, str) else listed.values())
+    ]
+
+    words = " ".join(texts).split()
+    assert [word for word in words if not re.fullmatch(r"[a-z]+|[^\x00-\x7f]+", word)] == []
