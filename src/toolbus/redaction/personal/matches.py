@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -106,18 +106,14 @@ def readings(text: str) -> Iterator[TextReading]:
             end = letter_start(view.data, offset + _WINDOW)
             plain = decoded(view.data[begin:end])
             if plain is not None:
-                back = _through(view, plain, begin)
+                back = partial(_span, view, plain, begin)
                 yield TextReading(_decoded(plain.data), 2 * depth + 1, origins, back)
 
 
-def _through(view: TextView, plain: TextView, offset: int) -> Callable[[int, int], tuple[int, int]]:
-    """Return the way back from *plain*, which is of what stands from *offset* of *view* on."""
-
-    def back(start: int, end: int) -> tuple[int, int]:
-        first, stop = plain.span(start, end)
-        return view.span(first + offset, stop + offset)
-
-    return back
+def _span(view: TextView, plain: TextView, offset: int, start: int, end: int) -> tuple[int, int]:
+    """Return the span of *plain*, a view of what stands from *offset* of *view* on, in the text."""
+    first, stop = plain.span(start, end)
+    return view.span(first + offset, stop + offset)
 
 
 def _encoded(text: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -116,7 +117,7 @@ def _filled_at(value: Any, path: str, change: Callable[[str], str], *, i_know: b
         return _filled(value, change, i_know=i_know)
     if isinstance(value, tuple):
         new = [_filled_at(item, path, change, i_know=i_know) for item in value]
-        return value if all(map(_same, new, value)) else freeze(new)
+        return value if all(map(is_, new, value)) else freeze(new)
     if not isinstance(value, FrozenDict):
         return value
     # A name may have dots of its own.
@@ -136,18 +137,14 @@ def _filled(value: Any, change: Callable[[str], str], *, i_know: bool) -> Any:
         return value if new_text == value else new_text
     if isinstance(value, tuple):
         new = [_filled(item, change, i_know=i_know) for item in value]
-        return value if all(map(_same, new, value)) else freeze(new)
+        return value if all(map(is_, new, value)) else freeze(new)
     if isinstance(value, FrozenDict):
         members = {
             name: item if is_read(name) and not i_know else _filled(item, change, i_know=i_know)
             for name, item in value.items()
         }
-        return value if all(map(_same, members.values(), value.values())) else freeze(members)
+        return value if all(map(is_, members.values(), value.values())) else freeze(members)
     return value
-
-
-def _same(new: object, before: object) -> bool:
-    return new is before
 
 
 def _entry(item: object) -> VaultEntry:
