@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from toolbus.messages.records import UserMessage
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from toolbus.components.components import AgentComponent
     from toolbus.hosts.event_log import HookStore
     from toolbus.hosts.hook_events import HookAnswer, HookEvent, HostDialect
-    from toolbus.hosts.hook_sessions import HookSession
+    from toolbus.hosts.hook_sessions import HookSession, TakenCall
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
     from toolbus.tools import Tool
@@ -39,6 +40,17 @@ if TYPE_CHECKING:
 _ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
 _FILLED: ContextVar[Scope | None] = ContextVar("toolbus_hook_filled", default=None)
 """Who speaks in an event whose host takes arguments that its model does not read."""
+
+
+@contextmanager
+def _handling(enqueued: list[UserMessage], filled: Scope | None) -> Iterator[None]:
+    """Let handlers enqueue in this block, and have calls filled of which *filled* speaks."""
+    tokens = _ENQUEUED.set(enqueued), _FILLED.set(filled)
+    try:
+        yield
+    finally:
+        _ENQUEUED.reset(tokens[0])
+        _FILLED.reset(tokens[1])
 
 
 class HookChain(Participant):
@@ -107,6 +119,17 @@ class HookChain(Participant):
         scope = _FILLED.get()
         return None if scope is None else text_before(call, scope)
 
+    def _asking(self, root: str, known: Mapping[str, TakenCall]) -> HookAsking:
+        taken = TakenCalls(self._store, self._sessions, root, known)
+        return HookAsking(self._approvals, taken, self._host_asks)
+
+    def _keepers(self, event: HookEvent, dialect: HostDialect) -> list[FileKeeper]:
+        """Return the components that fill what *event* writes, if its host's model reads none."""
+        # A hook may be called by another host than its own.
+        if event.host != dialect.name or dialect.abilities["fill_arguments"] != "yes":
+            return []
+        return [each for each in self.components if isinstance(each, FileKeeper) and each.enabled]
+
     async def _conceal(self, text: str, scope: Scope) -> str:
         """Return *text* without what components take away, which it may quote."""
         for component in self.components:
@@ -138,49 +161,41 @@ class HookChain(Participant):
         scope = scope_of(event, dialect.name, "" if session is None else session.folder)
         waiting = () if session is None else session.context
         enqueued: list[UserMessage] = []
-        token = _ENQUEUED.set(enqueued)
-        # Of another host than that of the hook not even the dialect may know it.
-        fills = event.host == dialect.name and dialect.abilities["fill_arguments"] == "yes"
-        filled = _FILLED.set(scope if fills else None)
-        keepers = [
-            each
-            for each in self.components
-            if fills and isinstance(each, FileKeeper) and each.enabled
-        ]
-        try:
-            with self._logs.collecting(scope, event_id) as log:
-                known = {} if session is None else session.taken
-                taken = TakenCalls(self._store, self._sessions, root, known)
-                asking = HookAsking(self._approvals, taken, self._host_asks)
-                skippers = () if session is None or session.failed else self._skippers
-                on_bus = EventOnBus(
-                    self.bus,
-                    self._store,
-                    event,
-                    dialect,
-                    log,
-                    asking=asking,
-                    skippers=skippers,
-                    keepers=keepers,
-                )
-                has_failed = True
-                try:
-                    answer, remaining = await on_bus.answer(enqueued, waiting)
-                    has_failed = log.has_failure
-                finally:
-                    if skippers and has_failed:
-                        await self._sessions.note_failure(root)
-                await self._logs.write(log)
-        finally:
-            _ENQUEUED.reset(token)
-            _FILLED.reset(filled)
+        keepers = self._keepers(event, dialect)
+        filled = scope if keepers else None
+        with _handling(enqueued, filled), self._logs.collecting(scope, event_id) as log:
+            asking = self._asking(root, {} if session is None else session.taken)
+            skippers = () if session is None or session.failed else self._skippers
+            on_bus = EventOnBus(
+                self.bus,
+                self._store,
+                event,
+                dialect,
+                log,
+                asking=asking,
+                skippers=skippers,
+                keepers=keepers,
+            )
+            has_failed = True
+            try:
+                answer, remaining = await on_bus.answer(enqueued, waiting)
+                has_failed = log.has_failure
+            finally:
+                if skippers and has_failed:
+                    await self._sessions.note_failure(root)
+            await self._logs.write(log)
         await on_bus.announce()
         if session is not None and remaining != waiting:
-            # Another event may have let more wait meanwhile.
-            await self._sessions.change_context(
-                root, lambda texts: (*remaining, *[each for each in texts if each not in waiting])
-            )
+            await self._change_waiting(root, waiting, remaining)
         return answer
+
+    async def _change_waiting(
+        self, root: str, before: tuple[str, ...], after: tuple[str, ...]
+    ) -> None:
+        """Let the texts *after* wait in place of *before*; another event may have added some."""
+        await self._sessions.change_context(
+            root, lambda texts: (*after, *[each for each in texts if each not in before])
+        )
 
 
 def scope_of(event: HookEvent, host: str, project: str = "") -> Scope:

@@ -171,10 +171,10 @@ class EventOnBus:
             return f"a handler made it a call of {call.name!r}, and {title} runs no other tool"
         filled = call
         for keeper in self._keepers:
-            kept = await keeper.written_back(filled, self._scope)
-            if isinstance(kept, Deny):
-                return kept.reason
-            filled = kept
+            written = await keeper.written_back(filled, self._scope)
+            if isinstance(written, Deny):
+                return written.reason
+            filled = written
         new = None
         if changed(filled.arguments, event.call.arguments):
             new = event.call.with_arguments(filled.arguments)

@@ -44,11 +44,11 @@ def read_own_text(path: str, folder: str, root: Path) -> str:
     It is "" where the path leads out of *root*, a real path, or past a link, and for all but a
     text in UTF-8 of at most ten million bytes.
     """
-    given = Path(path)
-    if given.is_relative_to(folder):
-        given = given.relative_to(folder)  # The folder itself may be named by a link.
+    below = Path(path)
+    if below.is_relative_to(folder):
+        below = below.relative_to(folder)  # The folder itself may be named by a link.
     with suppress(OSError, ValueError):
-        joined = os.path.join(os.path.realpath(folder), given)  # noqa: PTH118 - it stays as it is
+        joined = os.path.join(os.path.realpath(folder), below)  # noqa: PTH118 - it stays as it is
         named = Path(os.path.normpath(joined))
         if named != Path(os.path.realpath(joined)) or not named.is_relative_to(root):
             return ""

@@ -43,7 +43,7 @@ class FileChange(NamedTuple):
         """
         if self.before == self.after:
             return f"{self.shown} is as it was"
-        told = f"{self.shown} is written: {self.summary}"
+        first = f"{self.shown} is written: {self.summary}"
         if self.before is None:
-            return told
-        return f"{told}\n{bounded(compare_lines(self.before, self.after, 0).lines)}"
+            return first
+        return f"{first}\n{bounded(compare_lines(self.before, self.after, 0).lines)}"
