@@ -1,4 +1,4 @@
-"""Where the messages of a session are kept, and what is kept beside them."""
+"""The stores of sessions: in memory, in an SQLite file, on a PostgreSQL server."""
 
 from typing import TYPE_CHECKING
 

@@ -32,7 +32,7 @@ _VALUES = 16
 
 
 class SessionCopy(Struct, frozen=True, kw_only=True):
-    """What became of the copy of one session.
+    """The outcome of the copy of one session.
 
     "unchanged": it was there already. *digest* is the SHA-256 of all that it holds, as it was read
     back from the copy. *reason* says why it failed.
@@ -49,7 +49,7 @@ class SessionCopy(Struct, frozen=True, kw_only=True):
 
 
 class StoredEntry(NamedTuple):
-    """What one append wrote: a message, records, or both; *size* and *digest* are of its JSON."""
+    """The message and records of one append; *size* and *digest* are of its JSON."""
 
     message: Message | None
     records: tuple[DispatchRecord, ...]
@@ -58,7 +58,7 @@ class StoredEntry(NamedTuple):
 
 
 class SessionContents(NamedTuple):
-    """What a session holds: the digests of its entries and its originals, and its states."""
+    """The digests of a session's entries and originals, and its states."""
 
     entries: list[bytes]
     originals: dict[str, bytes]
@@ -72,7 +72,7 @@ class SessionContents(NamedTuple):
 
 
 def read_contents(reader: StoreReader, session: SessionRow) -> SessionContents:
-    """Return what *session* holds; raises `DecodeError` for a damaged row."""
+    """Return the contents of *session*; raises `DecodeError` for a damaged row."""
     entries = [entry.digest for entry in read_entries(reader, session)]
     originals = {
         original.digest: _digest("original", original.digest, original.body)
@@ -89,7 +89,7 @@ def _digest(kind: str, name: str, body: bytes) -> bytes:
 def read_entries(reader: StoreReader, session: SessionRow) -> Iterator[StoredEntry]:
     """Give the entries of a session in their order; raises `DecodeError` for a damaged one.
 
-    Up to the messages that *session* counts: what is written meanwhile is not among them.
+    Up to the messages that *session* counts, without those that are written meanwhile.
     """
     pages, end = reader.pages(session.key), session.messages
     page = next(pages, None)
@@ -118,10 +118,10 @@ async def copy_session(
 ) -> SessionCopy:
     """Copy *session* of *source* into *target*, or go on where an earlier copy was interrupted.
 
-    *progress* is called with the number of entries that are there. Nothing that is in *target* is
-    changed: raises `StoreError` if the session there is not the beginning of this one, or if what
-    is read back is not what was read here; `SessionBusyError` while somebody writes it there;
-    `DecodeError` for what is damaged here.
+    *progress* is called with the number of entries that are there. No row of *target* is changed:
+    raises `StoreError` if the session there is not the beginning of this session, or if the copy
+    that is read back differs; `SessionBusyError` while another writer has the session there;
+    `DecodeError` for a damaged row here.
     """
     contents = read_contents(source, session)
     with target.reader() as reader:

@@ -1,4 +1,4 @@
-"""The base of stores in a database: one thread writes, another one reads."""
+"""The base of stores in a database: one thread writes, another reads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DatabaseWrites(Protocol):
 
 
 class DatabaseStore:
-    """Sessions in the database *where*: one thread does jobs by *writes*, one asks *reads*.
+    """Sessions in the database *where*: one thread does jobs by *writes*, another asks *reads*.
 
     Without *writes* the store is read-only.
     """

@@ -54,7 +54,7 @@ class MemorySession(Struct):
         return latest.seq - 1 + len(latest.records)
 
     def add(self, stored: Stored, keys: Iterator[int]) -> None:
-        """Add what one append writes; *keys* numbers messages."""
+        """Add the messages, records and originals of one append; *keys* numbers messages."""
         first = len(self.messages) + 1
         rows = [
             MessageRow(next(keys), self.key, seq, message.id, message)
@@ -168,7 +168,7 @@ class MemoryStore:
             return tuple(old)
 
     def discard_session(self, session_id: str) -> None:
-        """Forget all of the session, which nobody will use again."""
+        """Forget all of the session, which must not be in use."""
         with self._lock:
             self._sessions.pop(session_id, None)
 
@@ -198,7 +198,7 @@ class MemoryStore:
             return True
 
     def reader(self) -> MemoryReader:
-        """Return a reader of what is kept here."""
+        """Return a reader of the sessions."""
         self._check_open()
         return MemoryReader(self._sessions, lambda: self._changes)
 
@@ -236,7 +236,7 @@ class MemoryStore:
         return Position(0 if lease is None else lease.epoch, length)
 
     def _touched(self, session_id: str, written_ns: int | None) -> MemorySession:
-        """Return the session, made if it is not there, as one that is written now."""
+        """Return the session, made if it is not there, with the time of its last write set."""
         now_ns = self._clock() if written_ns is None else written_ns
         session = self._sessions.get(session_id)
         if session is None:
@@ -252,7 +252,7 @@ class MemoryStore:
 
 
 class MemoryReader(StoreReader):
-    """Reads *sessions*, those of a memory store."""
+    """Reads the *sessions* of a memory store."""
 
     def __init__(self, sessions: Mapping[str, MemorySession], changes: Callable[[], int]) -> None:
         self._sessions, self._changes = sessions, changes
@@ -287,7 +287,7 @@ class MemoryReader(StoreReader):
         return iter([value for each in self._of(session) for value in each.sorted_originals()])
 
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give what components keep for the session, by its name."""
+        """Give the states of the session, by their names."""
         states = [item for each in self._of(session) for item in dict(each.states).items()]
         return iter([StateRow(name, body) for name, body in sorted(states)])
 

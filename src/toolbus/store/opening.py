@@ -43,8 +43,7 @@ def is_postgres(address: str | os.PathLike[str]) -> bool:
 def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> Store:
     """Open the store at *address*, which is made if it is not there; with *read_only* neither.
 
-    Raises `StoreError` for what cannot be opened, also if the extra is missing that it needs.
-    Whoever opens it closes it.
+    Raises `StoreError` if it cannot be opened, also for a missing extra. The caller closes it.
 
     >>> store = open_store("agent.db")
     >>> asyncio.run(store.sessions())
@@ -62,7 +61,7 @@ def open_store(address: str | os.PathLike[str], *, read_only: bool = False) -> S
 def open_reader(address: str | os.PathLike[str], *, live: bool = False) -> SqlReader:
     """Open the store at *address* to look into it; nothing is made or changed.
 
-    With *live* somebody may write meanwhile. Raises as `open_store`.
+    With *live* another program may write meanwhile. Raises as `open_store`.
 
     >>> asyncio.run(open_store("agent.db").close())
     >>> with open_reader("agent.db") as reader:

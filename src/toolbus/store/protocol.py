@@ -1,6 +1,6 @@
-"""The Store protocol: where the messages of a session are kept, and what is kept beside them.
+"""The Store protocol: the messages of sessions, with ledger records, originals and states.
 
-What it promises beyond the types, `toolbus.testing.check_store` tries on any store.
+`toolbus.testing.check_store` tries its promises on any store.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ class Store(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether what was appended outlives the process."""
+        """Whether an append outlives the process."""
 
     async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
         """Make *holder* the session's writer, under a new epoch; return where it stands.
 
-        From now on what an earlier writer appends at its position is refused. The lease, for
+        From now on the appends of an earlier writer are refused. The lease, for
         *seconds*, keeps others from opening it meanwhile: while that of another holder lasts,
         and its process does, this raises `SessionBusyError`.
         """
@@ -173,7 +173,7 @@ class Store(Protocol):
         ...
 
     async def forget_states(self, session_id: str) -> int:
-        """Delete what components keep for the session; return how many there were.
+        """Delete the states of the session; return how many there were.
 
         When it returns, no file of the store holds them any more.
         """
@@ -182,9 +182,9 @@ class Store(Protocol):
     async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
         """Delete sessions that were last written before *before_ns*; return their ids.
 
-        In nanoseconds since the epoch. Whole: messages, records, originals, state and who wrote
-        it; at most *limit* of them, those that were made first, in one transaction, so that who
-        wants all comes again until there is none. A session whose lease lasts is left. When it
+        In nanoseconds since the epoch. Whole: messages, records, originals, states and
+        lease; at most *limit* sessions, the oldest first, in one transaction: call it again until
+        it returns none. A session whose lease lasts is left. When it
         returns, no file of the store holds them any more.
         """
         ...
@@ -211,11 +211,11 @@ class Store(Protocol):
         ...
 
     def reader(self) -> StoreReader:
-        """Return a reader of what is kept here, which must be closed before the store is.
+        """Return a reader of the store, which must be closed before the store is.
 
         It may wait for the disk or the network, so it is not for an event loop's thread.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was begun and let go of everything; a second call does nothing."""
+        """Finish the writes that were begun and close the store; a second call does nothing."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class SessionRow(NamedTuple):
     """A session; times are nanoseconds since the epoch.
 
-    *key* is the store's own number of it, by which the verbs of a reader name it: the older
-    session has the lower one.
+    *key* is the store's own number of it, by which the verbs of a reader name it: an older session
+    has a lower key.
     """
 
     key: int
@@ -117,7 +117,7 @@ def whole_messages(rows: Iterable[MessageRow], session_id: str) -> tuple[Message
 class StoreFacts(NamedTuple):
     """Facts of a whole store: the *version* of its tables, its size in *bytes*, 0 if unknown.
 
-    *problems* is what the database finds wrong with its own structure. A file also tells its
+    *problems* are the faults that the database finds in its own structure. A file also tells its
     *pages*, and how many *calls* its index of calls has.
     """
 
@@ -171,7 +171,7 @@ class StoreReader(ABC):
 
     @abstractmethod
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give what components keep for the session, by its name."""
+        """Give the states of the session, by their names."""
 
     @abstractmethod
     def facts(self) -> StoreFacts:
@@ -206,7 +206,7 @@ class StoreReader(ABC):
         return next((state for state in states if state.name == name), None)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
-        """Give what is kept under names that begin with *prefix*, each with its session's id.
+        """Give the states whose names begin with *prefix*, each with its session's id.
 
         Of all sessions, by name in the order of code points, then the older session first.
         """

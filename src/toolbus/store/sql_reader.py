@@ -207,13 +207,13 @@ class SqlReader(StoreReader):
         return found_state(name, *rows[0]) if rows else None
 
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give what components keep for the session, by its name."""
+        """Give the states of the session, by their names."""
         for (name,) in self._rows(self._statements.state_names, session):
             for row in self._rows(self._statements.state_of_key, session, name):
                 yield found_state(self._unescape(name), *row)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
-        """Give what is kept under names that begin with *prefix*, with the ids of sessions."""
+        """Give the states whose names begin with *prefix*, with the ids of sessions."""
         start, name_and_session = (self._indexed(prefix), -1), slice(0, 2)
         rows = self._batches(self._statements.states_from, (), start, name_and_session)
         for indexed, _, session_id, *state in rows:
@@ -253,7 +253,7 @@ class SqlReader(StoreReader):
 
 
 def found_page(row: tuple[Any, ...]) -> Page:
-    """Return the records of a row of the ledger, or with what damage it cannot be read."""
+    """Return the page of a row of the ledger, with its damage if it cannot be read."""
     session, place, seq, with_message, version, body, checksum = row
     page = Page(session, place, seq, bool(with_message), ())
     try:
@@ -263,7 +263,7 @@ def found_page(row: tuple[Any, ...]) -> Page:
 
 
 def found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
-    """Return the state *name* of a row, or with what damage it cannot be read."""
+    """Return the state *name* of a row, with its damage if it cannot be read."""
     try:
         return StateRow(name, checked_json(version, body, checksum))
     except DecodeError as error:

@@ -109,7 +109,7 @@ def _run(
 def _take(
     queue: SimpleQueue[Order[J, A] | None], limit: int, seconds: float | None
 ) -> list[Order[J, A] | None]:
-    """Return the orders that are there once the first one is, or after *seconds*; None ends."""
+    """Return the orders that wait when the first has come, or after *seconds*; None ends."""
     taken: list[Order[J, A] | None] = []
     with suppress(Empty):
         taken.append(queue.get(timeout=seconds))

@@ -37,7 +37,7 @@ class WriteBehind:
 
     @contextmanager
     def taking(self) -> Iterator[tuple[DispatchRecord, ...]]:
-        """Take what waits, to be written inside this context; if that fails, it waits on."""
+        """Take the waiting records, to be written inside; if that fails, they wait on."""
         # Another thread may dispatch, and so add, meanwhile: what is not taken waits on.
         records = tuple([self._waiting.popleft() for _ in range(len(self._waiting))])
         try:
@@ -48,7 +48,7 @@ class WriteBehind:
             raise
 
     async def flush(self, write: Callable[[], Coroutine[None, None, None]], loss: str) -> None:
-        """Have *write* take what waits, if anything does; a failure is only logged, as *loss*."""
+        """Have *write* take the waiting records, if any; a failure is only logged, as *loss*."""
         if self._waiting:
             try:
                 await shield_until_done(write)

@@ -25,7 +25,7 @@ logger = logging.getLogger("toolbus")
 
 
 class Writer:
-    """Writes the session *session_id* of *store*; *holder* is a name that nobody else has."""
+    """Writes the session *session_id* of *store*; *holder* is a name of this writer alone."""
 
     def __init__(
         self, store: Store, session_id: str, holder: str, lease: float = LEASE_SECONDS

@@ -1,1 +1,1 @@
-"""The check of a store, and a new file with all that can be read of a damaged one."""
+"""The check of a store, and the recovery of a damaged file's readable rows."""

@@ -66,8 +66,8 @@ _COLUMNS = {
 def open_damaged(where: str) -> Iterator[DamagedFile]:
     """Open the file *where* to read it, and change nothing; raises `StoreError` for no store.
 
-    Not for a process that has the file open: that one would lose its locks on it, since POSIX
-    takes them from whoever closes a file, however often he has opened it.
+    Not for a process that has the file open: closing the file here would take that process's own
+    locks on it, as POSIX has it.
     """
     file = checked_path(where, read_only=True)
     with file.open("rb") as stream:
@@ -84,8 +84,8 @@ def open_damaged(where: str) -> Iterator[DamagedFile]:
 class DamagedFile:
     """Reads the file *where*, of *size* bytes, by the verbs of a `StoreReader`.
 
-    Raises `WrongPathError` for what is not a store: SQLite finds nothing in it, and it does not
-    have the head of SQLite's files either (*has_head*).
+    Raises `WrongPathError` for a file in which SQLite finds nothing and which lacks the head of
+    SQLite's files, too (*has_head*), and for another application's or a newer file.
     """
 
     def __init__(self, where: str, connection: Connection, size: int, *, has_head: bool) -> None:
@@ -122,7 +122,7 @@ class DamagedFile:
         self._max_keys = pages * page_size // _MIN_ROW + 1
 
     def facts(self) -> StoreFacts:
-        """Return what SQLite says of the file, and which rows it did not give until now."""
+        """Return SQLite's facts and problems of the file, with the tables not read whole."""
         calls = None
         if "calls" in self._names:
             calls = next((n for (n,) in self._execute("calls", "SELECT count(*) FROM calls")), None)
@@ -130,7 +130,7 @@ class DamagedFile:
         return StoreFacts(self._version, self._size, problems, self._pages, calls)
 
     def sessions(self) -> list[SessionRow]:
-        """Return all sessions, the oldest first; one that is not in the list is given a name."""
+        """Return all sessions, the oldest first; a session not in the list is given a name."""
         return sorted(self._sessions.values())
 
     def keys(self, table: str, session: int) -> list[int]:
@@ -153,12 +153,12 @@ class DamagedFile:
             return MessageRow(key, session, seq, name, None, str(error))
 
     def pages(self, session: int) -> Iterator[Page]:
-        """Give all records of a session, those without a message first."""
+        """Give all records of a session; pages without a message come first."""
         rows = (self.page(session, key) for key in self.keys("ledger", session))
         return (row for row in rows if row)
 
     def page(self, session: int, key: int) -> Page | None:
-        """Return the session's records of a key: that of their message, or one below zero."""
+        """Return the session's records of a key: their message's key, or a negative number."""
         row = self._row("ledger", session, key)
         return None if row is None else found_page((session, *row[:2], key > 0, *row[2:]))
 
@@ -168,7 +168,7 @@ class DamagedFile:
         return [page for key in reversed(keys) if (page := self.page(session, key))]
 
     def states(self, session: int) -> Iterator[StateRow]:
-        """Give what components keep for the session."""
+        """Give the states of the session."""
         rows = (self._row("states", session, key) for key in self.keys("states", session))
         return (found_state(*row) for row in rows if row)
 
@@ -276,7 +276,7 @@ def _opening_problems(connection: Connection) -> list[str]:
 
 
 def _header_problems(where: str, header: Header, names: set[str]) -> list[str]:
-    """Return what is wrong in *header* and *names*; refuse what is no store, or a newer one."""
+    """Return the problems of *header* and *names*; refuse another application's or a newer file."""
     if header == EMPTY:
         return ["it is empty: nothing was ever stored in it, or all of it was cut off"]
     is_ours = header.application_id == schema.APPLICATION_ID

@@ -1,4 +1,4 @@
-"""The calls of a session: whether each has one answer next to it, and the order in which it has."""
+"""The calls of a session with their answers, and the order in which each has one beside it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pairing:
     """The calls and answers of one session, whose messages are added in order.
 
     *strays* are the numbers of answers to calls that no message asks for, with the calls' ids.
-    *is_conversation* is whether a user speaks; if none does, as in what a proxy records, calls may
+    *is_conversation* is whether a user speaks; without a user, as in a proxy's record, calls may
     overlap.
     """
 
@@ -123,7 +123,7 @@ class Pairing:
         return {call.best.key: call.key for call in answered}
 
     def position(self, key: int) -> tuple[int, int]:
-        """Return what the keys of messages are sorted by, so that answers follow their calls."""
+        """Return the sort key of the message *key* that puts answers behind their calls."""
         return self._asking.get(key, key), key
 
     def repairs(self) -> Iterator[str]:

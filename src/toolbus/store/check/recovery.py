@@ -1,4 +1,4 @@
-"""A new file with all that can be read of a damaged one."""
+"""The recovery of a damaged file: its readable rows in a new file."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _SAVED = """SELECT count(*), (SELECT count(*) FROM messages), coalesce(sum(recor
 
 
 def recover(where: str, new: str, progress: ProgressCallback) -> CheckReport:
-    """Write what can be read of the store file *where* to the file *new*; return what was found.
+    """Write the readable rows of the store file *where* to the file *new*; return the report.
 
     *new* is there as a whole or not at all, and *where* is left as it is. Messages and records
-    keep their order and ids; where some are lost the others are numbered anew. A call that has
-    several answers keeps one, next to it, and the notes say so. Raises `StoreError`, also if
+    keep their order and ids; behind lost rows they are numbered anew. A call that has several
+    answers keeps the best, next to it, and the notes say so. Raises `StoreError`, also if
     nothing can be read, and `WrongPathError` if *new* exists. Not for a process that has the file
     open, as with `open_damaged`.
     """
@@ -88,7 +88,7 @@ def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
 
 
 def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterator[Append | Swap]:
-    """Give what writes all of *session* that can be read; note in *repairs* what was mended."""
+    """Give the jobs that write the readable rows of *session*; add each repair to *repairs*."""
     pairing = Pairing()
     for row in file.messages(session.key):
         pairing.add(row)

@@ -26,7 +26,7 @@ ProgressCallback: TypeAlias = Callable[[int, int], None]
 
 
 class LostRows(Struct, frozen=True, kw_only=True):
-    """Rows of a session that cannot be read: those numbered *first* to *last*, and why."""
+    """The rows of a session from number *first* to *last*, which cannot be read for a *reason*."""
 
     kind: str
     first: int
@@ -45,9 +45,9 @@ class LostRows(Struct, frozen=True, kw_only=True):
 
 
 class SessionState(Struct, frozen=True, kw_only=True):
-    """What can be read of one session.
+    """The readable rows of one session.
 
-    *states* counts what components keep, *unanswered* calls without a result and *unasked* results
+    *states* counts readable states, *unanswered* calls without a result and *unasked* results
     without a call; a session that was interrupted has some.
     """
 
@@ -61,7 +61,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
 
 class SavedRows(Struct, frozen=True):
-    """How much there is in the new file of a recovery."""
+    """The number of rows in the new file of a recovery."""
 
     sessions: int
     messages: int
@@ -71,10 +71,10 @@ class SavedRows(Struct, frozen=True):
 
 
 class CheckReport(Struct, frozen=True, kw_only=True):
-    """What a check has found; *is_whole* if there are no *problems*.
+    """The findings of a check; *is_whole* if there are no *problems*.
 
-    *version* is 0 where it cannot be told; *recovered* is the new file, and *saved* what a recovery
-    wrote to it.
+    *version* is 0 where it cannot be told; *recovered* is the new file of a recovery, and *saved*
+    counts its rows.
     """
 
     path: str
@@ -131,12 +131,12 @@ class RowCount:
         self._rows: list[tuple[int, int, str]] = []
 
     def add(self, number: int, size: int, damage: str) -> None:
-        """Count *size* rows from *number* on, or one that cannot be read for its *damage*."""
+        """Count *size* rows from *number* on, or a single row with its *damage*."""
         self._rows.append((number, size, damage))
         self.readable += 0 if damage else size
 
     def lost(self, promised: int) -> Iterator[LostRows]:
-        """Give what is missing of the numbers 1 to *promised*, or cannot be read."""
+        """Give the rows of the numbers 1 to *promised* that are missing or cannot be read."""
         due, gone = 1, "no row of it is found"
         for number, size, damage in [*sorted(self._rows), (promised + 1, 0, "")]:
             if number > due:
@@ -149,7 +149,7 @@ class RowCount:
 class StoreCheck:
     """Reads the sessions of *source*, which have *total* messages and records, one by one.
 
-    *states* has one entry for each session, *problems* says what is wrong, and *notes* what is odd.
+    *states* has one entry for each session, *problems* is damage, and *notes* are oddities.
     *calls* counts the calls that messages ask for or answer.
     """
 
@@ -189,7 +189,7 @@ class StoreCheck:
     def _read_messages(
         self, session: SessionRow, pairing: Pairing, count: RowCount
     ) -> Iterator[str]:
-        """Read the messages; give what is wrong with their ids."""
+        """Read the messages; give the problems of their ids."""
         for row in self._source.messages(session.key):
             self._advance(1)
             count.add(row.seq, 1, row.damage)

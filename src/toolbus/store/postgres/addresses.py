@@ -43,8 +43,8 @@ def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> Dat
     """Return the address that *text* gives, in one of libpq's two forms.
 
     Where it, the *environment* and the service say nothing of TLS, and a host is not this machine,
-    that host must prove its name (`sslmode=verify-full`). Raises `WrongPathError` for what is no
-    address, and for one with a password in it, which every list of processes would show.
+    that host must prove its name (`sslmode=verify-full`). Raises `WrongPathError` for text that is
+    not an address, and for a password in it, which every list of processes would show.
     https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING
     """
     try:
@@ -95,7 +95,7 @@ def _is_here(host: str) -> bool:
 
 
 def _service(facts: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what the file of services says of the one that is asked for, if any.
+    """Return the entry of the service that is asked for in the file of services, if any.
 
     https://www.postgresql.org/docs/current/libpq-pgservice.html
     """

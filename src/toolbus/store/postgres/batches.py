@@ -81,7 +81,7 @@ def _calls_of(message: Message) -> Iterator[tuple[str, str, str | None, int | No
 
 
 class _Session:
-    """The row of a session, which is locked; *is_followed* if somebody wants to be woken."""
+    """The row of a session, which is locked; *is_followed* if a follower wants to be woken."""
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         (self.id, self.key, self.messages, self.records, self.created_ns, self.updated_ns) = row[:6]
@@ -114,7 +114,7 @@ class Batch:
         self.made = {name: made[name].session_id for name in sorted(made)}
 
     def lock(self, known: Collection[str]) -> Work:
-        """Return what makes the sessions that are not *known*, locks all, and reads states."""
+        """Return the statements that make unknown sessions, lock all, and read states."""
         work: Work = []
         if new := [name for name in self.made if name not in known]:
             # The whole id where the index has not all of it.
@@ -135,7 +135,7 @@ class Batch:
         states: Iterable[tuple[str, str, bytes]],
         busy: Collection[str],
     ) -> Work:
-        """Do the jobs on the rows that were read; return what writes the outcome.
+        """Do the jobs on the rows that were read; return the statements that write the outcome.
 
         Jobs of the sessions *busy*, which another transaction has locked, are not done yet.
         """
@@ -185,7 +185,7 @@ class BatchRows:
         self._woken: set[str] = set()
 
     def do(self, job: BatchJob, entry: _Session | None) -> JobResult:
-        """Do *job* on its session; None is one that is not there, as of jobs that make none."""
+        """Do *job* on its session; None is a session that *job* neither finds nor makes."""
         match job:
             case Extend():
                 if entry is not None:

@@ -1,4 +1,4 @@
-"""A connection that one thread uses: opened when needed, and no wait on it without a bound."""
+"""The connection of one thread: opened when needed, and each wait on it has a bound."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GRACE = 2.0
 
 
 class Watchdog:
-    """Cuts connections whose server is late: a stopped one keeps no bound itself."""
+    """Cuts connections whose server is late: a stopped server keeps no bound itself."""
 
     def __init__(self) -> None:
         self._lock, self._ended = Lock(), Event()
@@ -38,7 +38,7 @@ class Watchdog:
 
     @contextmanager
     def limit(self, connection: PgConnection, seconds: float) -> Iterator[None]:
-        """Cut *connection* if what is done inside takes longer than *seconds*."""
+        """Cut *connection* if the work inside takes longer than *seconds*."""
         with self._lock:
             self._armed[id(connection)] = monotonic() + seconds, connection
             if self._thread is None:
@@ -140,7 +140,7 @@ class PostgresLink:
         raise AssertionError  # The second turn returns or raises.
 
     def failure_of(self, error: Exception) -> StoreError | SessionBusyError:
-        """Return *error* as one about the database, in the words of a read or of a write."""
+        """Return *error* as a `StoreError` about the database, worded for a read or a write."""
         return failure_of(self.where, error, reading=self._read_only)
 
     def is_lost(self) -> bool:

@@ -1,4 +1,4 @@
-"""The driver of PostgreSQL, and what to do without it."""
+"""The driver of PostgreSQL, or an error that names the extra."""
 
 from __future__ import annotations
 

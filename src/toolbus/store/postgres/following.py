@@ -67,7 +67,7 @@ async def _listen(address: DatabaseAddress, session_id: str) -> psycopg.AsyncCon
 async def _wait(
     connection: psycopg.AsyncConnection[Any] | None, name: str
 ) -> psycopg.AsyncConnection[Any] | None:
-    """Wait until the session *name* was written, or for a while; return what to wait with next."""
+    """Wait for a write to the session *name*, or for a while; return the next connection."""
     if connection is None:
         await asyncio.sleep(_LOOK_AGAIN / 5)
         return None

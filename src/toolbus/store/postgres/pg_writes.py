@@ -66,7 +66,7 @@ class PostgresWrites:
             prepare(self._link.where, connection)
 
     def serve(self, jobs: Sequence[PgJob]) -> list[Exception | JobResult]:
-        """Do *jobs* in their order, in few transactions; those that fail alone are left out.
+        """Do *jobs* in their order, in few transactions, without each job that fails alone.
 
         A job whose session is locked elsewhere gets `NotYetError`, as long as its time lasts.
         """
@@ -177,7 +177,7 @@ class PostgresWrites:
         self._known.update(batch.made.keys() - busy)
 
     def _greet(self, connection: PgConnection) -> None:
-        """Do once on a new connection what the work relies on."""
+        """Prepare a new connection for the work."""
         if self._opened != self._link.opened:
             # The server may not have noticed that the last one was lost, and keeps its locks.
             connection.execute(statements.END_OTHERS, (self._name,))

@@ -155,7 +155,7 @@ class PostgresReader(SqlReader):
         return nullcontext()
 
     def facts(self) -> StoreFacts:
-        """Return version and size of the schema, and what of it is missing or cannot be used."""
+        """Return version and size of the schema, and its missing or unusable parts."""
         ((version, size),) = self._rows(_FACTS)
         problems = [f"index {name} is not valid" for (name,) in self._rows(_INVALID)]
         missing = self._rows(_MISSING, list(_TABLES))

@@ -199,13 +199,13 @@ def looking_mode(file: Path) -> Mode:
 
 
 class ChangeDetector:
-    """Tells readers without a lock whether somebody wrote to *file* since this was made."""
+    """Tells readers without a lock whether *file* was written since this was made."""
 
     def __init__(self, where: str, file: Path) -> None:
         self._where, self._file, self._first = where, file, _state_of(file)
 
     def check(self) -> None:
-        """Raise `StoreError` if somebody has written since."""
+        """Raise `StoreError` if the file was written since."""
         if _state_of(self._file) != self._first:
             reason = "somebody wrote to it while it was read without a lock; open it again"
             raise StoreError(self._where, reason)
@@ -227,7 +227,7 @@ class FileIdentity:
         self._first = [_identity_of(path) for path in self._paths]
 
     def check(self) -> None:
-        """Raise `StoreError` if one of the files is not there any more, or another one is."""
+        """Raise `StoreError` if a file is gone or was replaced."""
         if [_identity_of(path) for path in self._paths] != self._first:
             raise StoreError(self._where, GONE)
 
@@ -243,8 +243,8 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
 def check_contents(where: str, file: Path, timeout: float, *, read_only: bool) -> int:
     """Return the version of *file*, 0 if it is empty.
 
-    Raises `StoreError` for what is no store, a newer or a damaged one, and leaves every byte
-    as it is.
+    Raises `StoreError` for a file that is not a store, or is a newer or damaged store, and leaves
+    every byte as it is.
     """
     if not file.exists():
         return 0
@@ -281,7 +281,7 @@ def read_header(connection: sqlite3.Connection) -> Header:
 
 
 def integrity_problems(connection: Connection) -> list[str]:
-    """Return what SQLite finds wrong with the file; raises `KeyboardInterrupt` in between."""
+    """Return the faults that SQLite finds in the file; raises `KeyboardInterrupt` in between."""
     # So Python gets a turn now and then, and hears that it was interrupted.
     connection.set_progress_handler(lambda: 0, 100_000)
     try:

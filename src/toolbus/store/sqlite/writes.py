@@ -77,7 +77,7 @@ class Writes:
         self._identity = FileIdentity(where)
 
     def prepare(self, timeout: float) -> None:
-        """Make the tables if the file is empty, and bring those of an older version up to date."""
+        """Make the tables if the file is empty, and bring older tables up to date."""
         # First of all: so a process killed in here leaves an empty file, never half a store.
         if self._start_log(monotonic() + timeout) != ("wal",):
             raise StoreError(self._where, "no write-ahead log can be kept here; use a local disk")
@@ -112,7 +112,7 @@ class Writes:
             self._synchronous = how
 
     def serve(self, jobs: Sequence[Job]) -> list[Exception | JobResult]:
-        """Do *jobs* in one transaction; those that fail alone are left out of it."""
+        """Do *jobs* in one transaction, without each job that fails alone."""
         try:
             # Who holds a lease need not survive the machine: no holder does.
             lasting = any(isinstance(job, _LASTING) for job in jobs)
