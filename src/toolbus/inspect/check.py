@@ -50,8 +50,9 @@ def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckRep
     if not is_postgres(where):
         return recover(where, new, progress) if new is not None else check_file(where, progress)
     if new is not None:
-        reason = "only a file is recovered so; `toolbus copy` takes the sessions that are whole"
-        raise WrongPathError(where, f"{reason} to another store")
+        raise WrongPathError(
+            where, "only a file is recovered so; `toolbus copy` takes whole sessions"
+        )
     with open_reader(where, live=True) as reader:
         return check_reader(where, reader, progress)
 
@@ -67,8 +68,8 @@ def _show(report: CheckReport, screen: Screen) -> None:
     for problem in report.problems[:_MAX_PROBLEMS]:
         screen.prose(f"✗ {problem}", style="bad")
     if (rest := len(report.problems) - _MAX_PROBLEMS) > 0:
-        more = f"  and {count_things(rest, 'more problem')}; see them with --json"
-        screen.line(Span(more, "dim"))
+        note = f"  and {count_things(rest, 'more problem')}; see them with --json"
+        screen.line(Span(note, "dim"))
     _show_verdict(report, screen)
 
 

@@ -32,7 +32,7 @@ _BODY = -2
 _FIRST_KEY, _LAST_KEY = -(2**63), 2**63 - 1
 
 
-class Statements(NamedTuple):
+class SqlStatements(NamedTuple):
     """The statements that read a store; each finds its rows by an index.
 
     The rows of a statement have the same columns in every database.
@@ -74,7 +74,7 @@ class SqlReader(StoreReader):
     def __init__(
         self,
         where: str,
-        statements: Statements,
+        statements: SqlStatements,
         indexed: Callable[[str], str] = str,
         unescape: Callable[[str], str] = str,
     ) -> None:

@@ -116,8 +116,8 @@ class DamagedFile:
         (page_size,) = self._connection.execute("PRAGMA page_size").fetchone()
         self._problems += _header_problems(where, header, names)
         if header != EMPTY:
-            found = integrity_problems(self._connection)
-            self._problems += [f"SQLite finds: {problem}" for problem in found]
+            faults = integrity_problems(self._connection)
+            self._problems += [f"SQLite finds: {problem}" for problem in faults]
         self._version, self._pages, self._names = header.version, pages, names
         self._max_keys = pages * page_size // _MIN_ROW + 1
 
@@ -223,11 +223,11 @@ class DamagedFile:
             self._sessions[name] = row
             self._problems.append(f"session {name!r} is missing in the list of sessions")
 
-    def _lost_name(self, key: int, told: list[str]) -> str:
-        """Return the name of a lost session, which the index or its records (*told*) may have."""
+    def _lost_name(self, key: int, told_names: list[str]) -> str:
+        """Return the name of a lost session, from the index or else *told_names*."""
         query = """SELECT CAST(id AS TEXT) FROM sessions INDEXED BY sqlite_autoindex_sessions_1
             WHERE +key = ?"""
-        names = [*[name for (name,) in self._execute("sessions", query, key)], *told]
+        names = [*[name for (name,) in self._execute("sessions", query, key)], *told_names]
         known = (name for name in names if name and name not in self._sessions)
         return next(known, f"recovered-{key}")
 

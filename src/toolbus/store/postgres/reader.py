@@ -12,7 +12,7 @@ from toolbus.store.postgres.postgres_errors import wrap_errors
 from toolbus.store.postgres.tables import VERSION, read_version
 from toolbus.store.postgres.text_ids import indexed, unescape
 from toolbus.store.reading import StoreFacts
-from toolbus.store.sql_reader import SqlReader, Statements
+from toolbus.store.sql_reader import SqlReader, SqlStatements
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -50,7 +50,7 @@ def _pages_of(condition: str) -> str:
         AND page.place = one.place AND page.seq = one.seq ORDER BY one.key"""
 
 
-STATEMENTS = Statements(
+STATEMENTS = SqlStatements(
     # Each transaction that writes begins or ends between two snapshots that differ by it.
     changes="SELECT hashtextextended(pg_current_snapshot()::text, 0)",
     session=f"{_SESSION} WHERE id = %s AND key IS NOT NULL",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolbus.store.reading import StoreFacts
-from toolbus.store.sql_reader import SqlReader, Statements
+from toolbus.store.sql_reader import SqlReader, SqlStatements
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import (
     ChangeDetector,
@@ -42,7 +42,7 @@ _PAGE_OF_MESSAGE = """SELECT page.session, messages.seq AS place, page.seq, true
     FROM messages CROSS JOIN ledger AS page ON page.key = messages.key"""
 _PAGE_OF_ID = f"{_PAGE} JOIN mentions ON mentions.page = page.key WHERE mentions.id = ?"
 
-STATEMENTS = Statements(
+STATEMENTS = SqlStatements(
     changes="PRAGMA data_version",
     session=f"{_SESSION} WHERE id = ?",
     session_of_key=f"{_SESSION} WHERE key = ?",
