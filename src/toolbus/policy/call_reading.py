@@ -12,6 +12,7 @@ import os
 import posixpath
 import re
 import threading
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -33,7 +34,7 @@ from toolbus.policy.shell.wrapped_programs import runs_others
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from toolbus.events.catalogue import Scope, ToolSpec
@@ -133,14 +134,25 @@ class CallReader:
         *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if
         any, where the call before left a shell that goes on there.
         """
-        call, tool, scope, declared, shell = unjudged
+        declared = unjudged.declared
         folder = declared.folder or folder or self._rules.folder
-        start = scope.project or self._project() or folder
+        start = unjudged.scope.project or self._project() or folder
         if kept_in is not None and declared.keeps_folder:
             (folder,) = kept_in
-        if shell is None:
-            parts: tuple[CallPart, ...] = (self._tool_part(call, tool, declared),)
-            return CallFacts(call=call, scope=scope, tool=tool, folder=folder, parts=parts)
+        if unjudged.shell is not None:
+            return self._shell_facts(unjudged, unjudged.shell, folder, start)
+        return CallFacts(
+            call=unjudged.call,
+            scope=unjudged.scope,
+            tool=unjudged.tool,
+            folder=folder,
+            parts=(self._tool_part(unjudged.call, unjudged.tool, declared),),
+        )
+
+    def _shell_facts(
+        self, unjudged: UnjudgedCall, shell: ShellCall, folder: str | None, start: str | None
+    ) -> CallFacts:
+        """Return what a *shell* does in *folder*, in a session that began in *start*."""
         if shell.folder is not None:
             start = shell.folder if shell.folder.startswith("/") else folder
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
@@ -148,18 +160,16 @@ class CallReader:
         parts = () if line is None else line.parts
         parts += tuple([_unknown_part(each) for each in shell.reasons])
         facts = CallFacts(
-            call=call,
-            scope=scope,
-            tool=tool,
+            call=unjudged.call,
+            scope=unjudged.scope,
+            tool=unjudged.tool,
             folder=folder,
             reading=None if line is None else line.reading,
             line=shell.line or "",
             parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
         )
-        if any(part.action == ("npx",) for part in parts):
-            facts = _with_installed(facts, self._rules.programs)
-        facts = _with_globs(facts) if any(part.globs for part in parts) else facts
-        return in_repositories(_with_created(facts), start)
+        facts = _with_installed(facts, self._rules.programs)
+        return in_repositories(_with_created(_with_globs(facts)), start)
 
     def next_folder(self, call: ToolCall, start: str | None) -> str | None:
         """Return where a shell is after *call*, which began at *start*; None if nobody knows."""
@@ -223,27 +233,17 @@ def _touched(
     arguments: Mapping[str, Any], declared: ToolFacts, *, reads_only: bool
 ) -> tuple[list[PathUse], list[Word], list[Unreadable]]:
     """Return the files and addresses in *arguments*, and what cannot be one."""
-    texts: list[tuple[str, str | Unreadable]] = []
+    paths: list[PathUse] = []
+    hosts: list[Word] = []
+    unknown: list[Unreadable] = []
+    uses = chain(_declared_files(arguments, declared), _declared_addresses(arguments, declared))
     if declared.reads is declared.writes is declared.trees is None:
         kinds = ("read-tree",) if reads_only else ("read-tree", "write")
         named = [value for kind, value in named_values(arguments) if kind == "path"]
-        texts += [(kind, value) for value in named for kind in kinds]
-    else:
-        lists = (
-            ("read", declared.reads),
-            ("write", declared.writes),
-            ("read-tree", declared.trees),
-        )
-        for kind, names in lists:
-            texts += [(kind, value) for value in texts_at(arguments, names or ())]
-    if declared.urls is None:
-        texts += [("host", value) for kind, value in named_values(arguments) if kind == "host"]
-    else:
-        texts += [("host", value) for value in texts_at(arguments, declared.urls)]
-    paths: list[PathUse] = []
-    hosts: list[Word] = []
-    for kind, text in texts:
+        uses = chain([(kind, value) for value in named for kind in kinds], uses)
+    for kind, text in uses:
         if isinstance(text, Unreadable):
+            unknown.append(text)
             continue
         is_address = kind == "host" or _SCHEME.match(text)
         file = read_host(text).path if is_address else text
@@ -252,7 +252,29 @@ def _touched(
             paths.append(PathUse(argument_word(file), use, "."))
         else:
             hosts.append(Word(text))
-    return paths, hosts, [text for _, text in texts if isinstance(text, Unreadable)]
+    return paths, hosts, unknown
+
+
+def _declared_files(
+    arguments: Mapping[str, Any], declared: ToolFacts
+) -> Iterator[tuple[str, str | Unreadable]]:
+    """Yield the texts of *arguments* that are *declared* as files, each with what is done to it."""
+    for kind, names in (
+        ("read", declared.reads),
+        ("write", declared.writes),
+        ("read-tree", declared.trees),
+    ):
+        yield from [(kind, value) for value in texts_at(arguments, names or ())]
+
+
+def _declared_addresses(
+    arguments: Mapping[str, Any], declared: ToolFacts
+) -> Iterator[tuple[str, str | Unreadable]]:
+    """Yield the addresses in *arguments*, by their names if none are *declared*."""
+    if declared.urls is None:
+        yield from [each for each in named_values(arguments) if each[0] == "host"]
+    else:
+        yield from [("host", value) for value in texts_at(arguments, declared.urls)]
 
 
 def _read_line(line: str, programs: Programs | None) -> ReadLine:
@@ -269,6 +291,8 @@ def _read_line(line: str, programs: Programs | None) -> ReadLine:
 
 def _with_globs(facts: CallFacts) -> CallFacts:
     """Return *facts* in which the patterns are unknown that options may come of."""
+    if not any(part.globs for part in facts.parts):
+        return facts
     parts: list[CallPart] = []
     for part in facts.parts:
         # An earlier part may make a file of such a name.
@@ -285,6 +309,8 @@ def _with_globs(facts: CallFacts) -> CallFacts:
 
 def _with_installed(facts: CallFacts, programs: Programs | None) -> CallFacts:
     """Return *facts* in which `npx` runs the project's own tool, where that is installed."""
+    if not any(part.action == ("npx",) for part in facts.parts):
+        return facts
     parts: list[CallPart] = []
     for part in facts.parts:
         # What an earlier part removes, npx fetches.

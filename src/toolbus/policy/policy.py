@@ -69,7 +69,7 @@ from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import ToolCall
 from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.changes import PolicyVersions, RulesInForce
+from toolbus.policy.changes import PolicyVersions
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import Message, ToolMessage
-    from toolbus.policy.call_reading import UnjudgedCall
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.records import CallVerdict, PolicyRules
 
@@ -92,6 +91,27 @@ class UnusablePolicy(NamedTuple):
     """Why there are no rules to judge by: every call is denied with this *reason*."""
 
     reason: str
+
+
+class _InForce(NamedTuple):
+    """The *judges* of a session, one for each version of its rules, and a *notice* of the file.
+
+    With a *refusal* a version cannot be used, and every call is denied for that reason.
+    """
+
+    judges: tuple[CallJudge, ...]
+    notice: str
+    refusal: str
+
+    @property
+    def remembers(self) -> bool:
+        """Whether verdicts depend on the calls before."""
+        return any(judge.remembers for judge in self.judges)
+
+    def keeps_folder(self, tool_name: str) -> bool:
+        """Return whether a call of the tool begins where the one before ended."""
+        rules = [judge.rules for judge in self.judges if judge.keeps_folders]
+        return any(each.facts_of(tool_name).keeps_folder for each in rules)
 
 
 class Policy(AgentComponent):
@@ -158,14 +178,10 @@ class Policy(AgentComponent):
     async def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
         """Judge a call as it would run."""
         in_force = self._in_force(ctx.scope)
-        judged: list[tuple[CallJudge, CallVerdict]] = []
-        kept_in = await self._shell_folder(in_force, ctx.value.name, ctx.scope)
-        for judge in in_force.versions:
-            if isinstance(judge, UnusablePolicy):
-                return Deny(judge.reason)
-            verdict = await self._judge(judge, ctx.value, ctx.tool, ctx.scope, kept_in)
-            judged.append((judge, verdict))
-        if any(judge.remembers for judge, _ in judged):
+        if in_force.refusal:
+            return Deny(in_force.refusal)
+        judged = await self._judged(in_force, ctx.value, ctx.tool, ctx.scope)
+        if in_force.remembers:
             judged = await self._counted(judged, ctx.scope)
         judge, judgement = max(judged, key=lambda pair: RANKS[pair[1].verdict])
         ctx.note(partial(notes, judge.rules.rules, judgement, in_force.notice))
@@ -195,8 +211,8 @@ class Policy(AgentComponent):
 
         Then each part of it surely reads inside the folder in which the session began.
         """
-        judges = [each for each in self._in_force(scope).versions if isinstance(each, CallJudge)]
-        if not any(rule.skips_prompt for judge in judges for rule in judge.rules.rules):
+        rules = [rule for judge in self._in_force(scope).judges for rule in judge.rules.rules]
+        if not any(rule.skips_prompt for rule in rules):
             return False
         verdicts = await self._verdicts(call, tool, scope)
         project = project_of(scope, process_folder())
@@ -212,31 +228,37 @@ class Policy(AgentComponent):
         Nothing if it does not judge the call, or a version cannot be used.
         """
         in_force = self._in_force(scope)
-        judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
-        is_usable = len(judges) == len(in_force.versions)
-        if not (is_usable and self.enabled and self.selector.matches(call.name)):
+        if in_force.refusal or not (self.enabled and self.selector.matches(call.name)):
             return []
+        return [verdict for _, verdict in await self._judged(in_force, call, tool, scope)]
+
+    async def _judged(
+        self, in_force: _InForce, call: ToolCall, tool: ToolSpec | None, scope: Scope
+    ) -> list[tuple[CallJudge, CallVerdict]]:
+        """Return each judge with what it says of *call*, limits aside."""
         kept_in = await self._shell_folder(in_force, call.name, scope)
-        return [await self._judge(judge, call, tool, scope, kept_in) for judge in judges]
+        return [
+            (judge, await self._judge(judge, call, tool, scope, kept_in))
+            for judge in in_force.judges
+        ]
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
         """Note how a call ended, if limits of rules may ask."""
         message = ctx.value
-        versions = self._in_force(ctx.scope).versions
-        judges = [judge for judge in versions if isinstance(judge, CallJudge)]
-        if message.role != "tool" or not any(judge.remembers for judge in judges):
+        in_force = self._in_force(ctx.scope)
+        if message.role != "tool" or not in_force.remembers:
             return None
-        rules = [judge.rules for judge in judges]
+        rules = [judge.rules for judge in in_force.judges]
         key, now = call_key(ctx.scope, message.tool_call_id), self._clock()
 
         state = self.state(ctx.scope, shared=True)
-        running, folder = None, None
-        if any(_keeps_folder(judge, message.tool_name) for judge in judges):
-            running = SessionRecord(await state.read()).running(key)
-        if running is not None and "shell" in running:
-            start = running["shell"][1]
-            folder = await asyncio.to_thread(self._next_folder, rules[-1], message, start)
+        folder = None
+        if in_force.keeps_folder(message.tool_name):
+            running = SessionRecord(await state.read()).running(key) or {}
+            if "shell" in running:
+                start = running["shell"][1]
+                folder = await asyncio.to_thread(self._next_folder, rules[-1], message, start)
 
         def change(value: Any) -> Any:
             record = SessionRecord(value)
@@ -249,11 +271,10 @@ class Policy(AgentComponent):
         return None
 
     async def _shell_folder(
-        self, in_force: RulesInForce[CallJudge | UnusablePolicy], tool_name: str, scope: Scope
+        self, in_force: _InForce, tool_name: str, scope: Scope
     ) -> tuple[str | None] | None:
         """Return where the call before left a shell that keeps its folder."""
-        judges = [judge for judge in in_force.versions if isinstance(judge, CallJudge)]
-        if not any(_keeps_folder(judge, tool_name) for judge in judges):
+        if not in_force.keeps_folder(tool_name):
             return None
         value = await self.state(scope, shared=True).read()
         return SessionRecord(value).shell_folder(shell_key(scope, tool_name))
@@ -299,10 +320,12 @@ class Policy(AgentComponent):
         reader = CallReader(judge.rules, self._memory)
         unjudged = reader.read(call, tool, scope)
         folder = self._folder_of(judge.rules, call.name, scope)
-        if reader.is_quick(unjudged):
+
+        def verdict() -> CallVerdict:
             return judge.judge(reader.facts(unjudged, folder, kept_in))
+
         # A process or a walk through folders would hold up the loop.
-        return await asyncio.to_thread(_judge, judge, reader, unjudged, folder, kept_in)
+        return verdict() if reader.is_quick(unjudged) else await asyncio.to_thread(verdict)
 
     def _folder_of(self, rules: PolicyRules, tool_name: str, scope: Scope) -> str | None:
         """Return where a tool works, if its caller or the component that it belongs to says so.
@@ -316,12 +339,13 @@ class Policy(AgentComponent):
         folder = owner.tools_folder if isinstance(owner, WorksInFolder) else None
         return process_folder() if folder is None and rules.works_here else folder
 
-    def _in_force(self, scope: Scope) -> RulesInForce[CallJudge | UnusablePolicy]:
+    def _in_force(self, scope: Scope) -> _InForce:
         if self._file is None:
-            return RulesInForce((self._fixed.of(scope),))
+            return _InForce((self._fixed.of(scope),), "", "")
         versions, notice = self._file.for_session(scope.root_session_id or scope.session_id)
-        judges = [each if isinstance(each, UnusablePolicy) else each.of(scope) for each in versions]
-        return RulesInForce(tuple(judges), notice)
+        refusals = [each.reason for each in versions if isinstance(each, UnusablePolicy)]
+        usable = [each.of(scope) for each in versions if not isinstance(each, UnusablePolicy)]
+        return _InForce(tuple(usable), notice, "".join(refusals[:1]))
 
     def _read(self, file: Path, data: bytes) -> ProjectJudges:
         return self._judges_of(PolicyFile(file, data).read)
@@ -332,17 +356,3 @@ class Policy(AgentComponent):
             return rules if self._folder is None else rules._replace(folder=self._folder)
 
         return ProjectJudges(rules_for, self._named)
-
-
-def _keeps_folder(judge: CallJudge, tool_name: str) -> bool:
-    return judge.keeps_folders and judge.rules.facts_of(tool_name).keeps_folder
-
-
-def _judge(
-    judge: CallJudge,
-    reader: CallReader,
-    unjudged: UnjudgedCall,
-    folder: str | None,
-    kept_in: tuple[str | None] | None,
-) -> CallVerdict:
-    return judge.judge(reader.facts(unjudged, folder, kept_in))
