@@ -12,7 +12,7 @@ import os
 import posixpath
 import re
 import threading
-from itertools import chain
+from itertools import chain, dropwhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -34,12 +34,13 @@ from toolbus.policy.shell.wrapped_programs import runs_others
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
+    from toolbus.policy.paths.call_folders import FolderChoice
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules.records import PolicyRules
     from toolbus.policy.rules.tables import ToolFacts
@@ -323,19 +324,24 @@ def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None
     command = part.command
     if command is None or command.program.text != "npx":
         return part
-    words = list(command.words)
-    while words and words[0].known and words[0].text in _NPX_FLAGS:
-        del words[0]
-    name = words[0].text if words and words[0].known and not words[0].pattern else ""
-    choice = resolver.folders(part.folder)
-    if not _PACKAGE_TOOL.fullmatch(name) or name in SHELLS or runs_others(name) or choice.doubt:
+    words = tuple(dropwhile(lambda word: word.known and word.text in _NPX_FLAGS, command.words))
+    tool = _installed_tool(words, resolver.folders(part.folder))
+    if tool is None:
         return part
-    file = f"node_modules/.bin/{name}"
-    if not all(posixpath.isfile(posixpath.join(folder, file)) for folder in choice.paths):
-        return part
-    known = effects_of(replace(command, program=Word(file), words=tuple(words[1:])), programs)
+    known = effects_of(replace(command, program=tool, words=words[1:]), programs)
     # Of one with subcommands a rule that denies `npx TOOL` would not find the tool's name.
     return _part(command, known, part.settled) if len(known.action) == 1 else part
+
+
+def _installed_tool(words: Sequence[Word], choice: FolderChoice) -> Word | None:
+    """Return the file of the tool that *words* name, if each folder of *choice* has it."""
+    first = words[0] if words else Word("")
+    name = first.text if first.known and not first.pattern else ""
+    if not _PACKAGE_TOOL.fullmatch(name) or name in SHELLS or runs_others(name) or choice.doubt:
+        return None
+    file = f"node_modules/.bin/{name}"
+    found = [posixpath.isfile(posixpath.join(folder, file)) for folder in choice.paths]
+    return Word(file) if all(found) else None
 
 
 def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences

@@ -79,23 +79,29 @@ def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> Sh
     # Its names are gone through, and not asked for one by one: there are few of them.
     arguments = dict(call.arguments)
     line = _line(arguments, key, reasons)
-    named = [name for name in arguments if name in FOLDERS]
-    folder_key = declared.folder_argument or (named[0] if named else None)
+    named = next((name for name in arguments if name in FOLDERS), None)
+    folder_key = declared.folder_argument or named
     folder = None if folder_key is None else arguments.get(folder_key)
     if folder is not None and not isinstance(folder, str):
         reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "no folder is called so"))
     known = {key.split(".")[0], *_WORDS, folder_key, *HARMLESS, *declared.ignore}
-    for name, value in arguments.items():
-        if name == "shell" and isinstance(value, str) and value.rpartition("/")[2] in _SHELLS:
-            continue
-        if name == "mode" and value in _MODES:
-            continue
-        if name not in known and value not in (None, "", False):
-            source = f"{name} = {shown(value)}"
-            reasons.append(Unreadable(source, "what this argument of a shell does is not known"))
+    reasons += [
+        Unreadable(f"{name} = {shown(value)}", "what this argument of a shell does is not known")
+        for name, value in arguments.items()
+        if name not in known and not _changes_nothing(name, value)
+    ]
     if match := _OTHER_SHELL.search(call.name):
         reasons.append(Unreadable(call.name, f"{match[1]} is no shell that can be read"))
     return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
+
+
+def _changes_nothing(name: str, value: object) -> bool:
+    """Return whether a shell's argument *name* has a value with which it runs what it would."""
+    if not isinstance(value, str):
+        return value is None or value is False or value == 0
+    if name == "shell" and value.rpartition("/")[2] in _SHELLS:
+        return True
+    return not value or (name == "mode" and value in _MODES)
 
 
 def _command_key(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> str | None:

@@ -120,18 +120,23 @@ class CommandPattern:
             return _YES
         if part.unknown:
             return Holds("no", f"{part.unknown[0].reason}: {part.unknown[0].source}")
+        if reason := self._difference(part, texts[1:]):
+            return Holds("no", reason)
+        return _YES
+
+    def _difference(self, part: CallPart, texts: list[str]) -> str:
+        """Return how *part*, of the words *texts*, is another command, "" if it is this one."""
         known = list(part.action[1:])
-        wanted = self._words[: len(known)]
-        if not _all_match(wanted, known[: len(wanted)]) or len(known) < len(wanted):
-            return Holds("no", f"it is not {' '.join([self.program, *self._words])}")
-        if len(self._words) > len(known) and not _begins(texts[1:], self._texts[1:]):
-            return Holds("no", f"its words are not {' '.join(self._words)}")
+        if not _all_match(self._words[: len(known)], known[: len(self._words)]):
+            return f"it is not {' '.join([self.program, *self._words])}"
+        if len(self._words) > len(known) and not _begins(texts, self._texts[1:]):
+            return f"its words are not {' '.join(self._words)}"
         for option, spellings in zip(self._options, self._spellings, strict=True):
             if not spellings & part.options:
-                return Holds("no", f"it has no {option}")
-        if self._words and part.programs & _OF_TARGETS and (others := self._others(texts[1:])):
-            return Holds("no", f"it also makes {others[0]}")
-        return _YES
+                return f"it has no {option}"
+        if self._words and part.programs & _OF_TARGETS and (others := self._others(texts)):
+            return f"it also makes {others[0]}"
+        return ""
 
     def _others(self, texts: list[str]) -> list[str]:
         """Return the words among *texts* that are further targets."""

@@ -235,6 +235,19 @@ class NamedResources(PartCondition, frozen=True):
         """Return whether it holds."""
         if part.unknown:
             return _unknown(part)
+        kinds = self._kinds(part)
+        files = {"reads", "writes"} if "touches" in self.keys else set()
+        for kind in sorted(kinds.keys() - self.keys - files):
+            verb = "reaches" if kind == "hosts" else kind
+            return Holds("no", f"it {verb} {kinds[kind].text}, and the rule has no `{kind}`")
+        has_command = "command" in self.keys and self.keys & {"reads", "writes", "touches"}
+        reads_here = "effects" in self.keys and self.keys & {"reads", "touches"}
+        if kinds or has_command or reads_here:
+            return _YES
+        return Holds("no", "it names no file and no host")
+
+    def _kinds(self, part: CallPart) -> dict[str, Word]:
+        """Return the kinds of resources that *part* has, as keys of a rule, each with one."""
         changed = {(use.word, use.folder) for use in part.paths if use.kind in _CHANGES}
         kinds = {
             "writes" if use.kind in _CHANGES else "reads": use.word
@@ -242,17 +255,11 @@ class NamedResources(PartCondition, frozen=True):
             # A file that is written may be read: an editor does both.
             if use.kind in _CHANGES or (use.word, use.folder) not in changed
         }
-        kinds |= {"hosts": part.hosts[0]} if part.hosts else {}
-        kinds |= {"pushes": part.branches[0]} if part.branches and "pushes" in self.keys else {}
-        files = {"reads", "writes"} if "touches" in self.keys else set()
-        for kind in sorted(kinds.keys() - self.keys - files):
-            verb = "reaches" if kind == "hosts" else kind
-            return Holds("no", f"it {verb} {kinds[kind].text}, and the rule has no `{kind}`")
-        if kinds or (self.keys & {"reads", "writes", "touches"} and "command" in self.keys):
-            return _YES
-        if self.keys >= {"effects", "reads"} or self.keys >= {"effects", "touches"}:
-            return _YES
-        return Holds("no", "it names no file and no host")
+        if part.hosts:
+            kinds["hosts"] = part.hosts[0]
+        if part.branches and "pushes" in self.keys:
+            kinds["pushes"] = part.branches[0]
+        return kinds
 
 
 class TouchedFiles(PartCondition, frozen=True):
@@ -313,20 +320,23 @@ class TouchedFiles(PartCondition, frozen=True):
         if part.command is not None and "run-code" in part.effects:
             # What runs code reads what any of its words names: `make -f /x`, `npm --prefix /x`.
             uses += _named_outside(part.command, facts)
-        if self.verb != "reads" and part.effects & _CHANGES and not _changes(uses):
-            if not self.has_command or part.command is None:
-                return Holds("no", "which files it writes is not known")
-            # A command that the rule names, as `git commit`, writes where it runs.
-            fault = self._fault_here(part, facts, "writes")
-        elif self.verb != "writes" and _reads_here(part, uses):
-            fault = self._fault_here(part, facts, "reads")
-        else:
-            fault = ""
+        fault = self._fault_of_folder(part, uses, facts)
         for use in uses:
             touch = stays_within(use, self.patterns, facts.resolver, settled=part.settled)
             if touch.answer != "yes":
                 fault = fault or touch.reason or f"it {self.verb} {touch.path or use.word.text}"
         return Holds("no", self.fault or fault) if fault else _YES
+
+    def _fault_of_folder(self, part: CallPart, uses: list[PathUse], facts: CallFacts) -> str:
+        """Return why *part* may not work where it does, as far as its *uses* name no file there."""
+        if self.verb != "reads" and part.effects & _CHANGES and not _changes(uses):
+            if not self.has_command or part.command is None:
+                return "which files it writes is not known"
+            # A command that the rule names, as `git commit`, writes where it runs.
+            return self._fault_here(part, facts, "writes")
+        if self.verb != "writes" and _reads_here(part, uses):
+            return self._fault_here(part, facts, "reads")
+        return ""
 
     def _fault_here(self, part: CallPart, facts: CallFacts, verb: str) -> str:
         """Return how the folder in which *part* works is outside of the patterns, "" if inside."""

@@ -46,7 +46,6 @@ _JSON_TYPES = {
 }
 _MOST_MISTAKES = 100
 """Mistakes that are looked for."""
-_NEEDED = ("name", "verdict")
 
 
 class Remark(NamedTuple):
@@ -89,15 +88,20 @@ def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
         elif allows:
             for text in _reach(rule):
                 yield Remark(line, "warning", f"rule {rule.name!r} {text}")
-        where = file.line("rule", index, "command")
-        for pattern in [CommandPattern(text, programs) for text in texts(rule.command)]:
-            if unknown := pattern.unknown:
-                so = "allows exactly these words" if allows else "speaks of what is written so"
-                text = f"command {pattern.text!r} {so}, for {unknown}"
-                yield Remark(where, "warning", text)
-            for text in _of_words(rule, pattern):
-                yield Remark(where, "warning", f"rule {rule.name!r}: {pattern.text!r} {text}")
+        for text in _of_commands(rule, programs):
+            yield Remark(file.line("rule", index, "command"), "warning", text)
         yield from _of_shells(file, index, rule)
+
+
+def _of_commands(rule: RuleTable, programs: Programs | None) -> Iterator[str]:
+    """Yield what the commands of *rule* do not mean, or mean and hardly anybody wants."""
+    for pattern in [CommandPattern(text, programs) for text in texts(rule.command)]:
+        if unknown := pattern.unknown:
+            is_exact = rule.verdict == "allow"
+            so = "allows exactly these words" if is_exact else "speaks of what is written so"
+            yield f"command {pattern.text!r} {so}, for {unknown}"
+        for text in _of_words(rule, pattern):
+            yield f"rule {rule.name!r}: {pattern.text!r} {text}"
 
 
 def _conditions(rule: RuleTable) -> set[str]:
@@ -315,22 +319,7 @@ def _take_out(table: dict[str, Any], path: Sequence[str | int]) -> bool:
     """Take what *path* leads to out of *table*, and leave the places of other rules and calls."""
     match path:
         case ["rule" | "call" as kind, int() as index, *inner]:
-            each = table[kind][index]
-            key = inner[0] if inner else None
-            if key in each and key not in _NEEDED:
-                del each[key]
-                return True
-            if key == "verdict" and key in each:
-                # Nothing is told of a prompt, which depends on the verdict.
-                each.update(verdict="audit")
-                each.pop("prompt", None)
-                return True
-            # A call keeps its name, for rules ask for it.
-            name = each.get("name") if kind == "call" and key != "name" else None
-            name = name if isinstance(name, str) and name else f"{kind} {index + 1}"
-            stub = {"name": name} | ({"verdict": "audit"} if kind == "rule" else {})
-            table[kind][index] = stub
-            return bool(each != stub)
+            return _take_out_of_row(table, kind, index, inner[0] if inner else None)
         case ["tools", str() as name, str() as key, *_] if key in table["tools"][name]:
             del table["tools"][name][key]
             return True
@@ -339,3 +328,23 @@ def _take_out(table: dict[str, Any], path: Sequence[str | int]) -> bool:
         case [str() as key, *_]:
             return table.pop(key, None) is not None
     return False
+
+
+def _take_out_of_row(table: dict[str, Any], kind: str, index: int, key: object) -> bool:
+    """Take *key* out of a rule or call of *table*, or put a row that says nothing in its place."""
+    written = table[kind][index]
+    row: dict[Any, Any] = written if isinstance(written, dict) else {}
+    if key == "verdict" and key in row:
+        # Nothing is told of a prompt, which depends on the verdict.
+        row.update(verdict="audit")
+        row.pop("prompt", None)
+        return True
+    if key in row and key != "name":
+        del row[key]
+        return True
+    # A call keeps its name, for rules ask for it.
+    name = row.get("name") if kind == "call" and key != "name" else None
+    name = name if isinstance(name, str) and name else f"{kind} {index + 1}"
+    stub = {"name": name} | ({"verdict": "audit"} if kind == "rule" else {})
+    table[kind][index] = stub
+    return bool(written != stub)
