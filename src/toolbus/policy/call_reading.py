@@ -28,9 +28,8 @@ from toolbus.policy.paths.resolving import CallPlace, PathResolver
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
 from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.programs.find_results import effects_with_results
-from toolbus.policy.shell.nested_shells import SHELLS
 from toolbus.policy.shell.reading import read_command
-from toolbus.policy.shell.wrapped_programs import runs_others
+from toolbus.policy.shell.wrapped_programs import SHELLS, runs_others
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
 if TYPE_CHECKING:

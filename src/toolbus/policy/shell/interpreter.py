@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Unreadable, Word
 from toolbus.policy.shell.builtins import read_builtin
-from toolbus.policy.shell.nested_shells import SHELLS, read_shell
 from toolbus.policy.shell.shell_state import (
     RUN_BY_SHELL,
     SPECIAL_BUILTINS,
@@ -19,11 +18,11 @@ from toolbus.policy.shell.shell_state import (
     ShellScope,
     ShellState,
 )
-from toolbus.policy.shell.statements import Statements
+from toolbus.policy.shell.statements import StatementReader
 from toolbus.policy.shell.steady import moves_paths
 from toolbus.policy.shell.syntax import SyntaxRefusedError, parse
 from toolbus.policy.shell.words import WordExpander
-from toolbus.policy.shell.wrapped_programs import read_wrapped
+from toolbus.policy.shell.wrapped_programs import SHELLS, read_shell, read_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +53,7 @@ class Interpreter:
         self.data = text.encode()
         self.state: ShellState = state
         self.scope, self.run = ShellScope(), Run("", 0)
-        self.words, self.statements = WordExpander(self), Statements(self)
+        self.words, self.statements = WordExpander(self), StatementReader(self)
         self.commands: list[Command] = []
         self.unreadable: list[Unreadable] = []
         self.uncalled: dict[int, Definition] = {}

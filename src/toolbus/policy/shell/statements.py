@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Redirection, Word
+from toolbus.policy.shell.arithmetic import is_number
 from toolbus.policy.shell.assignments import declare, read_call
-from toolbus.policy.shell.loops import read_for, read_while
 from toolbus.policy.shell.printed import printed_by, stdin_of
-from toolbus.policy.shell.shell_state import UNKNOWN, Run
+from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, Run, VariableValue
 from toolbus.policy.shell.tree import (
     ArithmeticCommand,
     Binary,
@@ -19,6 +19,7 @@ from toolbus.policy.shell.tree import (
     CallNode,
     Case,
     Coprocess,
+    CounterLoop,
     Declaration,
     For,
     FunctionNode,
@@ -33,15 +34,22 @@ from toolbus.policy.shell.tree import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.tree import CommandNode, RedirectNode
+    from toolbus.policy.shell.tree import CommandNode, Node, RedirectNode, WordLoop
 
+# Beyond, what the variable holds is not known, which is true of any of them.
+_MAX_ITEMS = 12
+_NOTHING: Mapping[str, VariableValue] = {}
+_ARITHMETIC = re.compile(r"(?:\b\w+=\$)?\(\(.*?\)\)")
+_MOVES = re.compile(r"\b(?:cd|pushd|popd|eval)\b")
 _NOWHERE = Word("/dev/null")
 _COMPOUND = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestCommand)
 
 
-class Statements:
+class StatementReader:
     """Reads the statements of the text of *shell*, one after the other."""
 
     def __init__(self, shell: Interpreter) -> None:
@@ -120,9 +128,9 @@ class Statements:
             case Case():
                 self._read_case(command)
             case For():
-                read_for(command, self._shell)
+                _read_for(command, self._shell)
             case While():
-                read_while(command, self._shell)
+                _read_while(command, self._shell)
             case _:
                 self._read_simple(command)
         return self._shell.state
@@ -242,3 +250,83 @@ class Statements:
 def _is_stdin(redirect: RedirectNode) -> bool:
     number = redirect.n.value if redirect.n else "0"
     return redirect.op.startswith("<") and redirect.op != "<>" and number == "0"
+
+
+def _read_while(command: While, shell: Interpreter) -> None:
+    """Read a ``while`` or an ``until``."""
+    place = len(shell.commands)
+    entry = _enter(command, shell)
+    shell.statements.read_list(command.cond)
+    _read_body(command, entry, shell)
+    shell.unsettle(place, itself=True)
+
+
+def _read_for(command: For, shell: Interpreter) -> None:
+    """Read a ``for`` or a ``select``."""
+    place, loop = len(shell.commands), command.loop
+    if isinstance(loop, CounterLoop):
+        shell.words.arithmetic.check(loop.init)
+        entry = _enter(command, shell)
+        shell.words.arithmetic.check(loop.cond)
+        shell.words.arithmetic.check(loop.post)
+        _read_body(command, entry, shell)
+    else:
+        items = _items(loop, shell)
+        if command.select or items is None or len(items) > _MAX_ITEMS:
+            is_number = not command.select and _are_numbers(items)
+            entry = _enter(command, shell)
+            _read_body(command, entry, shell, {loop.name.value: NUMBER if is_number else UNKNOWN})
+        else:
+            for word in items:
+                shell.state.assign(loop.name.value, VariableValue(word))
+                shell.statements.read_list(command.do)
+    shell.unsettle(place, itself=True)
+
+
+def _items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:
+    if loop.in_pos is None:
+        return shell.state.positional
+    words = shell.words.expand(loop.items)
+    return None if any(not word.known for word in words) else tuple(words)
+
+
+def _are_numbers(items: tuple[Word, ...] | None) -> bool:
+    return items is not None and all(word.known and word.text.isdecimal() for word in items)
+
+
+def _read_body(
+    command: For | While,
+    entry: ShellState,
+    shell: Interpreter,
+    assigned: Mapping[str, VariableValue] = _NOTHING,
+) -> None:
+    """Read the body once for all turns, with the variables that the loop has *assigned*."""
+    with shell.subshell():
+        inside = shell.state
+        for name, value in assigned.items():
+            inside.assign(name, value)
+        shell.statements.read_list(command.do)
+    changed = any(inside.variables.get(name) != value for name, value in entry.variables.items())
+    if (
+        changed
+        or inside.folder != entry.folder
+        or inside.functions.keys() != entry.functions.keys()
+    ):
+        shell.refuse("a loop in which later turns may mean something else", command)
+    shell.state.merge(inside)
+
+
+def _enter(command: Node, shell: Interpreter) -> ShellState:
+    """Forget what an earlier turn of the loop may have changed; return what is known still."""
+    source, state = shell.source(command), shell.state
+    plain = _ARITHMETIC.sub("", source)
+    for name, value in state.variables.items():
+        mentioned = re.compile(rf"(?<![\w${{]){name}\b")
+        if state.functions or mentioned.search(plain):
+            state.variables[name] = UNKNOWN
+        elif mentioned.search(source):
+            number = value.number or (value.word.known and is_number(value.word.text))
+            state.variables[name] = NUMBER if number else UNKNOWN
+    if state.functions or _MOVES.search(source):
+        state.folder, state.failed, state.assumed = None, None, ()
+    return state.copy()

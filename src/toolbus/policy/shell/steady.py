@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.policy.programs.program_files import shipped_programs
-from toolbus.policy.shell.nested_shells import SHELLS
+from toolbus.policy.shell.wrapped_programs import SHELLS
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Command

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
-from toolbus.policy.shell.arithmetic import Arithmetic
-from toolbus.policy.shell.fields import Fields
-from toolbus.policy.shell.parameters import expand_parameter
+from toolbus.policy.shell.arithmetic import Arithmetic, words_in
 from toolbus.policy.shell.printed import printed_by
+from toolbus.policy.shell.shell_state import UNKNOWN
 from toolbus.policy.shell.tree import (
     ArithmeticExpansion,
     DoubleQuoted,
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.tree import Part
 
+_GLOB_SIGN = re.compile(r"[*?\[\]\\]")
+_BLANKS = " \t\n"
+
+
 _SPECIAL = re.compile(r"[\\*?\[{~]")
 _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
 _TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
@@ -40,6 +43,193 @@ _UNQUOTED = re.compile(r"\\(?s:(.))|[^\\]+|\\\Z")
 _IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 _BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
 _IN_DOCUMENT = re.compile(r"\\([$`\\])|\\\n")
+
+
+class Fields:
+    """Pieces of one word, from left to right, that become the words of which a program is given.
+
+    *source* is the word as written, for what is not known of it.
+    """
+
+    def __init__(self, source: str, *, splits: bool, globs: bool) -> None:
+        self.source = source
+        self.splits = splits
+        self.globs = globs
+        self.words: list[Word] = []
+        self.several = self.is_unsplit = self.is_split = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.plain = self.pattern = ""
+        self.started = self.is_pattern = self.is_unknown = self.has_tilde = False
+
+    def quoted(self, text: str) -> None:
+        """Add *text*, of which nothing is special."""
+        escaped = _GLOB_SIGN.sub(r"\\\g<0>", text) if _GLOB_SIGN.search(text) else text
+        if not self.plain and text.startswith("~") and not self.has_tilde:
+            escaped = "\\" + escaped
+        self._add(text, escaped)
+
+    def literal(self, text: str, *, unsplit: bool = False) -> None:
+        """Add *text* that stands there unquoted: it may be a pattern, but is not split.
+
+        If it is *unsplit*, bash splits nothing of the word.
+        """
+        self.is_unsplit = self.is_unsplit or unsplit
+        if "*" in text or "?" in text or "[" in text:
+            self.is_pattern = True
+        self._add(text, text)
+
+    def expanded(self, text: str) -> None:
+        """Add *text* that an unquoted variable held: it is split, and may be a pattern."""
+        if not self.splits:
+            self.unknown(several=True)
+            return
+        pieces = re.split(f"[{_BLANKS}]+", text)
+        self.is_split = self.is_split or len(pieces) > 1
+        for index, part in enumerate(pieces):
+            if index and self.started:
+                self.finish()
+            if part:
+                self.literal(part)
+
+    def tilde(self, text: str) -> None:
+        """Add *text*, which begins with ``~`` or ``~name`` and becomes a folder of the system's."""
+        # The quotes of `"$HOME/x"` have begun a word, in which there is nothing yet.
+        if self.plain or self.is_unknown:
+            self.unknown(several=False)
+            return
+        self.has_tilde = True
+        self._add(text, text)
+
+    def matching(self, pattern: str) -> None:
+        """Add what matches *pattern*, quoted."""
+        if pattern.startswith("~") and self.started:
+            self.unknown(several=False)
+            return
+        self.is_pattern = True
+        self.has_tilde = self.has_tilde or pattern.startswith("~")
+        self._add(pattern, pattern)
+
+    def unknown(self, *, several: bool) -> None:
+        """Add what nobody can know; *several* if it may also split the word."""
+        self.is_unknown = self.started = True
+        self.several = self.several or several
+
+    def finish(self) -> None:
+        """End a word."""
+        if self.is_unknown:
+            self.words.append(Word(self.source, known=False, start=self.plain_start()))
+        elif self.started:
+            self.words.append(self._word())
+        self._begin()
+
+    def plain_start(self) -> str:
+        """Return what the word certainly begins with."""
+        return "" if self.is_pattern or self.has_tilde else self.plain
+
+    def result(self) -> list[Word]:
+        """Return the words, once all pieces are in."""
+        self.finish()
+        if self.several or (self.is_split and self.is_unsplit):
+            return [Word(self.source, known=False, several=True)]
+        return self.words
+
+    def _add(self, text: str, pattern: str) -> None:
+        self.started = True
+        if not self.is_unknown:
+            self.plain += text
+            self.pattern += pattern
+
+    def _word(self) -> Word:
+        globbing = self.is_pattern and ("*" in self.plain or "?" in self.plain or "]" in self.plain)
+        if not globbing and not self.has_tilde:
+            return Word(self.plain)
+        if globbing and not self.globs:
+            return Word(self.source, known=False, several=True)
+        return Word(self.pattern, pattern=True)
+
+
+def expand_parameter(part: Parameter, fields: Fields, shell: Interpreter, *, quoted: bool) -> None:
+    """Add what *part* stands for to *fields*, and read what stands in it."""
+    name = part.param.value if part.param else ""
+    index = _index(part, shell)
+    _read_inside(part, shell, quoted=quoted)
+    if part.excl and not part.names and index not in {"@", "*"}:
+        shell.refuse("a variable that names another one", part)
+    operated = part.excl or part.slice or part.repl or part.names or part.exp or part.index
+    if part.exp and part.exp.op in {"=", ":="}:
+        shell.state.assign(name, UNKNOWN)
+    if name in {"@", "*"} and not operated and not part.length:
+        _add_all(name, fields, shell, quoted=quoted)
+        return
+    is_list = name in {"@", "*"} or index in {"@", "*"}
+    value = None if is_list or operated else shell.state.value(name)
+    if part.length:
+        fields.unknown(several=not (is_list or quoted or shell.state.splits))
+    elif value is None:
+        fields.unknown(several=not quoted or name == "@" or index == "@")
+    elif value.number:
+        fields.unknown(several=not (quoted or shell.state.splits))
+    else:
+        add_word(value.word, fields, quoted=quoted)
+
+
+def add_word(word: Word, fields: Fields, *, quoted: bool) -> None:
+    """Add what a variable holds."""
+    if word.pattern and (quoted or word.text.startswith("~")):
+        if word.text.startswith("~") and not any(sign in word.text for sign in "*?[\\"):
+            fields.tilde(word.text)
+        else:
+            fields.matching(word.text)
+    elif not word.known or word.pattern:
+        fields.unknown(several=not quoted)
+    elif quoted:
+        fields.quoted(word.text)
+    else:
+        fields.expanded(word.text)
+
+
+def _add_all(name: str, fields: Fields, shell: Interpreter, *, quoted: bool) -> None:
+    """Add the positional parameters, of which ``"$*"`` makes one word."""
+    words = shell.state.positional
+    if words is None or (quoted and name == "*"):
+        fields.unknown(several=not quoted or name == "@")
+        return
+    if quoted and not words:
+        # In bash "$@" of nothing is no word, though there are quotes around.
+        fields.unknown(several=True)
+    for position, word in enumerate(words):
+        if position:
+            fields.finish()
+        add_word(word, fields, quoted=quoted)
+
+
+def _index(part: Parameter, shell: Interpreter) -> str:
+    """Return the subscript: ``@``, ``*``, a plain number, ``?`` for any other, or nothing."""
+    if part.index is None:
+        return ""
+    text = shell.source(part).partition("[")[2]
+    if text.startswith(("@]", "*]")):
+        return text[0]
+    shell.words.arithmetic.check_index(part.index, part.param.value if part.param else "")
+    number = text.partition("]")[0]
+    return number if number.isdecimal() else "?"
+
+
+def _read_inside(part: Parameter, shell: Interpreter, *, quoted: bool) -> None:
+    if part.slice is not None:
+        for bound in part.slice.values():
+            if isinstance(bound, dict) and "Type" in bound:
+                shell.words.arithmetic.check(bound)
+    words = [*words_in(part.repl), *([part.exp.word] if part.exp and part.exp.word else [])]
+    for word in words:
+        # shfmt takes single quotes there for quotes, and bash mostly for letters.
+        if quoted and "'" in shell.source(word):
+            shell.refuse("quotes in ${…} in quotes, which shells read differently", part)
+        shell.words.single(word)
+    if part.exp and part.exp.op == "@" and shell.source(part).rstrip("}").endswith("P"):
+        shell.refuse("@P runs what the variable holds", part)
 
 
 class WordExpander:

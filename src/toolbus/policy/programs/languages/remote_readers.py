@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
@@ -11,6 +12,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.programs.parsed_command import ParsedCommand
+
+
+_METHODS = frozenset({"delete", "patch", "post", "put"})
+_QUERY = re.compile(r"query\s*=\s*(?:query\b|\{)")
+_MUTATION = re.compile(r"\b(?:mutation|subscription)\b")
+_OVERRIDE = re.compile(r"method-override", re.IGNORECASE)
+# Names and states, as `get` prints them without -o: no value of a secret.
+_SHORT_OUTPUTS = frozenset({"", "name", "wide"})
+_SECRETS = re.compile(r"secrets?(?:[./].*)?", re.IGNORECASE)
+# Programs without an option that writes or runs.
+_ONLY_READ = frozenset(
+    {
+        *("arch", "basename", "cat", "cmp", "cut", "df", "diff", "dirname", "du"),
+        *("echo", "egrep", "false", "fgrep", "free", "getent", "grep", "head", "id"),
+        *("ls", "md5sum", "nproc", "od", "printf", "ps", "pwd", "readlink", "realpath"),
+        *("sha256sum", "stat", "strings", "tail", "test", "tr", "true", "uname", "uptime"),
+        *("wc", "which", "whoami"),
+    }
+)
 
 
 def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
@@ -143,3 +163,138 @@ def read_openssl(parsed: ParsedCommand) -> Sequence[Word]:
     elif parsed.option("-new", "-newkey") and parsed.instead is None:
         parsed.uses.effects.add("write")
     return ()
+
+
+def read_github_api(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a request of `gh api`: with a field or an input it is a POST where no method stands.
+
+    A query of GraphQL reads though it is one; a mutation does not. Source: ``gh help api``.
+    """
+    options = [(option.names, value) for option, value in parsed.values]
+    if any("--header" in names and _changes_method(value) for names, value in options):
+        parsed.note("a header can name another method")
+    if parsed.option("--method"):
+        return parsed.operands
+    fields = [value for names, value in options if names & {"--field", "--raw-field"}]
+    if (fields or parsed.option("--input")) and not _only_queries(parsed, fields):
+        parsed.uses.effects.add("write")
+    return parsed.operands
+
+
+def _changes_method(value: Word) -> bool:
+    return not value.known or _OVERRIDE.search(value.text) is not None
+
+
+def _only_queries(parsed: ParsedCommand, fields: Sequence[Word]) -> bool:
+    endpoint = parsed.operands[0] if len(parsed.operands) == 1 else None
+    if endpoint is None or not endpoint.known or endpoint.text.strip("/") != "graphql":
+        return False
+    if parsed.option("--input") or not all(field.known for field in fields):
+        return False
+    queries = [field.text for field in fields if field.text.startswith("query=")]
+    return len(queries) == 1 and bool(_QUERY.match(queries[0])) and not _MUTATION.search(queries[0])
+
+
+def read_auth0_api(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a request of `auth0 api`: a method may stand before the path; data make it a POST."""
+    method = parsed.operands[0] if parsed.operands else None
+    if method is not None and not method.known:
+        parsed.note("the method of the request cannot be known", method)
+    elif method is not None and method.text.lower() in _METHODS:
+        parsed.uses.effects.add("destroy" if method.text.lower() == "delete" else "write")
+    return parsed.operands
+
+
+def read_azure(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a command of `az`, which has no operands: what stands behind a verb is one of a group.
+
+    So ``az search list`` reads, and ``az search service delete``, where ``search`` is no verb, may
+    not be taken for it. The values of options stand behind an option.
+    """
+    words = parsed.command.words
+    for index, word in enumerate(words):
+        if parsed.operands and word is parsed.operands[0]:
+            before = words[index - 1].text if index else ""
+            if not before.startswith("-") or "=" in before:
+                parsed.note("what this argument does is not known", word)
+    return parsed.operands
+
+
+def read_kubectl_get(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `kubectl get`: with -o the values of secrets are printed."""
+    outputs = [
+        value for option, value in parsed.values if option.names & {"--output", "--template"}
+    ]
+    prints = any(not word.known or word.text not in _SHORT_OUTPUTS for word in outputs)
+    if prints and any(not word.known or _names_secret(word) for word in parsed.operands):
+        parsed.note("with this output it prints secrets")
+    for option, value in parsed.values:
+        if "--raw" in option.names and (not value.known or "secret" in value.text):
+            parsed.note("it prints secrets", value)
+    return parsed.operands
+
+
+def _names_secret(word: Word) -> bool:
+    return any(_SECRETS.fullmatch(kind) for kind in word.text.split(","))
+
+
+def read_kubectl_exec(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `kubectl exec`: what runs stands behind ``--``."""
+    words = parsed.command.words
+    marks = [index for index, word in enumerate(words) if word.known and word.text == "--"]
+    if marks:
+        _run_elsewhere(parsed, words[marks[0] + 1 :])
+    else:
+        parsed.note("what it runs does not stand behind --")
+    return ()
+
+
+def read_docker_exec(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `docker exec`: what runs stands behind the container."""
+    _run_elsewhere(parsed, parsed.operands[1:])
+    return ()
+
+
+def _run_elsewhere(parsed: ParsedCommand, words: Sequence[Word]) -> None:
+    """Judge a command of a container by its program alone: its files are not those of here."""
+    if not words:
+        parsed.note("what it runs is not named")
+    elif not (all(word.known for word in words) and words[0].text in _ONLY_READ):
+        parsed.uses.effects |= {"write", "run-code"}
+        parsed.note("what it runs in the container may do more than read", words[0])
+
+
+def read_tsc(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge tsc: an option may be taken back by ``false``, and ``@FILE`` has further options."""
+    for word in parsed.operands:
+        if not word.known or word.text.startswith("@") or word.text.lower() == "false":
+            parsed.note("it may change what tsc writes", word)
+    return parsed.operands
+
+
+def read_pacman(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge pacman by its operation and the letters behind it. Source: pacman(8)."""
+    effects, option = parsed.uses.effects, parsed.option
+    if parsed.instead is not None:
+        return ()
+    if option("-S", "--sync"):
+        effects.add("network")
+        looks = option("-s", "--search", "-i", "--info", "-l", "--list", "-g", "--groups", "-p")
+        if not looks or option("-y", "--refresh", "-c", "--clean", "-u", "-w"):
+            effects |= {"write", "run-code"}
+    elif option("-F", "--files"):
+        effects |= {"write", "network"} if option("-y", "--refresh") else {"read"}
+    elif option("-R", "--remove"):
+        effects |= {"destroy", "run-code"}
+    elif option("-U", "--upgrade", "-D", "--database"):
+        effects |= {"write", "network", "run-code"}
+    elif not option("-Q", "--query", "-T", "--deptest"):
+        parsed.note("what pacman does without an operation is not known")
+    return ()
+
+
+def read_rpm(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge rpm: -i installs where nothing is queried. Source: rpm(8)."""
+    if parsed.option("-i") and not parsed.option("-q", "--query", "-V", "--verify"):
+        parsed.uses.effects |= {"write", "run-code"}
+    return parsed.operands
