@@ -11,9 +11,11 @@ from msgspec import Struct
 from toolbus.policy.programs.program_data import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from toolbus.policy.programs.program_data import CommandData
+
+    Globs = list[tuple[str, CommandData]]
 
 HELP = frozenset({"read"})
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
@@ -54,17 +56,15 @@ class CommandLevel:
 
     def __init__(self, data: CommandData, outer: CommandLevel | None = None) -> None:
         self.data = data
-        self.words: bool = data.words or (outer is not None and outer.words)
-        self.file_prefixes: tuple[str, ...] = data.file_prefixes or (
-            outer.file_prefixes if outer else ()
-        )
+        self.words: bool = data.words
+        self.file_prefixes = data.file_prefixes
         self.effects = frozenset(data.effects)
         self.operands = data.operands or ("text",)
         self.options = dict(_options(data, is_program=outer is None))
         self.any_flag = "-*" in self.options
         self.numbers = "-NUM" in self.options
-        if outer is not None and not outer.data.leads:
-            self.options = {**outer.inheritable(), **self.options}
+        if outer is not None:
+            self._inherit(outer)
         self.takes_any_option = self.any_flag and all(
             option.is_harmless for option in self.options.values()
         )
@@ -74,13 +74,20 @@ class CommandLevel:
         self.has_commands = bool(data.commands or data.alike or data.groups)
         self._named = _by_name(data)
         globs = [(name, data) for name, data in self._named.items() if _is_glob(name)]
-        self._path_globs = [each for each in globs if " " in each[0]]
-        self._dashed_globs = [each for each in globs if each[0].startswith("-")]
-        self._verb_globs = [each for each in globs if " " not in each[0]]
+        self._path_globs, others = _parted(globs, lambda name: " " in name)
+        self._dashed_globs, _ = _parted(globs, lambda name: name.startswith("-"))
+        self._verb_globs = others
         self._groups = frozenset(data.groups)
         self._beginnings = frozenset(_beginnings(self._named))
         self._levels: dict[int, CommandLevel] = {}
         self._resolved: dict[str, tuple[str, CommandLevel] | None] = {}
+
+    def _inherit(self, outer: CommandLevel) -> None:
+        """Take over what subcommands share with what they are subcommands of."""
+        self.words = self.words or outer.words
+        self.file_prefixes = self.file_prefixes or outer.file_prefixes
+        if not outer.data.leads:
+            self.options = {**outer.inheritable(), **self.options}
 
     @cached_property
     def wraps(self) -> bool:
@@ -130,6 +137,12 @@ class CommandLevel:
         return [option for name, option in self.options.items() if name.startswith(text)]
 
 
+def _parted(globs: Globs, belongs: Callable[[str], bool]) -> tuple[Globs, Globs]:
+    """Return the *globs* that belong to a group, and the others."""
+    inside = [each for each in globs if belongs(each[0])]
+    return inside, [each for each in globs if not belongs(each[0])]
+
+
 def _wraps(data: CommandData) -> bool:
     options = data.options.values()
     kinds = {*(data.operands or ()), *(option.takes for option in options)}
@@ -139,7 +152,7 @@ def _wraps(data: CommandData) -> bool:
     )
 
 
-def _by_glob(path: str, globs: list[tuple[str, CommandData]]) -> CommandData | None:
+def _by_glob(path: str, globs: Globs) -> CommandData | None:
     return next((data for glob, data in globs if fnmatchcase(path, glob)), None)
 
 

@@ -180,9 +180,23 @@ def _of_arguments(parsed: ParsedCommand) -> set[str]:
 
 def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
     level, uses = parsed.level, parsed.uses
-    kinds = parsed.kinds or level.operands
-    final = parsed.final or level.data.final
     files = 0
+    for word, kinds in _with_kinds(parsed, operands):
+        for kind in kinds:
+            uses.take(word, kind)
+            files += kind in _FILES
+        uses.prefixed(word, level.file_prefixes)
+    default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
+    if default and not files and not (level.data.input and _has_input(parsed.command)):
+        uses.take(Word("."), default)
+
+
+def _with_kinds(
+    parsed: ParsedCommand, operands: Sequence[Word]
+) -> Iterable[tuple[Word, Iterable[Kind]]]:
+    """Yield each operand with its kind, or the kinds of which it may be one."""
+    kinds = parsed.kinds or parsed.level.operands
+    final = parsed.final or parsed.level.data.final
     several = False
     for index, word in enumerate(operands):
         kind: Kind = kinds[min(index, len(kinds) - 1)]
@@ -190,13 +204,7 @@ def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
             kind = final
         several = several or word.several or (word.pattern and word.text[:1] != "~")
         # Behind a word that may become several ones any place may be its own.
-        for each in dict.fromkeys((kind, *(kinds[index:] if several else ()))):
-            uses.take(word, each)
-            files += each in _FILES
-        uses.prefixed(word, level.file_prefixes)
-    default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
-    if default and not files and not (level.data.input and _has_input(parsed.command)):
-        uses.take(Word("."), default)
+        yield word, dict.fromkeys((kind, *(kinds[index:] if several else ())))
 
 
 def _has_input(command: Command) -> bool:

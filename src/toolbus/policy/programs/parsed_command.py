@@ -268,66 +268,77 @@ class ParsedCommand:
         if value is not None:
             self.uses.prefixed(value, self.level.file_prefixes)
         if self.level.any_flag:
-            self.is_certain = False
-            self._takes_next = value is None
-            alike = self.level.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
-            taken_back = self.level.options.get(name.replace("--no-", "--", 1))
-            if taken_back is not None and taken_back.instead is not None:
-                self.note(f"{name} may take back what was said before", word)
-            elif not all(option.is_harmless for option in alike):
-                self.note(f"{name} may stand for an option that does more", word)
+            self._pass_unlisted(name, value, word)
             return
-        # Programs may know an option that is not listed here and begins alike.
+        self._guess(name, value)
+        self.note(f"what the option {name} of `{' '.join(self.action)}` does is not known", word)
+
+    def _pass_unlisted(self, name: str, value: Word | None, word: Word) -> None:
+        """Let an option pass of a program that has more of them than are listed."""
+        self.is_certain = False
+        self._takes_next = value is None
+        alike = self.level.abbreviated(name) if len(name) > 2 else ()  # noqa: PLR2004 - a long one
+        taken_back = self.level.options.get(name.replace("--no-", "--", 1))
+        if taken_back is not None and taken_back.instead is not None:
+            self.note(f"{name} may take back what was said before", word)
+        elif not all(option.is_harmless for option in alike):
+            self.note(f"{name} may stand for an option that does more", word)
+
+    def _guess(self, name: str, value: Word | None) -> None:
+        """Take *name* for each long option that begins so.
+
+        Programs may know one that is not listed here and begins alike.
+        """
         alike = self.level.abbreviated(name) if name.startswith("--") else []
         self.is_certain = self.is_certain and len({option.names for option in alike}) == 1
         for option in alike:
             self.options |= option.names
             if option.takes is not None and value is None and not option.attached:
                 value = self._next()
-            if option.takes is not None and value is not None:
-                self.values.append((option, value))
-                self.uses.take(value, option.takes, of_option=True)
-        self.note(f"what the option {name} of `{' '.join(self.action)}` does is not known", word)
+            self._take_value(option, value)
+
+    def _take_value(self, option: Option, value: Word | None) -> None:
+        if option.takes is None or value is None:
+            return
+        self.is_certain = self.is_certain and _is_one(value)
+        self.values.append((option, value))
+        self.uses.take(value, option.takes, of_option=True)
 
     def _apply(self, option: Option, name: str, value: Word | None, *, alone: bool = False) -> None:
         if option.pair:
             value = self._next()
-        self.options.add(name)
-        self.options |= option.names
+        self.options |= {name, *option.names}
         text = value.text.removeprefix("=") if value is not None and value.known else None
-        if option.effects and (text is None or text not in option.harmless):
+        if text is None or text not in option.harmless:
             self.uses.effects |= option.effects
         if option.asks:
             self.note(option.asks)
-        if self._may_be_value:
-            # Behind an option that is not listed it adds what it does, and takes nothing back.
-            if option.operands or option.final or option.takes == "module":
-                self.note(f"whether {name} is an option or a value is not known")
-        else:
+        if not self._may_be_value:
             self._replace(option, name, value, alone=alone)
             self.kinds = _merged(self.kinds, option.operands)
             self.final = option.final or self.final
+        # Behind an option that is not listed it adds what it does, and takes nothing back.
+        elif option.operands or option.final or option.takes == "module":
+            self.note(f"whether {name} is an option or a value is not known")
         self.uses.tree_hidden |= option.hidden
         self.uses.tree_ignored |= option.ignored
         self.uses.tree_links |= option.links
+        self._take_value(option, value)
         if option.takes is not None and value is not None:
-            self.is_certain = self.is_certain and _is_one(value)
-            self.values.append((option, value))
-            self.uses.take(value, option.takes, of_option=True)
             self.uses.prefixed(value, self.level.file_prefixes)
-        if option.takes in RUN_INSIDE:
-            self._run_by(option, name, value or Word(""))
+        self._run_by(option, name, value)
+
+    def _run_by(self, option: Option, name: str, value: Word | None) -> None:
+        """Note what *option*, written as *name*, has the program run: *value* and what follows."""
         if option.takes == "module" and not self._may_be_value:
             self.module = value
             self._take_rest()
-
-    def _run_by(self, option: Option, name: str, value: Word) -> None:
-        """Note what *option*, written as *name*, has the program run: *value*, or a text."""
-        self.runs_by = name
-        if option.takes == "shell":
-            self.shell_texts.append(value)
-        else:
-            self.wrapped = (value, *reversed(self._rest))
+        elif option.takes == "shell":
+            self.runs_by = name
+            self.shell_texts.append(value or Word(""))
+        elif option.takes == "wrapped":
+            self.runs_by = name
+            self.wrapped = (value or Word(""), *reversed(self._rest))
             self._rest.clear()
 
     def _replace(self, option: Option, name: str, value: Word | None, *, alone: bool) -> None:

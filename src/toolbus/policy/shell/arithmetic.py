@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus.policy.shell.interpreter import Interpreter
-    from toolbus.policy.shell.tree import Part, Statement
+    from toolbus.policy.shell.tree import Operation, Part, Statement
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+#)?\w*\s*\Z", re.ASCII)
@@ -74,11 +74,8 @@ def prints_number(statements: tuple[Statement, ...]) -> bool:
     call = statement.cmd
     if not isinstance(call, CallNode) or call.assigns:
         return False
-    parts = [part for word in call.args for part in word.parts]
-    if not all(isinstance(part, Literal) for part in parts) or len(parts) != len(call.args):
-        return False
-    text = " ".join(part.value for part in parts if isinstance(part, Literal))
-    return bool(_PRINT_NUMBERS.fullmatch(text))
+    words = [word.literal for word in call.args]
+    return None not in words and bool(_PRINT_NUMBERS.fullmatch(" ".join(filter(None, words))))
 
 
 class Arithmetic:
@@ -163,10 +160,13 @@ class Arithmetic:
             self._shell.words.single(WordNode(parts=(part,)))
             self._shell.refuse(_REASON, part)
         elif part.exp:
-            default = self._shell.words.single(part.exp.word)
-            if part.exp.op not in {"-", ":-"} or not is_number(default.text or "0"):
-                self._shell.refuse(_REASON, part)
-        self._check_variable(part.param.value if part.param else "", part)
+            self._check_default(part, part.exp)
+        self._check_variable(part.name, part)
+
+    def _check_default(self, part: Parameter, operation: Operation) -> None:
+        default = self._shell.words.single(operation.word)
+        if operation.op not in {"-", ":-"} or not is_number(default.text or "0"):
+            self._shell.refuse(_REASON, part)
 
     def _check_variable(self, name: str, part: Part) -> None:
         state = self._shell.state

@@ -85,23 +85,24 @@ def join_folder(word: Word, state: ShellState, *, physical: bool = False) -> str
 
     As bash does it, ``x/..`` is where it began, even if x is a link.
     """
-    if not word.known or "CDPATH" in state.variables or not word.text:
-        return None
     target = word.text
+    if not word.known or "CDPATH" in state.variables or not target:
+        return None
     if word.pattern:
-        if not target.startswith("~") or re.search(r"[*?\[\\]", target):
-            return None
-        return None if ".." in target else posixpath.normpath(target)
+        is_home = target.startswith("~") and not re.search(r"[*?\[\\]|\.\.", target)
+        return posixpath.normpath(target) if is_home else None
     if physical and ".." in target:
         return None
-    if target.startswith("~"):
-        target = "./" + target
     if target.startswith("/"):
         return posixpath.normpath(target).replace("//", "/")
-    if state.folder is None or (".." in target and state.folder.startswith("~")):
+    return _join_relative("./" + target if target.startswith("~") else target, state.folder)
+
+
+def _join_relative(target: str, folder: str | None) -> str | None:
+    is_home = folder is not None and folder.startswith("~")
+    if folder is None or (is_home and ".." in target):
         return None
-    joined = posixpath.normpath(posixpath.join(state.folder, target))
-    is_home = state.folder.startswith("~")
+    joined = posixpath.normpath(posixpath.join(folder, target))
     return "./" + joined if joined.startswith("~") and not is_home else joined
 
 

@@ -14,21 +14,16 @@ if TYPE_CHECKING:
 
 def printed_by(statements: tuple[Statement, ...], shell: Interpreter) -> str | None:
     """Return what *statements* print, if they are one plain echo, printf or cat."""
-    if len(statements) != 1:
+    statement = statements[0] if len(statements) == 1 else None
+    call = statement.cmd if statement and not statement.background else None
+    if statement is None or not isinstance(call, CallNode) or call.assigns or not call.args:
         return None
-    statement = statements[0]
-    call = statement.cmd
-    if not isinstance(call, CallNode) or call.assigns or statement.background or not call.args:
+    name = call.args[0].literal
+    if name in shell.state.functions:
         return None
-    first = call.args[0].parts
-    if len(first) != 1 or not isinstance(first[0], Literal):
-        return None
-    name = first[0].value
-    if name in shell.state.functions or name not in {"echo", "printf", "cat"}:
-        return None
-    if name == "cat":
-        return _document(statement, shell) if len(call.args) == 1 else None
-    if statement.redirs:
+    if name == "cat" and len(call.args) == 1:
+        return _document(statement, shell)
+    if name not in {"echo", "printf"} or statement.redirs:
         return None
     words = shell.try_words(call.args[1:])
     if words is None or not all(word.known and not word.pattern for word in words):

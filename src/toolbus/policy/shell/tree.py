@@ -94,11 +94,28 @@ class Parameter(Node, tag="ParamExp"):
     names: str = ""
     exp: Operation | None = None
 
+    @property
+    def name(self) -> str:
+        """The name of the parameter: ``x``, ``1``, ``@``."""
+        return self.param.value if self.param else ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is no more than the name: ``$x`` or ``${x}``."""
+        more = self.excl, self.length, self.index, self.slice, self.repl, self.names, self.exp
+        return not any(more)
+
 
 class WordNode(Node, tag="Word"):
     """One word, before any expansion."""
 
     parts: tuple[Part, ...] = ()
+
+    @property
+    def literal(self) -> str | None:
+        """The text of a word without quotes and expansions, None of any other."""
+        first = self.parts[0] if len(self.parts) == 1 else None
+        return first.value if isinstance(first, Literal) else None
 
 
 class ArrayElement(Node, tag="ArrayElem"):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.tree import Part
 
+_ALL = frozenset("@*")
 _GLOB_SIGN = re.compile(r"[*?\[\]\\]")
 _BLANKS = " \t\n"
 
@@ -152,27 +153,23 @@ class Fields:
 
 def expand_parameter(part: Parameter, fields: Fields, shell: Interpreter, *, quoted: bool) -> None:
     """Add what *part* stands for to *fields*, and read what stands in it."""
-    name = part.param.value if part.param else ""
-    index = _index(part, shell)
+    name, index = part.name, _index(part, shell)
     _read_inside(part, shell, quoted=quoted)
-    if part.excl and not part.names and index not in {"@", "*"}:
+    if part.excl and not part.names and index not in _ALL:
         shell.refuse("a variable that names another one", part)
-    operated = part.excl or part.slice or part.repl or part.names or part.exp or part.index
     if part.exp and part.exp.op in {"=", ":="}:
         shell.state.assign(name, UNKNOWN)
-    if name in {"@", "*"} and not operated and not part.length:
+    if part.is_plain and name in _ALL:
         _add_all(name, fields, shell, quoted=quoted)
         return
-    is_list = name in {"@", "*"} or index in {"@", "*"}
-    value = None if is_list or operated else shell.state.value(name)
-    if part.length:
-        fields.unknown(several=not (is_list or quoted or shell.state.splits))
-    elif value is None:
-        fields.unknown(several=not quoted or name == "@" or index == "@")
-    elif value.number:
-        fields.unknown(several=not (quoted or shell.state.splits))
-    else:
+    value = shell.state.value(name) if part.is_plain else None
+    if value is not None and not value.number:
         add_word(value.word, fields, quoted=quoted)
+    elif part.length or value is not None:
+        is_one = quoted or shell.state.splits or not _ALL.isdisjoint((name, index))
+        fields.unknown(several=not is_one)
+    else:
+        fields.unknown(several=not quoted or "@" in {name, index})
 
 
 def add_word(word: Word, fields: Fields, *, quoted: bool) -> None:
@@ -206,30 +203,30 @@ def _add_all(name: str, fields: Fields, shell: Interpreter, *, quoted: bool) -> 
 
 
 def _index(part: Parameter, shell: Interpreter) -> str:
-    """Return the subscript: ``@``, ``*``, a plain number, ``?`` for any other, or nothing."""
+    """Read the subscript; return ``@``, ``*``, ``?`` for any other, or nothing."""
     if part.index is None:
         return ""
     text = shell.source(part).partition("[")[2]
     if text.startswith(("@]", "*]")):
         return text[0]
-    shell.words.arithmetic.check_index(part.index, part.param.value if part.param else "")
-    number = text.partition("]")[0]
-    return number if number.isdecimal() else "?"
+    shell.words.arithmetic.check_index(part.index, part.name)
+    return "?"
 
 
 def _read_inside(part: Parameter, shell: Interpreter, *, quoted: bool) -> None:
-    if part.slice is not None:
-        for bound in part.slice.values():
-            if isinstance(bound, dict) and "Type" in bound:
-                shell.words.arithmetic.check(bound)
-    words = [*words_in(part.repl), *([part.exp.word] if part.exp and part.exp.word else [])]
+    for bound in (part.slice or {}).values():
+        if isinstance(bound, dict) and "Type" in bound:
+            shell.words.arithmetic.check(bound)
+    words = [*words_in(part.repl)]
+    if part.exp:
+        words += [part.exp.word] if part.exp.word else []
+        if part.exp.op == "@" and shell.source(part).rstrip("}").endswith("P"):
+            shell.refuse("@P runs what the variable holds", part)
     for word in words:
         # shfmt takes single quotes there for quotes, and bash mostly for letters.
         if quoted and "'" in shell.source(word):
             shell.refuse("quotes in ${…} in quotes, which shells read differently", part)
         shell.words.single(word)
-    if part.exp and part.exp.op == "@" and shell.source(part).rstrip("}").endswith("P"):
-        shell.refuse("@P runs what the variable holds", part)
 
 
 class WordExpander:
@@ -243,13 +240,11 @@ class WordExpander:
         """Return what *nodes* become as words of a command or a loop."""
         words: list[Word] = []
         for node in nodes:
-            parts = node.parts
-            if len(parts) == 1 and isinstance(parts[0], Literal):
-                text = parts[0].value
-                if not _SPECIAL.search(text):
-                    words.append(Word(text))
-                    continue
-            words += self._expanded(node)
+            text = node.literal
+            if text is None or _SPECIAL.search(text):
+                words += self._expanded(node)
+            else:
+                words.append(Word(text))
         return words
 
     def single(self, node: WordNode | None, *, assigned: bool = False) -> Word:

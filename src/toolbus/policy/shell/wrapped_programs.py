@@ -45,13 +45,8 @@ def read_shell(name: str, words: Words, shell: Interpreter) -> None:
     if name in _OTHERS:
         shell.refuse(f"{name} has a syntax of its own")
         return
-    letters = ""
-    while words and (option := _option_letters(words[0])) is not None:
-        letters += option
-        words = words[1 + option.count("o") + option.count("O") :]
-        if option == "-":
-            break
-    if (words and re.match(r"[-+]", words[0].text)) or "O" in letters:
+    letters, words = _shell_options(words)
+    if (words and words[0].text.startswith(("-", "+"))) or "O" in letters:
         shell.refuse(f"an option of {name} that isn't known here")
     elif "c" in letters:
         _read_string(name, words, shell)
@@ -60,6 +55,17 @@ def read_shell(name: str, words: Words, shell: Interpreter) -> None:
     elif not words[0].known or words[0].several:
         shell.refuse(f"what {name} runs is known only when it runs")
     # A script is a file: what it runs is as known as what any program does.
+
+
+def _shell_options(words: Words) -> tuple[str, Words]:
+    """Return the letters of the options of a shell, and the words behind them."""
+    letters = ""
+    while words and (option := _option_letters(words[0])) is not None:
+        letters += option
+        words = words[1 + option.count("o") + option.count("O") :]
+        if option == "-":
+            break
+    return letters, words
 
 
 def _option_letters(word: Word) -> str | None:
@@ -222,19 +228,18 @@ def _split_env(words: Words, shell: Interpreter) -> Words:
     for position, word in enumerate(words):
         if not (word.known and word.text.startswith("-")) or word.text == "--":
             break
+        before, behind = words[:position], words[position + 1 :]
         if word.text == "-":
-            return (*words[:position], Word("-i"), *_split_env(words[position + 1 :], shell))
-        match = re.match(r"-[iv0]*S|--s[a-z-]*(?:=|\Z)", word.text)
-        if match is None:
-            continue
-        text, after = word.text[match.end() :], position + 1
-        if not text and after < len(words):
-            text, after = words[after].text if words[after].known else "$", after + 1
-        if re.search(r"[\\$'\"#]", text):
-            shell.refuse("what env -S makes of quotes isn't known here")
-            return ()
-        split = tuple(Word(part) for part in text.split())
-        return _split_env((*words[:position], *split, *words[after:]), shell)
+            return (*before, Word("-i"), *_split_env(behind, shell))
+        if match := re.match(r"-[iv0]*S|--s[a-z-]*(?:=|\Z)", word.text):
+            text = Word(word.text[match.end() :])
+            if not text.text and behind:
+                text, behind = behind[0], behind[1:]
+            if not text.known or re.search(r"[\\$'\"#]", text.text):
+                shell.refuse("what env -S makes of quotes isn't known here")
+                return ()
+            split = tuple(Word(part) for part in text.text.split())
+            return _split_env((*before, *split, *behind), shell)
     return words
 
 
