@@ -278,7 +278,7 @@ def _declared_addresses(
 
 
 def _read_line(line: str, programs: Programs | None) -> ReadLine:
-    reading = read_command(line)
+    reading = read_command(line, programs=programs)
     effects = effects_with_results(reading.commands, programs)
     settled = are_settled(reading.commands, effects)
     parts = list(map(_part, reading.commands, effects, settled))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.shell.tree import FunctionNode, Node, WordNode
 
 # A text of a person has a few dozen; functions that call each other twice would have thousands.
@@ -49,8 +50,8 @@ class Interpreter:
     behind success; both are the same object where there is no difference.
     """
 
-    def __init__(self, text: str, state: ShellState) -> None:
-        self.data = text.encode()
+    def __init__(self, text: str, state: ShellState, programs: Programs | None = None) -> None:
+        self.data, self.programs = text.encode(), programs
         self.state: ShellState = state
         self.scope, self.run = ShellScope(), Run("", 0)
         self.words, self.statements = WordExpander(self), StatementReader(self)

@@ -9,6 +9,7 @@ Where shfmt and bash are known to disagree, the text is unreadable; the tests lo
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import ValidationError
 
@@ -16,24 +17,29 @@ from toolbus.policy.commands import CommandReading, Unreadable
 from toolbus.policy.shell.interpreter import RUN_BY_SHELL_REASON, Interpreter, TooMuchError
 from toolbus.policy.shell.shell_state import RUN_BY_SHELL, ShellState
 
+if TYPE_CHECKING:
+    from toolbus.policy.programs.program_files import Programs
+
 _REMEMBERED_LENGTH = 4096
 
 
-def read_command(text: str, folder: str | None = ".") -> CommandReading:
+def read_command(
+    text: str, folder: str | None = ".", programs: Programs | None = None
+) -> CommandReading:
     """Return all that *text*, a command line or script for bash, runs if it is run in *folder*.
 
-    It never raises: what can't be read is in `CommandReading.unreadable`. It starts a process of
-    some two milliseconds, so a coroutine calls it in a thread; what it returned for a text is
-    remembered.
+    *programs* say which of them run another one, beside those that are shipped. It never raises:
+    what can't be read is in `CommandReading.unreadable`. It starts a process of some two
+    milliseconds, so a coroutine calls it in a thread; what it returned for a text is remembered.
     """
     if len(text) > _REMEMBERED_LENGTH:
-        return _read(text, folder)
-    return _remembered(text, folder)
+        return _read(text, folder, programs)
+    return _remembered(text, folder, programs)
 
 
-def _read(text: str, folder: str | None) -> CommandReading:
+def _read(text: str, folder: str | None, programs: Programs | None = None) -> CommandReading:
     try:
-        shell = Interpreter(text, ShellState(folder=folder))
+        shell = Interpreter(text, ShellState(folder=folder), programs)
     except UnicodeEncodeError:
         return CommandReading((), (Unreadable(ascii(text), "it is no Unicode text"),))
     state = shell.state

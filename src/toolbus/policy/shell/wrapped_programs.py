@@ -13,6 +13,7 @@ from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.shell_state import ShellState
 
 if TYPE_CHECKING:
+    from toolbus.policy.programs.command_level import CommandLevel
     from toolbus.policy.shell.interpreter import Interpreter
 
     Words = tuple[Word, ...]
@@ -131,8 +132,8 @@ def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
     if name in _FINDERS:
         _read_find(words, shell)
         return
-    known = shipped_programs().find(name)
-    if known is None or not known[1].wraps:
+    known = _known_wrapper(name, shell)
+    if known is None:
         return
     if name == "env":
         words = _split_env(words, shell)
@@ -148,6 +149,15 @@ def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
         shell.refuse(f"what {name} runs is not certain: a word before it is not known")
     else:
         _read_inside(parsed, program, texts, shell)
+
+
+def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandLevel] | None:
+    """Return what is known of *name*; a file of one's own hides no wrapper that is shipped."""
+    for programs in (shell.programs, shipped_programs()):
+        known = programs.find(name) if programs is not None else None
+        if known is not None and known[1].wraps:
+            return known
+    return None
 
 
 def _read_inside(

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.programs.program_files import shipped_programs
+from toolbus.policy.programs.program_files import Programs, shipped_programs
 from toolbus.policy.shell.reading import read_command
 
 PROGRAMS = shipped_programs()
@@ -32,6 +32,17 @@ def test_the_command_inside_is_judged_or_the_wrapper_is_asked_about(line):
         or reading.unreadable
         or any(effects.unknown for effects in judged)
     )
+
+
+def test_a_file_of_ones_own_names_wrappers_and_hides_none(tmp_path):
+    file = tmp_path / "programs.toml"
+    file.write_text('[gently]\nvalues = ["-t"]\noperands = ["wrapped"]\n[timeout]\n')
+    programs = Programs([file])
+
+    reading = read_command("gently -t 5 timeout 5 rm x", programs=programs)
+
+    assert [each.program.text for each in reading.commands] == ["gently", "timeout", "rm"]
+    assert [each.program.text for each in read_command("gently rm x").commands] == ["gently"]
 
 
 SPELLED = [
