@@ -85,7 +85,9 @@ class Engine:
     def __init__(self, rules: tuple[Rule, ...], reach: int = REACH) -> None:
         check_installed()
         self.rules, self._reach = rules, reach
-        wordless = [number for number, rule in enumerate(rules) if not rule.keywords]
+        wordless = [
+            number for number, rule in enumerate(rules) if not (rule.keywords or rule.gates)
+        ]
         for number in wordless:
             check_pattern(rules[number].name, rules[number].pattern)
         # A user's rule may end in `$`, and a set adds its proof to the end of a text.
@@ -127,10 +129,9 @@ class Engine:
         """The words of all rules, or the pattern of one without, and whose each of them is."""
         numbers_of: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
-            for word in rule.keywords:
-                numbers_of.setdefault(rf"(?i){re.escape(word)}", []).append(number)
-            if not (rule.keywords or rule.foreign):
-                numbers_of.setdefault(rule.pattern, []).append(number)
+            words = [*rule.gates, *[rf"(?i){re.escape(word)}" for word in rule.keywords]]
+            for word in words or ([] if rule.foreign else [rule.pattern]):
+                numbers_of.setdefault(word, []).append(number)
         return ExpressionSet(numbers_of), list(numbers_of.values())
 
     @cached_property

@@ -44,7 +44,8 @@ class Rule(Struct, frozen=True):
     rest, so its value is known, if any of it looks random. A *foreign* one is a user's.
 
     One of the *keywords*, in lower case, stands in whatever it matches, in any case: where none
-    does, it is not looked for. With none of them it always is.
+    does, it is not looked for. With none of them it always is. In place of keywords a rule may have
+    *gates*, expressions of which one matches in whatever it matches.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Rule(Struct, frozen=True):
     keyed: bool = False
     keywords: tuple[str, ...] = ()
     foreign: bool = False
+    gates: tuple[str, ...] = ()
 
 
 class BuiltinRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):

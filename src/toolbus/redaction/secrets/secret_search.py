@@ -6,7 +6,7 @@ import re
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from toolbus.redaction.secrets.engine import BLANK, REACH, Engine, known_places
+from toolbus.redaction.secrets.engine import BLANK, Engine, known_places
 from toolbus.redaction.secrets.rules import Rule
 from toolbus.redaction.views import joined_views, views_to_end, without_line_breaks
 
@@ -23,22 +23,20 @@ LONGEST = 16
 """How many times as long as a value its longest form may be, more or less."""
 
 
-def expression(value: str) -> str:
-    """Return an expression, in RE2's syntax, for *value* in each of its forms.
+def forms_of(value: str) -> list[str]:
+    """Return expressions, in RE2's syntax, for *value* in each of its forms.
 
     JSON may stand inside JSON, so any number of backslashes will do. Of base64 all three
     alignments are in it, each without the letters that depend on what stands beside the value.
     """
     data = value.encode()
     escaped = "".join([f"%{byte:02x}" for byte in data])
-    return "|".join(
-        [
-            _SIGN.sub(_mixed, value),
-            f"(?i:{escaped})",
-            f"(?i:{data.hex()})",
-            *[_armoured(core) for core in _cores(data)],
-        ]
-    )
+    return [
+        _SIGN.sub(_mixed, value),
+        f"(?i:{escaped})",
+        f"(?i:{data.hex()})",
+        *[_armoured(core) for core in _cores(data)],
+    ]
 
 
 def _mixed(sign: re.Match[str]) -> str:
@@ -83,10 +81,11 @@ def _armoured(core: str) -> str:
     return "".join([either.get(letter, letter) for letter in core])
 
 
-_BATCH, _BATCH_CHARS, _CHUNK = 32, 2_048, 1_024
+_CHUNK, _END = 1_024, 8
+"""Letters that are sought as one expression, and how many at its end tell where to look for it."""
 
-_MERGED, _MERGED_SIZE = 128, 56_000
-"""Expressions in a batch that is complete, and letters of them: RE2's filter takes some 80,000."""
+_LEVELS = 16, 128
+"""Expressions in the first engine, and in the second. The last one has any number."""
 
 _HEAD, _LONGEST_WORD = 4, 512
 """Letters that values are told apart by, and how far back one without blanks may begin."""
@@ -96,11 +95,12 @@ class SecretSearch:
     """The expressions for telling secrets, in pieces if they are long."""
 
     def __init__(self) -> None:
-        # Each new secret makes the engine of its batch anew, which takes its time, and looking by
-        # each batch takes the same time, however large it is: so the last one is small.
-        self._batches: dict[int, dict[str, Rule]] = {}
-        self._engines: dict[int, Engine] = {}
-        self._chunks: dict[str, tuple[str, ...]] = {}
+        # Each new secret makes the first engine anew, which takes its time, and looking by each
+        # engine takes the same time, however large it is: so the first one is small.
+        self._levels: list[dict[str, Rule]] = [{} for _ in (*_LEVELS, 0)]
+        self._engines: list[Engine | None] = [None for _ in self._levels]
+        self._patterns: dict[str, list[str]] = {}
+        """For each form the expressions of its pieces."""
         self.with_blank: set[str] = set()
         """Those with a blank or a backslash inside."""
         self._by_head: dict[bytes, list[bytes]] | None = None
@@ -143,7 +143,7 @@ class SecretSearch:
         """The values, as they are and with their lines joined, by each of their beginnings."""
         if self._by_head is None:
             self._by_head = {}
-            for value in map(str.encode, self._chunks):
+            for value in map(str.encode, self._patterns):
                 for written in {value, without_line_breaks(value)}:
                     for size in range(1, _HEAD + 1):
                         self._by_head.setdefault(written[:size], []).append(written)
@@ -151,22 +151,21 @@ class SecretSearch:
 
     def knows(self) -> bool:
         """Tell whether there is anything to be found."""
-        return bool(self._batches)
+        return bool(self._patterns)
 
     def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
         """Give where secrets stand in *data*, in any form; the rule is the placeholder.
 
         It is looked at, and None is given between, as in `Engine.find`.
         """
-        # Whoever has a turn in between may add and remove some.
-        for number, batch in tuple(self._batches.items()):
-            if number not in self._engines:
-                reach = max(REACH, LONGEST * max(map(len, batch)))
-                self._engines[number] = Engine(tuple(batch.values()), reach)
-            names = {rule.name for rule in batch.values()}
-            for hit in self._engines[number].find(data, spans):
+        for level, rules in enumerate(self._levels):
+            if rules and self._engines[level] is None:
+                self._engines[level] = Engine(tuple(rules.values()), LONGEST * 2 * _CHUNK)
+        # Another task may add and remove some while it has a turn.
+        for rules, engine in [*zip(self._levels, self._engines, strict=True)]:
+            for hit in engine.find(data, spans) if rules and engine is not None else ():
                 # The engine may know one that was removed since it was made.
-                if hit is None or hit.rule.name in names:
+                if hit is None or hit.rule.pattern in rules:
                     yield hit
 
     def places(self, data: bytes) -> Iterator[Place | None]:
@@ -175,47 +174,35 @@ class SecretSearch:
 
     def add(self, form: str, placeholder: str) -> None:
         """Search for *form*, which *placeholder* stands for."""
-        if form in self._chunks:
+        if form in self._patterns:
             return
         # The last piece is none by itself: it could be of one letter.
         cuts = range(0, max(len(form) - _CHUNK // 2, 1), _CHUNK)
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]
-        self._chunks[form] = tuple(chunks)
+        rules = [_rule(chunk, placeholder) for chunk in chunks]
+        self._patterns[form] = [rule.pattern for rule in rules]
         self._by_head = None
         if BLANK.search(form):
             self.with_blank.add(form)
-        for chunk in chunks:
-            self._enter(chunk, placeholder)
+        self._enter(0, {rule.pattern: rule for rule in rules})
 
     def remove(self, form: str) -> None:
         """Search for *form* no more."""
         self.with_blank.discard(form)
         self._by_head = None
-        for chunk in self._chunks.pop(form, ()):
-            for number, batch in tuple(self._batches.items()):
-                if batch.pop(chunk, None) is not None and not batch:
-                    del self._batches[number]
-                    self._engines.pop(number, None)
+        for pattern in self._patterns.pop(form, ()):
+            for rules in self._levels:
+                rules.pop(pattern, None)
 
-    def _enter(self, chunk: str, placeholder: str) -> None:
-        number = max(self._batches, default=0)
-        batch = self._batches.get(number, {})
-        if len(batch) >= _BATCH or sum(map(len, batch)) + len(chunk) > _BATCH_CHARS:
-            self._merge(number)
-            number += 1
-        rule = Rule(placeholder, expression(chunk), foreign=True)
-        self._batches.setdefault(number, {})[chunk] = rule
-        self._engines.pop(number, None)
+    def _enter(self, level: int, rules: dict[str, Rule]) -> None:
+        """Add *rules* to a level; if they are too many for it, all of it goes to the next one."""
+        rules, self._engines[level] = {**self._levels[level], **rules}, None
+        if level < len(_LEVELS) and len(rules) > _LEVELS[level]:
+            self._enter(level + 1, rules)
+            rules = {}
+        self._levels[level] = rules
 
-    def _merge(self, newest: int) -> None:
-        """Put what is in the batch *newest* to that before it, if there is room."""
-        before = max((number for number in self._batches if number < newest), default=None)
-        if before is None or newest not in self._batches:
-            return
-        merged = {**self._batches[before], **self._batches[newest]}
-        size = sum([len(rule.pattern) for rule in merged.values()])
-        if len(merged) <= _MERGED and size <= _MERGED_SIZE:
-            self._batches[before] = merged
-            self._engines.pop(before, None)
-            self._engines.pop(newest, None)
-            del self._batches[newest]
+
+def _rule(chunk: str, placeholder: str) -> Rule:
+    pattern, gates = "|".join(forms_of(chunk)), forms_of(chunk[-_END:])
+    return Rule(placeholder, pattern, foreign=True, gates=tuple(gates))

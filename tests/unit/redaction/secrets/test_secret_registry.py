@@ -20,7 +20,7 @@ from toolbus.redaction.secrets.secret_registry import (
     SecretRegistry,
     SessionRegistries,
 )
-from toolbus.redaction.secrets.secret_search import expression
+from toolbus.redaction.secrets.secret_search import forms_of
 
 LETTERS = "".join(Random(1).choices([chr(at) for at in range(33, 127)], k=16_000))
 
@@ -205,9 +205,10 @@ def test_what_has_another_meaning_is_no_assigned_secret(value):
 
 def test_an_expression_holds_every_base64_alignment():
     value = "correct-horse-battery-9"
-    forms = [b64encode(b"z" * shift + value.encode()).decode() for shift in range(3)]
+    encoded = [b64encode(b"z" * shift + value.encode()).decode() for shift in range(3)]
+    forms = "|".join(forms_of(value))
 
-    assert all(form[4:-4] in expression(value) for form in forms)
+    assert all(one[4:-4] in forms for one in encoded)
 
 
 @pytest.mark.parametrize(
