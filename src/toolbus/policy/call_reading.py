@@ -20,11 +20,10 @@ from msgspec.structs import replace
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
-from toolbus.policy.paths.call_folders import next_folder
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.repositories import in_repositories
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolving import CallPlace, PathResolver, next_folder
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
 from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.programs.find_results import effects_with_results
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
-    from toolbus.policy.paths.call_folders import FolderChoice
+    from toolbus.policy.paths.resolving import FolderChoice
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules.records import PolicyRules
     from toolbus.policy.rules.tables import ToolFacts

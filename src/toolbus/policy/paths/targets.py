@@ -1,18 +1,25 @@
-"""What a word means as a path: its folder, its ``~`` and its globs."""
+"""The files that a word means as a path: by its folder, its ``~``, its globs, and links below.
+
+A program that fills a folder, as `tar` does, also writes through a link that is there already.
+"""
 
 from __future__ import annotations
 
+import os
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import Word
 from toolbus.policy.paths.expanding import expand, with_real_start
-from toolbus.policy.paths.links_below import linked_folders
 from toolbus.policy.paths.name_globs import glob_quoted, name_glob
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import PathUse
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+
+
+MOST_ENTRIES = 50_000
+"""Entries of folders that are looked at in one walk."""
 
 
 class Targets(NamedTuple):
@@ -124,3 +131,32 @@ def _without_tilde(text: str, resolver: PathResolver) -> str:
             home = "" if name[1:2] in {"-", "+", *"0123456789"} else glob_quoted(name)
             return f"{home}{slash}{rest}" if home else ""
     return f"{glob_quoted(home)}{slash}{rest}" if home else ""
+
+
+class LinkedFolders(NamedTuple):
+    """The real *paths* outside of a folder to which links below it lead; maybe not all."""
+
+    paths: tuple[str, ...]
+    is_complete: bool = True
+
+
+def linked_folders(folder: str) -> LinkedFolders:
+    """Return the folders outside of the real *folder* to which links below it lead."""
+    paths: dict[str, None] = {}
+    pending, entries = [folder], 0
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as listing:
+                for entry in listing:
+                    entries += 1
+                    if entries > MOST_ENTRIES:
+                        return LinkedFolders(tuple(paths), is_complete=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    elif entry.is_symlink() and posixpath.isdir(entry.path):
+                        path = os.path.realpath(entry.path)
+                        if posixpath.commonpath([path, folder]) != folder:
+                            paths[path] = None
+        except OSError:
+            continue
+    return LinkedFolders(tuple(paths))

@@ -29,7 +29,7 @@ import posixpath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.policy.paths.expanding import ANY_NAME, is_aimed
-from toolbus.policy.paths.path_matching import NameList, starts_of, within
+from toolbus.policy.paths.path_patterns import NameList, starts_of, within
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.tree_walks import ALL_BELOW, find_below
 

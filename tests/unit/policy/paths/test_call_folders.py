@@ -1,9 +1,8 @@
 import pytest
 
 from toolbus.policy.commands import CommandReading, PathUse, Unreadable, Word
-from toolbus.policy.paths.call_folders import find_folders, next_folder
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolving import CallPlace, PathResolver, find_folders, next_folder
 from toolbus.policy.paths.touching import touches
 
 

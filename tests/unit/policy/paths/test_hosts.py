@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.policy.commands import Word
-from toolbus.policy.paths.host_names import canonical_hosts
-from toolbus.policy.paths.hosts import host_patterns, reaches, read_host, stays_among
+from toolbus.policy.paths.hosts import (
+    canonical_hosts,
+    host_patterns,
+    reaches,
+    read_host,
+    stays_among,
+)
 
 
 def reach(text, *patterns, **word):

@@ -2,8 +2,8 @@
 
 import os
 
-from toolbus.policy.paths import links_below
-from toolbus.policy.paths.links_below import linked_folders
+from toolbus.policy.paths import targets
+from toolbus.policy.paths.targets import linked_folders
 
 
 def test_links_to_folders_outside_are_found(tmp_path):
@@ -26,7 +26,7 @@ def test_links_to_folders_outside_are_found(tmp_path):
 
 
 def test_too_many_entries_are_not_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(links_below, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(targets, "MOST_ENTRIES", 2)
     for number in range(3):
         (tmp_path / str(number)).touch()
 
