@@ -38,7 +38,7 @@ def test_other_addresses_are_refused(text):
     with pytest.raises(UsageError) as raised:
         server_address(text)
 
-    assert "4242" not in str(raised.value)
+    assert "-4242" not in str(raised.value)
 
 
 def test_a_login_is_found_by_its_address_alone(tmp_path):
