@@ -50,9 +50,8 @@ def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckRep
     if not is_postgres(where):
         return recover(where, new, progress) if new is not None else check_file(where, progress)
     if new is not None:
-        raise WrongPathError(
-            where, "only a file is recovered so; `toolbus copy` takes whole sessions"
-        )
+        reason = "only a file is recovered so; `toolbus copy` takes whole sessions"
+        raise WrongPathError(where, reason)
     with open_reader(where, live=True) as reader:
         return check_reader(where, reader, progress)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -240,19 +241,14 @@ def _installed(component: AgentComponent | None, limit: float) -> Iterator[Stopw
     """Give what runs the functions of *component*, or of none; it is installed meanwhile."""
     watch = Stopwatch(limit)
     try:
-        if component is None or component.host is not None:
+        with ExitStack() as stack:
+            if component is not None and component.host is None:
+                host = ComponentHost(scope=CHECKED)
+                component.setup(host)
+                stack.callback(component.teardown)
+                watch.run(partial(component.install, host))
+                stack.callback(watch.run, component.close)
             yield watch
-            return
-        host = ComponentHost(scope=CHECKED)
-        component.setup(host)
-        try:
-            watch.run(lambda: component.install(host))
-            try:
-                yield watch
-            finally:
-                watch.run(component.close)
-        finally:
-            component.teardown()
     except TimeIsUp:
         raise DeadlineError(limit) from None
     finally:
