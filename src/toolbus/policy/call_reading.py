@@ -338,8 +338,8 @@ def _installed_tool(words: Sequence[Word], choice: FolderChoice) -> Word | None:
     if not _PACKAGE_TOOL.fullmatch(name) or name in SHELLS or runs_others(name) or choice.doubt:
         return None
     file = f"node_modules/.bin/{name}"
-    found = [posixpath.isfile(posixpath.join(folder, file)) for folder in choice.paths]
-    return Word(file) if all(found) else None
+    are_there = [posixpath.isfile(posixpath.join(folder, file)) for folder in choice.paths]
+    return Word(file) if all(are_there) else None
 
 
 def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences

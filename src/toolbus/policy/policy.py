@@ -93,7 +93,7 @@ class UnusablePolicy(NamedTuple):
     reason: str
 
 
-class _InForce(NamedTuple):
+class _SessionJudges(NamedTuple):
     """The *judges* of a session, one for each version of its rules, and a *notice* of the file.
 
     With a *refusal* a version cannot be used, and every call is denied for that reason.
@@ -233,7 +233,7 @@ class Policy(AgentComponent):
         return [verdict for _, verdict in await self._judged(in_force, call, tool, scope)]
 
     async def _judged(
-        self, in_force: _InForce, call: ToolCall, tool: ToolSpec | None, scope: Scope
+        self, in_force: _SessionJudges, call: ToolCall, tool: ToolSpec | None, scope: Scope
     ) -> list[tuple[CallJudge, CallVerdict]]:
         """Return each judge with what it says of *call*, limits aside."""
         kept_in = await self._shell_folder(in_force, call.name, scope)
@@ -271,7 +271,7 @@ class Policy(AgentComponent):
         return None
 
     async def _shell_folder(
-        self, in_force: _InForce, tool_name: str, scope: Scope
+        self, in_force: _SessionJudges, tool_name: str, scope: Scope
     ) -> tuple[str | None] | None:
         """Return where the call before left a shell that keeps its folder."""
         if not in_force.keeps_folder(tool_name):
@@ -339,13 +339,13 @@ class Policy(AgentComponent):
         folder = owner.tools_folder if isinstance(owner, WorksInFolder) else None
         return process_folder() if folder is None and rules.works_here else folder
 
-    def _in_force(self, scope: Scope) -> _InForce:
+    def _in_force(self, scope: Scope) -> _SessionJudges:
         if self._file is None:
-            return _InForce((self._fixed.of(scope),), "", "")
+            return _SessionJudges((self._fixed.of(scope),), "", "")
         versions, notice = self._file.for_session(scope.root_session_id or scope.session_id)
         refusals = [each.reason for each in versions if isinstance(each, UnusablePolicy)]
         usable = [each.of(scope) for each in versions if not isinstance(each, UnusablePolicy)]
-        return _InForce(tuple(usable), notice, "".join(refusals[:1]))
+        return _SessionJudges(tuple(usable), notice, "".join(refusals[:1]))
 
     def _read(self, file: Path, data: bytes) -> ProjectJudges:
         return self._judges_of(PolicyFile(file, data).read)

@@ -77,12 +77,12 @@ def _by_name(item: PinnedItem | None) -> Mapping[str, PinnedItem]:
 
 
 def _change(
-    server: str, kind: PinKind, name: str, before: object, after: object, **more: Any
+    server: str, kind: PinKind, name: str, before: object, after: object, **details: Any
 ) -> PinChange:
     change: Literal["changed", "new", "gone"] = "changed"
     if before is None or after is None:
         change = "new" if before is None else "gone"
-    return PinChange(server=server, kind=kind, name=name, change=change, **more)
+    return PinChange(server=server, kind=kind, name=name, change=change, **details)
 
 
 def whole_item(item: PinnedItem) -> tuple[Difference, ...]:

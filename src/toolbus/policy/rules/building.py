@@ -11,19 +11,17 @@ from msgspec.structs import replace
 from toolbus.policy.history.limits import NamedCall, NeverAfter, OnlyAfter, Outcome, Quota, Repeats
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
+from toolbus.policy.rules.call_conditions import NamedTools, SpeakerNames, ValuesAt
 from toolbus.policy.rules.command_patterns import CommandNames, CommandPattern
-from toolbus.policy.rules.conditions import (
+from toolbus.policy.rules.part_conditions import (
     RESOURCES,
     CoveredEffects,
     Effects,
     FilesElsewhere,
     NamedResources,
-    NamedTools,
     PushedBranches,
     ReachedHosts,
-    SpeakerNames,
     TouchedFiles,
-    ValuesAt,
 )
 from toolbus.policy.rules.records import PolicyRule
 from toolbus.policy.rules.schemas import located

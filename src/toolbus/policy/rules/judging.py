@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.projects import process_folder, project_at, project_of
-from toolbus.policy.rules.conditions import TouchedFiles
+from toolbus.policy.rules.part_conditions import TouchedFiles
 from toolbus.policy.rules.protection import Protection
 from toolbus.policy.rules.records import CallVerdict, Holds, PartVerdict, RuleFinding
 from toolbus.policy.rules.values import ConditionError

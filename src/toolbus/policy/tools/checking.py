@@ -17,9 +17,9 @@ from msgspec import UNSET
 from toolbus.errors import ConfigurationError
 from toolbus.events.subjects import matches
 from toolbus.policy.rules.command_patterns import CommandPattern
-from toolbus.policy.rules.conditions import RESOURCES
 from toolbus.policy.rules.documents import misplaced_path, read_table
 from toolbus.policy.rules.judging import RANKS
+from toolbus.policy.rules.part_conditions import RESOURCES
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, ValueTable, texts
 from toolbus.policy.rules.values import EVERY, read_path, type_name
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt

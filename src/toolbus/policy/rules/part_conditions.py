@@ -1,4 +1,4 @@
-"""The conditions of rules: on a call as a whole, and on each part of it.
+"""The conditions of rules on one part of a call: its effects, files, hosts and branches.
 
 A rule that denies or asks applies if any effect, file or host of the part fits, or may fit. A rule
 that allows applies only if all of them surely fit: nothing about the part is unknown, the files
@@ -10,27 +10,19 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Word
 from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import stays_within, touches
-from toolbus.policy.rules.records import CallCondition, Holds, PartCondition
-from toolbus.policy.rules.values import (
-    ConditionError,
-    ValueTest,
-    WrongTypeError,
-    holds,
-    places_at,
-    shown,
-)
+from toolbus.policy.rules.call_conditions import include
+from toolbus.policy.rules.records import Holds, PartCondition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallFacts, CallPart
@@ -54,103 +46,6 @@ _SPOKEN_OF = {
 }
 RESOURCES = frozenset(_SPOKEN_OF)
 """Keys whose values are files, hosts or branches."""
-
-
-class NamedTools(CallCondition, frozen=True):
-    """The tool's name matches one of *patterns*."""
-
-    is_fixed: ClassVar[bool] = True
-
-    patterns: tuple[str, ...]
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "tools"
-
-    def holds_for(self, facts: CallFacts) -> Holds:
-        """Return whether it holds."""
-        if matches(self.patterns, facts.call.name):
-            return _YES
-        return Holds("no", f"{facts.call.name!r} is not {' or '.join(self.patterns)}")
-
-    def covers(self, other: NamedTools) -> bool:
-        """Return whether each pattern of *other* is one of its own, or matches one."""
-        return _include(self.patterns, other.patterns)
-
-
-class SpeakerNames(CallCondition, frozen=True):
-    """An id matches one of *patterns*: the agent's (*id_of* "agent"), or one above (lineage)."""
-
-    is_fixed: ClassVar[bool] = True
-
-    id_of: str
-    patterns: tuple[str, ...]
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return self.id_of
-
-    def holds_for(self, facts: CallFacts) -> Holds:
-        """Return whether it holds."""
-        scope = facts.scope
-        names = (scope.agent_id,) if self.key == "agent" else scope.lineage
-        if any(matches(self.patterns, name) for name in names):
-            return _YES
-        return Holds("no", f"{', '.join(map(repr, names)) or 'nobody'} is none of them")
-
-    def covers(self, other: SpeakerNames) -> bool:
-        """Return whether each pattern of *other* is one of its own, or matches one."""
-        return self.id_of == other.id_of and _include(self.patterns, other.patterns)
-
-
-class ValuesAt(CallCondition, frozen=True):
-    """Values of the call fit: of its arguments, its tool's annotations or its scope's context.
-
-    The *source* is its key in the file; *tests* are by the path that was written, and its keys.
-    """
-
-    source: str
-    tests: tuple[tuple[str, tuple[str, ...], tuple[ValueTest, ...]], ...]
-    every: bool
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return self.source
-
-    def holds_for(self, facts: CallFacts) -> Holds:
-        """Return whether it holds; raises `ConditionError`."""
-        values = self._values(facts)
-        for name, path, tests in self.tests:
-            try:
-                places = places_at(values, path)
-                reached = [value for value in places if value is not None]
-                results = [holds(tests, value) for value in reached]
-            except WrongTypeError as error:
-                raise ConditionError(f"{self.key}.{name}", str(error)) from None
-            # An item without the value is not one that fits.
-            if not reached or (self.every and len(reached) < len(places)):
-                return Holds("no", f"{name} is absent")
-            if not (all(results) if self.every else any(results)):
-                wanted = " and ".join(map(str, tests))
-                return Holds("no", f"{name} is {shown(reached[0])}, not {wanted}")
-        return _YES
-
-    def covers(self, other: ValuesAt) -> bool:
-        """Return whether *other* has all of its tests."""
-        if (self.source, self.every) != (other.source, other.every):
-            return False
-        # By their texts, for 1 equals True.
-        return {*map(repr, self.tests)} <= {*map(repr, other.tests)}
-
-    def _values(self, facts: CallFacts) -> Mapping[str, Any]:
-        if self.key == "arguments":
-            return facts.call.arguments
-        if self.key == "context":
-            return facts.scope.context
-        return {} if facts.tool is None else facts.tool.annotations
 
 
 class Effects(PartCondition, frozen=True):
@@ -425,7 +320,7 @@ class ReachedHosts(PartCondition, frozen=True):
     def covers(self, other: ReachedHosts) -> bool:
         """Return whether each pattern of *other* is one of its own, or matches one."""
         mine, others = [[each.text for each in names.patterns] for names in (self, other)]
-        return self.every == other.every and _include(mine, others)
+        return self.every == other.every and include(mine, others)
 
 
 class PushedBranches(PartCondition, frozen=True):
@@ -502,7 +397,3 @@ def _unknown(part: CallPart) -> Holds:
     first = part.unknown[0]
     source = f": {first.source}" if first.source not in {part.source, ""} else ""
     return Holds("no", f"{first.reason}{source}")
-
-
-def _include(patterns: Sequence[str], others: Sequence[str]) -> bool:
-    return all(each in patterns or matches(patterns, each) for each in others)
