@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _ALL = frozenset("@*")
 _GLOB_SIGN = re.compile(r"[*?\[\]\\]")
 _BLANKS = " \t\n"
-
-
 _SPECIAL = re.compile(r"[\\*?\[{~]")
 _TILDE = re.compile(r"~[A-Za-z0-9_.-]*(?=/|\Z)")
 _TILDE_BEHIND_COLON = re.compile(r"~[A-Za-z0-9_.-]*(?=[/:]|\Z)")
@@ -151,82 +149,205 @@ class Fields:
         return Word(self.pattern, pattern=True)
 
 
-def expand_parameter(part: Parameter, fields: Fields, shell: Interpreter, *, quoted: bool) -> None:
-    """Add what *part* stands for to *fields*, and read what stands in it."""
-    name, index = part.name, _index(part, shell)
-    _read_inside(part, shell, quoted=quoted)
-    if part.excl and not part.names and index not in _ALL:
-        shell.refuse("a variable that names another one", part)
-    if part.exp and part.exp.op in {"=", ":="}:
-        shell.state.assign(name, UNKNOWN)
-    if part.is_plain and name in _ALL:
-        _add_all(name, fields, shell, quoted=quoted)
-        return
-    value = shell.state.value(name) if part.is_plain else None
-    if value is not None and not value.number:
-        add_word(value.word, fields, quoted=quoted)
-    elif part.length or value is not None:
-        is_one = quoted or shell.state.splits or not _ALL.isdisjoint((name, index))
-        fields.unknown(several=not is_one)
-    else:
-        fields.unknown(several=not quoted or "@" in {name, index})
+class Expansion:
+    """Adds what the parts of one word stand for to *fields*, and reads what stands in them.
 
+    A *single* one stays one word; it is *assigned* if a tilde is expanded behind each colon.
+    """
 
-def add_word(word: Word, fields: Fields, *, quoted: bool) -> None:
-    """Add what a variable holds."""
-    if word.pattern and (quoted or word.text.startswith("~")):
-        if word.text.startswith("~") and not any(sign in word.text for sign in "*?[\\"):
-            fields.tilde(word.text)
+    def __init__(
+        self, shell: Interpreter, fields: Fields, *, single: bool = False, assigned: bool = False
+    ) -> None:
+        self._shell, self._fields, self._single, self._assigned = shell, fields, single, assigned
+
+    def read(self, parts: tuple[Part, ...]) -> None:
+        """Add what *parts* stand for to the self._fields."""
+        first = parts[0] if parts else None
+        set_like = isinstance(first, Literal) and _SET_LIKE.match(first.value)
+        for index, part in enumerate(parts):
+            if isinstance(part, Literal):
+                text = part.value
+                if not index:
+                    ends = len(parts) == 1
+                    text = self._leading_tilde(text, ends=ends)
+                if (self._assigned or set_like) and re.search(
+                    "[:=]~" if index == 0 else "[:=]~|^~", text
+                ):
+                    self._fields.unknown(several=False)
+                self._unquoted(text)
+            elif isinstance(part, SingleQuoted):
+                self._single_quoted(part)
+            elif isinstance(part, DoubleQuoted):
+                self._double_quoted(part)
+            elif isinstance(part, ExtendedGlob):
+                if not self._single or re.search(r"[$`<>]", self._shell.source(part)):
+                    self._shell.refuse("an extended pattern, which shells read differently", part)
+                self._fields.unknown(several=True)
+            else:
+                self._dynamic(part, quoted=self._single)
+
+    def _double_quoted(self, part: DoubleQuoted) -> None:
+        self._fields.quoted("")
+        if part.dollar and any(
+            name.startswith("TEXTDOMAIN") for name in self._shell.state.variables
+        ):
+            self._fields.unknown(several=False)  # The translation may be anything.
+        for inner in part.parts:
+            if isinstance(inner, Literal):
+                self._fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
+            else:
+                self.read_quoted(inner)
+
+    def _unquoted(self, text: str) -> None:
+        for match in _UNQUOTED.finditer(text):
+            if match[1] is not None:
+                # shfmt leaves a continued line in what has other backslashes.
+                self._fields.quoted(match[1] if match[1] != "\n" else "")
+            elif self._single:
+                self._fields.quoted(match[0])
+            else:
+                # Behind a `$` that stands alone bash does not split what it expanded before.
+                self._fields.literal(match[0], unsplit="$" in match[0])
+
+    def _leading_tilde(self, text: str, *, ends: bool) -> str:
+        prefix = "" if self._assigned else (m[0] if (m := _ASSIGNMENT.match(text)) else "")
+        rest = text[len(prefix) :]
+        if not rest.startswith("~"):
+            return text
+        match = (_TILDE_BEHIND_COLON if self._assigned or prefix else _TILDE).match(rest)
+        if not match or (match.end() == len(rest) and not ends):
+            self._fields.unknown(several=False)
+            return text
+        home = self._shell.state.variables.get("HOME")
+        if home is not None and match[0] == "~":
+            if not home.word.known or home.word.pattern:
+                self._fields.unknown(several=False)
+            self._fields.quoted(prefix + home.word.text)
+        elif re.fullmatch(r"~[+-]|~\d+", match[0]):
+            self._fields.unknown(several=False)
         else:
-            fields.matching(word.text)
-    elif not word.known or word.pattern:
-        fields.unknown(several=not quoted)
-    elif quoted:
-        fields.quoted(word.text)
-    else:
-        fields.expanded(word.text)
+            self._fields.tilde(prefix + match[0])
+        return rest[match.end() :]
 
+    def _single_quoted(self, part: SingleQuoted) -> None:
+        if part.dollar and "\\'" in part.value:
+            self._shell.refuse("a quote in $'…', which ends it in other shells", part)
+        if part.dollar and "\\" in part.value:
+            self._fields.unknown(several=False)
+        else:
+            self._fields.quoted(part.value)
 
-def _add_all(name: str, fields: Fields, shell: Interpreter, *, quoted: bool) -> None:
-    """Add the positional parameters, of which ``"$*"`` makes one word."""
-    words = shell.state.positional
-    if words is None or (quoted and name == "*"):
-        fields.unknown(several=not quoted or name == "@")
-        return
-    if quoted and not words:
-        # In bash "$@" of nothing is no word, though there are quotes around.
-        fields.unknown(several=True)
-    for position, word in enumerate(words):
-        if position:
-            fields.finish()
-        add_word(word, fields, quoted=quoted)
+    def read_quoted(self, part: Part) -> None:
+        """Add what *part* stands for in double quotes, where it is no letters."""
+        if isinstance(part, SingleQuoted | DoubleQuoted | ExtendedGlob | Literal):
+            self._shell.refuse("quotes in quotes", part)
+            self._fields.unknown(several=False)
+        else:
+            self._dynamic(part, quoted=True)
 
+    def _dynamic(self, part: Part, *, quoted: bool) -> None:
+        shell = self._shell
+        if isinstance(part, Parameter):
+            self._parameter(part, quoted=quoted)
+        elif isinstance(part, Substitution):
+            self._substitution(part, quoted=quoted)
+        elif isinstance(part, ProcessSubstitution):
+            start = len(shell.commands)
+            with shell.subshell(f"{part.op}…)"):
+                shell.statements.read_list(part.stmts)
+            shell.unsettle(start)
+            self._fields.unknown(several=not part.stmts)
+        elif isinstance(part, ArithmeticExpansion):
+            shell.words.arithmetic.check(part.x)
+            self._fields.unknown(several=not quoted and not shell.state.splits)
 
-def _index(part: Parameter, shell: Interpreter) -> str:
-    """Read the subscript; return ``@``, ``*``, ``?`` for any other, or nothing."""
-    if part.index is None:
-        return ""
-    text = shell.source(part).partition("[")[2]
-    if text.startswith(("@]", "*]")):
-        return text[0]
-    shell.words.arithmetic.check_index(part.index, part.name)
-    return "?"
+    def _substitution(self, part: Substitution, *, quoted: bool) -> None:
+        shell = self._shell
+        if part.backquotes and re.search(r'\\[\\`"$\n]', shell.source(part)):
+            shell.refuse("backslashes in backquotes, which shfmt misreads", part)
+        printed = printed_by(part.stmts, shell)
+        scope = replace(shell.scope, redirections=()).through("$(…)")
+        with shell.using(state=shell.state.copy(), scope=scope):
+            shell.statements.read_list(part.stmts)
+        if printed is None:
+            self._fields.unknown(several=not quoted)
+        elif quoted:
+            self._fields.quoted(printed.rstrip("\n"))
+        else:
+            self._fields.expanded(printed.rstrip("\n"))
 
+    def _parameter(self, part: Parameter, *, quoted: bool) -> None:
+        """Add what *part* stands for to *fields*, and read what stands in it."""
+        name, index = part.name, self._index(part)
+        self._read_operands(part, quoted=quoted)
+        if part.excl and not part.names and index not in _ALL:
+            self._shell.refuse("a variable that names another one", part)
+        if part.exp and part.exp.op in {"=", ":="}:
+            self._shell.state.assign(name, UNKNOWN)
+        if part.is_plain and name in _ALL:
+            self._add_all(name, quoted=quoted)
+            return
+        value = self._shell.state.value(name) if part.is_plain else None
+        if value is not None and not value.number:
+            self._add_word(value.word, quoted=quoted)
+        elif part.length or value is not None:
+            is_one = quoted or self._shell.state.splits or not _ALL.isdisjoint((name, index))
+            self._fields.unknown(several=not is_one)
+        else:
+            self._fields.unknown(several=not quoted or "@" in {name, index})
 
-def _read_inside(part: Parameter, shell: Interpreter, *, quoted: bool) -> None:
-    for bound in (part.slice or {}).values():
-        if isinstance(bound, dict) and "Type" in bound:
-            shell.words.arithmetic.check(bound)
-    words = [*words_in(part.repl)]
-    if part.exp:
-        words += [part.exp.word] if part.exp.word else []
-        if part.exp.op == "@" and shell.source(part).rstrip("}").endswith("P"):
-            shell.refuse("@P runs what the variable holds", part)
-    for word in words:
-        # shfmt takes single quotes there for quotes, and bash mostly for letters.
-        if quoted and "'" in shell.source(word):
-            shell.refuse("quotes in ${…} in quotes, which shells read differently", part)
-        shell.words.single(word)
+    def _add_word(self, word: Word, *, quoted: bool) -> None:
+        """Add what a variable holds."""
+        if word.pattern and (quoted or word.text.startswith("~")):
+            if word.text.startswith("~") and not any(sign in word.text for sign in "*?[\\"):
+                self._fields.tilde(word.text)
+            else:
+                self._fields.matching(word.text)
+        elif not word.known or word.pattern:
+            self._fields.unknown(several=not quoted)
+        elif quoted:
+            self._fields.quoted(word.text)
+        else:
+            self._fields.expanded(word.text)
+
+    def _add_all(self, name: str, *, quoted: bool) -> None:
+        """Add the positional parameters, of which ``"$*"`` makes one word."""
+        words = self._shell.state.positional
+        if words is None or (quoted and name == "*"):
+            self._fields.unknown(several=not quoted or name == "@")
+            return
+        if quoted and not words:
+            # In bash "$@" of nothing is no word, though there are quotes around.
+            self._fields.unknown(several=True)
+        for position, word in enumerate(words):
+            if position:
+                self._fields.finish()
+            self._add_word(word, quoted=quoted)
+
+    def _index(self, part: Parameter) -> str:
+        """Read the subscript; return ``@``, ``*``, ``?`` for any other, or nothing."""
+        if part.index is None:
+            return ""
+        text = self._shell.source(part).partition("[")[2]
+        if text.startswith(("@]", "*]")):
+            return text[0]
+        self._shell.words.arithmetic.check_index(part.index, part.name)
+        return "?"
+
+    def _read_operands(self, part: Parameter, *, quoted: bool) -> None:
+        for bound in (part.slice or {}).values():
+            if isinstance(bound, dict) and "Type" in bound:
+                self._shell.words.arithmetic.check(bound)
+        words = [*words_in(part.repl)]
+        if part.exp:
+            words += [part.exp.word] if part.exp.word else []
+            if part.exp.op == "@" and self._shell.source(part).rstrip("}").endswith("P"):
+                self._shell.refuse("@P runs what the variable holds", part)
+        for word in words:
+            # shfmt takes single quotes there for quotes, and bash mostly for letters.
+            if quoted and "'" in self._shell.source(word):
+                self._shell.refuse("quotes in ${…} in quotes, which shells read differently", part)
+            self._shell.words.single(word)
 
 
 class WordExpander:
@@ -252,7 +373,7 @@ class WordExpander:
         if node is None or not node.parts:
             return Word("")
         fields = Fields(self._shell.source(node), splits=True, globs=True)
-        self._parts(node.parts, fields, single=True, assigned=assigned)
+        Expansion(self._shell, fields, single=True, assigned=assigned).read(node.parts)
         fields.several = False
         return (fields.result() or [Word("")])[0]
 
@@ -268,7 +389,7 @@ class WordExpander:
             if isinstance(part, Literal):
                 fields.quoted(part.value if verbatim else _IN_DOCUMENT.sub(r"\1", part.value))
             else:
-                self._quoted_part(part, fields)
+                Expansion(self._shell, fields).read_quoted(part)
         # A line that a backslash continues is two literals; whose tabs count is bash's secret.
         if fields.is_unknown or (indented and len(parts) > 1):
             return None
@@ -279,129 +400,8 @@ class WordExpander:
         fields = Fields(self._shell.source(node), splits=state.splits, globs=state.globs)
         if _has_braces(node.parts):
             fields.unknown(several=True)
-        self._parts(node.parts, fields)
+        Expansion(self._shell, fields).read(node.parts)
         return fields.result()
-
-    def _parts(
-        self,
-        parts: tuple[Part, ...],
-        fields: Fields,
-        *,
-        single: bool = False,
-        assigned: bool = False,
-    ) -> None:
-        first = parts[0] if parts else None
-        set_like = isinstance(first, Literal) and _SET_LIKE.match(first.value)
-        for index, part in enumerate(parts):
-            if isinstance(part, Literal):
-                text = part.value
-                if not index:
-                    ends = len(parts) == 1
-                    text = self._leading_tilde(text, fields, ends=ends, assigned=assigned)
-                if (assigned or set_like) and re.search(
-                    "[:=]~" if index == 0 else "[:=]~|^~", text
-                ):
-                    fields.unknown(several=False)
-                self._unquoted(text, fields, single=single)
-            elif isinstance(part, SingleQuoted):
-                self._single_quoted(part, fields)
-            elif isinstance(part, DoubleQuoted):
-                self._double_quoted(part, fields)
-            elif isinstance(part, ExtendedGlob):
-                if not single or re.search(r"[$`<>]", self._shell.source(part)):
-                    self._shell.refuse("an extended pattern, which shells read differently", part)
-                fields.unknown(several=True)
-            else:
-                self._dynamic(part, fields, quoted=single)
-
-    def _double_quoted(self, part: DoubleQuoted, fields: Fields) -> None:
-        fields.quoted("")
-        if part.dollar and any(
-            name.startswith("TEXTDOMAIN") for name in self._shell.state.variables
-        ):
-            fields.unknown(several=False)  # The translation may be anything.
-        for inner in part.parts:
-            if isinstance(inner, Literal):
-                fields.quoted(_IN_QUOTES.sub(r"\1", inner.value))
-            else:
-                self._quoted_part(inner, fields)
-
-    def _unquoted(self, text: str, fields: Fields, *, single: bool) -> None:
-        for match in _UNQUOTED.finditer(text):
-            if match[1] is not None:
-                # shfmt leaves a continued line in what has other backslashes.
-                fields.quoted(match[1] if match[1] != "\n" else "")
-            elif single:
-                fields.quoted(match[0])
-            else:
-                # Behind a `$` that stands alone bash does not split what it expanded before.
-                fields.literal(match[0], unsplit="$" in match[0])
-
-    def _leading_tilde(self, text: str, fields: Fields, *, ends: bool, assigned: bool) -> str:
-        prefix = "" if assigned else (m[0] if (m := _ASSIGNMENT.match(text)) else "")
-        rest = text[len(prefix) :]
-        if not rest.startswith("~"):
-            return text
-        match = (_TILDE_BEHIND_COLON if assigned or prefix else _TILDE).match(rest)
-        if not match or (match.end() == len(rest) and not ends):
-            fields.unknown(several=False)
-            return text
-        home = self._shell.state.variables.get("HOME")
-        if home is not None and match[0] == "~":
-            if not home.word.known or home.word.pattern:
-                fields.unknown(several=False)
-            fields.quoted(prefix + home.word.text)
-        elif re.fullmatch(r"~[+-]|~\d+", match[0]):
-            fields.unknown(several=False)
-        else:
-            fields.tilde(prefix + match[0])
-        return rest[match.end() :]
-
-    def _single_quoted(self, part: SingleQuoted, fields: Fields) -> None:
-        if part.dollar and "\\'" in part.value:
-            self._shell.refuse("a quote in $'…', which ends it in other shells", part)
-        if part.dollar and "\\" in part.value:
-            fields.unknown(several=False)
-        else:
-            fields.quoted(part.value)
-
-    def _quoted_part(self, part: Part, fields: Fields) -> None:
-        if isinstance(part, SingleQuoted | DoubleQuoted | ExtendedGlob | Literal):
-            self._shell.refuse("quotes in quotes", part)
-            fields.unknown(several=False)
-        else:
-            self._dynamic(part, fields, quoted=True)
-
-    def _dynamic(self, part: Part, fields: Fields, *, quoted: bool) -> None:
-        shell = self._shell
-        if isinstance(part, Parameter):
-            expand_parameter(part, fields, shell, quoted=quoted)
-        elif isinstance(part, Substitution):
-            self._substitution(part, fields, quoted=quoted)
-        elif isinstance(part, ProcessSubstitution):
-            start = len(shell.commands)
-            with shell.subshell(f"{part.op}…)"):
-                shell.statements.read_list(part.stmts)
-            shell.unsettle(start)
-            fields.unknown(several=not part.stmts)
-        elif isinstance(part, ArithmeticExpansion):
-            self.arithmetic.check(part.x)
-            fields.unknown(several=not quoted and not shell.state.splits)
-
-    def _substitution(self, part: Substitution, fields: Fields, *, quoted: bool) -> None:
-        shell = self._shell
-        if part.backquotes and re.search(r'\\[\\`"$\n]', shell.source(part)):
-            shell.refuse("backslashes in backquotes, which shfmt misreads", part)
-        printed = printed_by(part.stmts, shell)
-        scope = replace(shell.scope, redirections=()).through("$(…)")
-        with shell.using(state=shell.state.copy(), scope=scope):
-            shell.statements.read_list(part.stmts)
-        if printed is None:
-            fields.unknown(several=not quoted)
-        elif quoted:
-            fields.quoted(printed.rstrip("\n"))
-        else:
-            fields.expanded(printed.rstrip("\n"))
 
 
 def _has_braces(parts: tuple[Part, ...]) -> bool:
