@@ -140,13 +140,11 @@ def other_views(data: bytes) -> Iterator[TextView]:
         yield from _part(data, (begin, end), folds)
 
 
-def looks_the_same(data: bytes, *, is_whole: bool = True) -> bool:
-    """Return whether *data* has no `other_views`; and no part of it, unless it *is_whole*."""
+def looks_the_same(data: bytes) -> bool:
+    """Return whether a quick look shows that *data* has no `other_views`, nor any part of it."""
     # Most texts have none of these bytes, which a search for each tells soonest.
-    if b"\\" in data or b"\x1b" in data or b"^" in data or not data.isascii():
-        return not _patterns(data) and _FOLDED.search(data) is None and is_whole
-    # A part of a text may end where a folded scalar does not.
-    return b">" not in data or (is_whole and _FOLDED.search(data) is None)
+    has_signs = b"\\" in data or b">" in data or b"\x1b" in data or b"^" in data
+    return not has_signs and data.isascii()
 
 
 def _patterns(data: bytes) -> list[re.Pattern[bytes]]:

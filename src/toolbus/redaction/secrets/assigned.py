@@ -284,11 +284,11 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
     first = stop - len(whole.encode())
     is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
     end = stop + (_SHORT_REACH if is_deep else _LONG_REACH)
-    known, together = _shapes()
+    known, names, together = _shapes()
     # The likely ones come first.
     for index in sorted(together.match(data[stop : min(stop + _REACH, end)])):
         shape = known[index]
-        if shape.name and not re.match(shape.name, whole):
+        if not names[index].match(whole):
             continue
         span = _value(shape, data, (stop, end))
         if span is not None and (not shape.before or _stands_behind(shape.before, data, first)):
@@ -315,7 +315,8 @@ def _stands_behind(pattern: str, data: bytes, position: int) -> bool:
 
 
 @cache
-def _shapes() -> tuple[tuple[NamedShape, ...], ExpressionSet]:
-    """Return all shapes, and what tells which of them may stand somewhere."""
+def _shapes() -> tuple[tuple[NamedShape, ...], list[re.Pattern[str]], ExpressionSet]:
+    """Return all shapes, how the name of each begins, and what tells which may stand somewhere."""
     shapes = builtin_file().shapes
-    return shapes, ExpressionSet([shape.behind for shape in shapes], anchored=True)
+    names = [re.compile(shape.name) for shape in shapes]
+    return shapes, names, ExpressionSet([shape.behind for shape in shapes], anchored=True)

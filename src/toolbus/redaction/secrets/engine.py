@@ -90,7 +90,7 @@ class Engine:
         ]
         for number in wordless:
             check_pattern(rules[number].name, rules[number].pattern)
-        # A user's rule may end in `$`, and a set adds its proof to the end of a text.
+        # A user's pattern may need so many states that all others would be slow beside it.
         self._always = [number for number in wordless if rules[number].foreign]
         self._searches: dict[int, _Search] = {}
         self._together: dict[frozenset[int], tuple[list[int], ExpressionSet]] = {}
@@ -175,12 +175,13 @@ class _Search:
         """Give what begins in *data* between the first two bytes of *window*, up to the third."""
         begin, end, reach = window
         for match in self._expression.finditer(data, begin, reach):
+            first, final = match.span()
             # The next window has it whole.
-            if match.start() >= end:
+            if first >= end:
                 break
             name = match.span(self._name) if self._name else None
             if self._reader is not None and name is not None:
-                for span in self._reader(data, name, match.end()):
+                for span in self._reader(data, name, final):
                     yield span and Hit(*span, self._number, self._rule, name)
                 continue
             for group in self._groups:
@@ -217,7 +218,7 @@ def places(find: Find, data: bytes, spans: Spans | None) -> Iterator[Place | Non
     """
     for hit in find(data, spans):
         yield hit and _place(data, hit)
-    if not looks_the_same(data, is_whole=spans is None):
+    if not looks_the_same(data):
         yield from _places_in_views(find, data, spans, other_views)
 
 
@@ -234,7 +235,7 @@ def known_places(
         place = hit and _place(data, hit)
         count += place is not None and BLANK.search(place.value) is None
         yield place
-    if not looks_the_same(data, is_whole=spans is None):
+    if not looks_the_same(data):
         yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.

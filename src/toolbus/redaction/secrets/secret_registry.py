@@ -28,7 +28,7 @@ Caller: TypeAlias = tuple[str, str]
 MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 1_024, 131_072, 256
 """Known secrets and letters of them that are kept for a session, and sessions; the oldest go.
 
-With 1,024 of 40 letters, examining takes half as long again as without any.
+With 1,024 of 40 letters, examining takes twice as long as without any.
 """
 
 MAX_ASSUMED, MAX_ASSUMED_CHARS = 1_024, 262_144

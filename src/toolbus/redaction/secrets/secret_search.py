@@ -103,7 +103,7 @@ class SecretSearch:
         """For each form the expressions of its pieces."""
         self.with_blank: set[str] = set()
         """Those with a blank or a backslash inside."""
-        self._by_head: dict[bytes, list[bytes]] | None = None
+        self._known_heads: tuple[dict[bytes, list[bytes]], re.Pattern[bytes]] | None = None
 
     def open_value(self, data: bytes) -> int:
         """Return where in *data* a value begins that may go on behind its end, else its length.
@@ -125,29 +125,33 @@ class SecretSearch:
         """Return whether a value begins with *data*, and goes on."""
         return any(
             len(value) > len(data) and value.startswith(data)
-            for value in self._values_by_head.get(data[:_HEAD], ())
+            for value in self._heads[0].get(data[:_HEAD], ())
         )
 
     def _heads_in(self, data: bytes) -> Iterator[int]:
         """Give where a value may begin that goes on at the end of *data*, in order."""
         # One without a blank can only begin in the last word.
         word = max(data.rfind(b" ") + 1, len(data) - _LONGEST_WORD)
-        if heads := {re.escape(form.encode()[:_HEAD]) for form in self.with_blank}:
-            # Each place, also one that another overlaps.
-            pattern = re.compile(b"(?=" + b"|".join(sorted(heads)) + b")")
-            yield from (match.start() for match in pattern.finditer(data, 0, word))
+        if self.with_blank:
+            yield from (match.start() for match in self._heads[1].finditer(data, 0, word))
         yield from range(word, len(data))
 
     @property
-    def _values_by_head(self) -> dict[bytes, list[bytes]]:
-        """The values, as they are and with their lines joined, by each of their beginnings."""
-        if self._by_head is None:
-            self._by_head = {}
+    def _heads(self) -> tuple[dict[bytes, list[bytes]], re.Pattern[bytes]]:
+        """The values by each of their beginnings, and an expression for those with a blank.
+
+        The values are as they are, and with their lines joined.
+        """
+        if self._known_heads is None:
+            by_head: dict[bytes, list[bytes]] = {}
             for value in map(str.encode, self._patterns):
                 for written in {value, without_line_breaks(value)}:
                     for size in range(1, _HEAD + 1):
-                        self._by_head.setdefault(written[:size], []).append(written)
-        return self._by_head
+                        by_head.setdefault(written[:size], []).append(written)
+            heads = sorted({re.escape(form.encode()[:_HEAD]) for form in self.with_blank})
+            # Each place, also one that another overlaps.
+            self._known_heads = by_head, re.compile(b"(?=" + b"|".join(heads) + b")")
+        return self._known_heads
 
     def knows(self) -> bool:
         """Tell whether there is anything to be found."""
@@ -181,7 +185,7 @@ class SecretSearch:
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]
         rules = [_rule(chunk, placeholder) for chunk in chunks]
         self._patterns[form] = [rule.pattern for rule in rules]
-        self._by_head = None
+        self._known_heads = None
         if BLANK.search(form):
             self.with_blank.add(form)
         self._enter(0, {rule.pattern: rule for rule in rules})
@@ -189,7 +193,7 @@ class SecretSearch:
     def remove(self, form: str) -> None:
         """Search for *form* no more."""
         self.with_blank.discard(form)
-        self._by_head = None
+        self._known_heads = None
         for pattern in self._patterns.pop(form, ()):
             for rules in self._levels:
                 rules.pop(pattern, None)
