@@ -50,11 +50,12 @@ def text_before(call: ToolCall, scope: Scope) -> str | None:
     if not is_file_writer(call):
         return None
     paths = [*_paths(call.arguments)]
-    if len(paths) != 1 or not isinstance(paths[0], str) or not _PLAIN.fullmatch(paths[0]):
+    path = paths[0] if len(paths) == 1 and scope.folder else None
+    if not isinstance(path, str) or not _PLAIN.fullmatch(path):
         return ""
     folder = Path(os.path.realpath(scope.folder))
     inside = bool(scope.project) and folder.is_relative_to(scope.project)
-    return read_own_text(paths[0], scope.folder, Path(scope.project) if inside else folder)
+    return read_own_text(path, scope.folder, Path(scope.project) if inside else folder)
 
 
 def _paths(value: object) -> Iterator[object]:

@@ -159,9 +159,10 @@ class RedactSecrets(FileRedaction):
 
     async def keep_secrets(self, ctx: EventContext[ToolCall]) -> Deny | None:
         """Deny a call that holds a placeholder of the session which no vault fills."""
-        call, state = ctx.value, self.stored(ctx.scope)
+        call = ctx.value
         if not may_hold(call.arguments) or gives_a_task(ctx, self.host):
             return None
+        state = self.stored(ctx.scope)
         registry = self._redactor.registry(session_of(ctx.scope), state)
         if may_hold_former(call.arguments):
             await self._redactor.read_former(registry, state)

@@ -58,7 +58,7 @@ class FileRedaction(AgentComponent, ABC):
 
     async def filled_from_file(self, call: ToolCall, scope: Scope) -> ToolCall | None:
         """Return *call* with the values of the file that it changes; None if it changes none."""
-        if self.host is None or not may_hold(call.arguments):
+        if not may_hold(call.arguments) or self.host is None:
             return None
         return await self.host.bus.shared(FileRedactions).fill(call, self.host, scope)
 
