@@ -652,6 +652,7 @@ def test_a_question_shows_the_placeholder_alone(tmp_path, monkeypatch, host):
         told.append(hooks.call(*call))
         assert is_denied(told[1])
         assert TOKEN not in repr(shown)
+        assert [question.filled for question in shown] == [("$.content",)] * 2
     else:
         assert told[0]["hookSpecificOutput"]["permissionDecision"] == "ask"
 

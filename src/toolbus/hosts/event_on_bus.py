@@ -169,12 +169,9 @@ class EventOnBus:
         assert event.call is not None  # noqa: S101 - it was judged
         if call.name != event.call.name:
             return f"a handler made it a call of {call.name!r}, and {title} runs no other tool"
-        filled = call
-        for keeper in self._keepers:
-            written = await keeper.written_back(filled, self._scope)
-            if isinstance(written, Deny):
-                return written.reason
-            filled = written
+        filled = await self._filled(call)
+        if isinstance(filled, Deny):
+            return filled.reason
         new = None
         if changed(filled.arguments, event.call.arguments):
             new = event.call.with_arguments(filled.arguments)
@@ -182,6 +179,15 @@ class EventOnBus:
         if "rewrite_arguments" in self._dialect.encode(event, decision).undelivered:
             return f"a handler changed the arguments, and {title} runs the call as it was or not"
         return decision
+
+    async def _filled(self, call: ToolCall) -> ToolCall | Deny:
+        """Return *call* as the host runs it, or why the file that it writes would lose a value."""
+        for keeper in self._keepers:
+            written = await keeper.written_back(call, self._scope)
+            if isinstance(written, Deny):
+                return written
+            call = written
+        return call
 
     async def _skips_prompt(self, call: ToolCall) -> bool:
         """Return whether a component spares the host's prompt for *call*; never after a failure."""
@@ -193,6 +199,8 @@ class EventOnBus:
         """Return *decision* as it is after the question of *judged*, or why that does not run."""
         assert judged.question is not None  # noqa: S101 - it asks
         prompt, session_id = judged.question.prompt, self._scope.session_id
+        if self._keepers:
+            judged.fill = lambda: self._filled(judged.call)
         asking, event_id = self._asking, self._log.message_id
         asked = asking.by_host(self._event, self._dialect, decision, prompt)
         if asked is not None and await asking.hand_over(judged, session_id, event_id):

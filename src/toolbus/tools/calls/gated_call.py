@@ -44,6 +44,8 @@ class GatedCall(CallInProgress):
     """
 
     transitions = GATED_TRANSITIONS
+    fill: Callable[[], Awaitable[ToolCall | Deny]] | None = None
+    """Returns the call as its tool gets it, where the tool runs elsewhere."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class GatedCall(CallInProgress):
 
     def approval_request(self) -> ApprovalRequest:
         """Return the question about the call as it is now."""
-        runner, fill = self._runner, None
+        runner, fill = self._runner, self.fill
         tool = runner.toolset.get(self.call.name)
         if tool is not None and self._fillers and self._answer is None:
             fill = partial(self._filled, tool)
