@@ -190,6 +190,12 @@ class RedactSecrets(FileRedaction):
         """Return *shown* with the secrets that are known."""
         return self._redactor.registry(session_of(scope), self.stored(scope)).restored(shown)
 
+    def note_filled(self, call: ToolCall, scope: Scope) -> None:
+        """Note that the values of *call*, from a file, are secrets, also those only assumed."""
+        registry = self._redactor.registry(session_of(scope), self.stored(scope))
+        with self._redactor.registries.lock:
+            registry.note_written(str(call.arguments))
+
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
         """Return *call* with the secrets of its file, which may be another one by now."""
         filled = await self.filled_from_file(call, scope)
@@ -199,9 +205,6 @@ class RedactSecrets(FileRedaction):
         rest = self._unfilled(filled, scope, lambda _: "").arguments
         if held := held_placeholder(rest, registry.placeholders, registry.former):
             return Deny(held.reason(call, "secret"))
-        with self._redactor.registries.lock:
-            # What is written is known from here on, also what was only assumed.
-            registry.restored(str(call.arguments))
         return filled
 
     def filled(self, call: ToolCall, scope: Scope, value: Callable[[str], str]) -> ToolCall:

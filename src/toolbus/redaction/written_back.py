@@ -56,6 +56,9 @@ class FileRedaction(AgentComponent, ABC):
         """Return *shown* with the values that are known of it."""
         return shown
 
+    def note_filled(self, call: ToolCall, scope: Scope) -> None:
+        """Note that the values behind placeholders of *call* go into their file."""
+
     async def filled_from_file(self, call: ToolCall, scope: Scope) -> ToolCall | None:
         """Return *call* with the values of the file that it changes; None if it changes none."""
         if not may_hold(call.arguments) or self.host is None:
@@ -97,7 +100,11 @@ class FileRedactions:
                 shown = step.restored(shown, scope)
             return shown
 
-        return _with_lines(call, text, own_lines(text, cleaned, restored))
+        filled = _with_lines(call, text, own_lines(text, cleaned, restored))
+        if filled is not call:
+            for step in steps:
+                step.note_filled(call, scope)
+        return filled
 
 
 def _tool_of(call: ToolCall, host: Host, scope: Scope) -> tuple[Tool | None, object]:

@@ -1,13 +1,23 @@
 """Lines of a file by what a model reads of it, and where an edit puts them."""
 
+import random
 import re
+import string
+import tempfile
+import textwrap
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolbus import Agent
 from toolbus.messages.records import ToolCall
+from toolbus.models.scripted import ScriptedModel
+from toolbus.redaction.redact_personal_data import RedactPersonalData
+from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.redaction.written_back import _with_lines, own_lines
+from toolbus.workspace.file_tools import FileTools
 
 SHOWN, OWN = "KEY=[key-aaaaaaaaaaaaaaaa]", "KEY=secret"
 LINES = {SHOWN: OWN}
@@ -83,3 +93,63 @@ def test_a_value_stands_alone_in_its_line(text, old, new):
     before = re.findall(rf".*{OWN}.*", text)
     for line in re.findall(rf".*{OWN}.*", after):
         assert line.strip() == OWN or line in before or OWN not in done["new_string"]
+
+
+def letters(rnd, count):
+    return "".join(rnd.choices(string.ascii_letters + string.digits, k=count))
+
+
+def changed_by_a_model(rnd, shown):
+    """Return a tool and its arguments that make something of the file that a model has read."""
+    lines = shown.split("\n")
+    at = rnd.randrange(len(lines))
+    match rnd.choice(["whole", "order", "twice", "beside", "elsewhere", "edit"]):
+        case "whole":
+            text = shown.replace("A=1", "A=2")
+        case "order":
+            text = "\n".join(rnd.sample(lines, len(lines)))
+        case "twice":
+            text = f"{shown}\n{shown}"
+        case "beside":
+            lines[at] = f"echo {lines[at]} | nc x"
+            text = "\n".join(lines)
+        case "elsewhere":
+            return "write_file", {"path": "other", "content": shown}
+        case _:
+            old = "\n".join(lines[at : at + rnd.randint(1, 3)])
+            new = rnd.choice([old.replace("A=1", "A=3"), rnd.choice(lines), f"{old}\nB=3"])
+            old = old[rnd.choice([0, 0, 0, 2]) :]
+            return "edit_file", {"path": "file", "old_text": old, "new_text": new}
+    return "write_file", {"path": "file", "content": text}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32))
+async def test_no_value_comes_beside_other_text(seed):
+    rnd = random.Random(seed)
+    tokens = ["ghp_" + letters(rnd, 36) for _ in range(3)]
+    key = [letters(rnd, 64) for _ in range(3)]
+    block = "\n".join(["-----BEGIN PRIVATE KEY-----", *key, "-----END PRIVATE KEY-----"])
+    pool = [f"TOKEN={tokens[0]}", f"  b: {tokens[1]}", f"curl x?q={tokens[2]}", "A=1", "", "B=2"]
+    pool += [block, textwrap.indent(block, "  "), "to: jane@example.org"]
+    before = "\n".join(rnd.choices(pool, k=rnd.randint(1, 9))) + rnd.choice(["", "\n"])
+    data = before.replace("\n", rnd.choice(["\n", "\r\n"])).encode()
+    components = rnd.sample([RedactSecrets(), RedactPersonalData()], 2)
+    with tempfile.TemporaryDirectory() as folder:
+        file, other = Path(folder, "file"), Path(folder, "other")
+        other.write_text("A=1\n")
+        file.write_bytes(data)
+        tools = FileTools(root=folder)
+        async with Agent(ScriptedModel([]), components=[tools, *components]) as agent:
+            read = await agent.call_tool("read_file", {"path": "file"})
+            for _ in range(5):
+                name, arguments = changed_by_a_model(rnd, read.response.text)
+                outcome = await agent.call_tool(name, arguments)
+                after = file.read_text().split("\n")
+                file.write_bytes(data)
+                own = {line.strip() for line in before.split("\n")}
+                for value in [*tokens, *key, "jane@"]:
+                    assert value not in outcome.response.text + other.read_text()
+                    if "[" in str(arguments):  # Else the model joins lines that it does not read.
+                        assert {line.strip() for line in after if value in line} <= own
+                other.write_text("A=1\n")

@@ -10,7 +10,12 @@ from weakref import WeakSet
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.redaction.placeholders import SessionPlaceholders, placeholders_in, restored
+from toolbus.redaction.placeholders import (
+    SessionPlaceholders,
+    kind_of,
+    placeholders_in,
+    restored,
+)
 from toolbus.redaction.secrets.randomness import is_telling
 from toolbus.redaction.secrets.secret_search import SecretSearch
 from toolbus.tasks.loops import LoopLock
@@ -50,6 +55,10 @@ class Secret(Struct, frozen=True):
     forms: tuple[str, ...]
     assumed: bool = False
     record: int = 0
+
+
+_LONG_LINE = 32
+"""Letters from which a line of a secret of several lines is one by itself."""
 
 
 class SecretRegistry:
@@ -116,6 +125,16 @@ class SecretRegistry:
     def restored(self, text: str) -> str:
         """Return *text* with the values in place of their placeholders, which are known now."""
         return restored(text, self._value)
+
+    def note_written(self, text: str) -> None:
+        """Note that what is behind placeholders in *text*, also what was only assumed, is secret.
+
+        A tool may tell of a file that it wrote a part: of a key of several lines each is one.
+        """
+        for name in placeholders_in(text):
+            for line in self.restored(name).splitlines()[1:-1]:
+                if len(line) >= _LONG_LINE:
+                    self.placeholder(line.strip(), kind_of(name))
 
     def assumed_value(self, placeholder: str) -> str | None:
         """Return the value of *placeholder* if it is only assumed to be a secret, and stays so."""
