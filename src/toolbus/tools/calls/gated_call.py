@@ -40,12 +40,12 @@ class GatedCall(CallInProgress):
     A person gets the questions of calls that are made together in the order of the calls: each of
     *earlier* is set once a call before this one asks no more, *passed* once this call does. A call
     that *stays_open* has no answer while it is pending. *waits* says that the call waits for a
-    person, *permit* is the person's yes, *pending* the question that nobody has answered.
+    person, *permit* is the person's yes, *pending* the question that nobody has answered. *fill*
+    returns the call as its tool gets it, where that runs elsewhere.
     """
 
     transitions = GATED_TRANSITIONS
     fill: Callable[[], Awaitable[ToolCall | Deny]] | None = None
-    """Returns the call as its tool gets it, where the tool runs elsewhere."""
 
     def __init__(
         self,
