@@ -133,56 +133,43 @@ class DamagedFile:
         """Return all sessions, the oldest first; a session not in the list is given a name."""
         return sorted(self._sessions.values())
 
-    def keys(self, table: str, session: int) -> list[int]:
-        """Return the keys of the session's rows in *table*, in order."""
-        return sorted(self._keys.get(table, {}).get(session, ()))
-
     def messages(self, session: int) -> Iterator[MessageRow]:
         """Give the messages of a session, in the order in which they were written."""
-        rows = (self.message(session, key) for key in self.keys("messages", session))
-        return (row for row in rows if row)
-
-    def message(self, session: int, key: int) -> MessageRow | None:
-        """Return the session's message of a key."""
-        if (row := self._row("messages", session, key)) is None:
-            return None
-        seq, name, version, body, checksum = row
-        try:
-            return MessageRow(key, session, seq, name, decode_message(version, body, checksum))
-        except DecodeError as error:
-            return MessageRow(key, session, seq, name, None, str(error))
+        for key, (seq, name, *body) in self._rows("messages", session):
+            try:
+                yield MessageRow(key, session, seq, name, decode_message(*body))
+            except DecodeError as error:
+                yield MessageRow(key, session, seq, name, None, str(error))
 
     def pages(self, session: int) -> Iterator[Page]:
         """Give all records of a session; pages without a message come first."""
-        rows = (self.page(session, key) for key in self.keys("ledger", session))
-        return (row for row in rows if row)
+        return (page for _, page in self.keyed_pages(session))
 
-    def page(self, session: int, key: int) -> Page | None:
-        """Return the session's records of a key: their message's key, or a negative number."""
-        row = self._row("ledger", session, key)
-        return None if row is None else found_page((session, *row[:2], key > 0, *row[2:]))
+    def keyed_pages(self, session: int) -> Iterator[tuple[int, Page]]:
+        """Give all records of a session by the key of their message, or a negative number.
 
-    def leftovers(self, session: int) -> list[Page]:
-        """Return the records that came without a message, in order: each has the next lower key."""
-        keys = [key for key in self.keys("ledger", session) if key < 0]
-        return [page for key in reversed(keys) if (page := self.page(session, key))]
+        Of pages without a message each has a lower number than the one before it.
+        """
+        for key, (place, seq, *body) in self._rows("ledger", session):
+            yield key, found_page((session, place, seq, key > 0, *body))
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give the states of the session."""
-        rows = (self._row("states", session, key) for key in self.keys("states", session))
-        return (found_state(*row) for row in rows if row)
+        return (found_state(*row) for _, row in self._rows("states", session))
 
     def originals(self, session: int) -> Iterator[Original]:
         """Give the values that the session kept."""
-        rows = (self._row("originals", session, key) for key in self.keys("originals", session))
-        return (Original(digest=row[0], body=row[1]) for row in rows if row)
+        rows = self._rows("originals", session)
+        return (Original(digest=digest, body=body) for _, (digest, body) in rows)
 
-    def _row(self, table: str, session: int, key: int) -> Any:
-        """Return a row, but for key and session; None if SQLite gives none."""
+    def _rows(self, table: str, session: int) -> Iterator[tuple[int, Any]]:
+        """Give the rows of the session by their keys, in order, as far as SQLite gives them."""
         query = (
             f"SELECT {_COLUMNS[table]} FROM {table} NOT INDEXED WHERE key = ? AND {_SESSION} = ?"
         )
-        return next(iter(self._execute(table, query, key, session)), None)
+        for key in sorted(self._keys.get(table, {}).get(session, ())):
+            for row in self._execute(table, query, key, session)[:1]:
+                yield key, row
 
     def _execute(self, table: str, query: str, *values: object) -> list[Any]:
         """Return the rows of *query*, none if *table* is damaged there."""

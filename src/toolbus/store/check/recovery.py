@@ -22,11 +22,11 @@ from toolbus.store.sqlite.sqlite_errors import wrap_errors
 from toolbus.store.sqlite.writes import Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from toolbus.store.check.damaged_file import DamagedFile
     from toolbus.store.check.session_check import CheckReport, ProgressCallback
-    from toolbus.store.reading import SessionRow
+    from toolbus.store.reading import MessageRow, Page, SessionRow
 
 _BATCH = 256
 """How many appends share a transaction."""
@@ -89,8 +89,8 @@ def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
 
 def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterator[Append | Swap]:
     """Give the jobs that write the readable rows of *session*; add each repair to *repairs*."""
-    pairing = Pairing()
-    for row in file.messages(session.key):
+    pairing, rows = Pairing(), list(file.messages(session.key))
+    for row in rows:
         pairing.add(row)
     # Answers that overlap their calls are left as they are unless the session is torn.
     if not any(pairing.problems()):
@@ -99,7 +99,7 @@ def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterato
     # The first append makes the session, and says when that was.
     yield Append(session.id, Stored(written_ns=session.created_ns))
     moment = session.updated_ns
-    for stored in _entries(file, session.key, pairing):
+    for stored in _entries(rows, dict(file.keyed_pages(session.key)), pairing):
         yield Append(session.id, replace(stored, written_ns=moment))
     for original in file.originals(session.key):
         if not damage_of(original):
@@ -109,17 +109,19 @@ def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterato
             yield Swap(session.id, state.name, None, state.body, moment)
 
 
-def _entries(file: DamagedFile, session: int, pairing: Pairing) -> Iterator[Stored]:
+def _entries(
+    rows: Sequence[MessageRow], pages: Mapping[int, Page], pairing: Pairing
+) -> Iterator[Stored]:
     """Give messages with their records, and between them the records without a message."""
-    leftovers = deque(file.leftovers(session))
-    pages = [key for key in file.keys("ledger", session) if key > 0]
-    keys = {*file.keys("messages", session), *pages}
-    for key in sorted(keys, key=pairing.position):
-        row, page = file.message(session, key), file.page(session, key)
-        place = row.seq if row else page.place if page else 0
-        while leftovers and leftovers[0].place <= place:
-            yield Stored(records=leftovers.popleft().records)
-        message = row.message if row and key not in pairing.left_out else None
-        yield Stored(message=message, records=page.records if page else ())
-    for leftover in leftovers:
-        yield Stored(records=leftover.records)
+    entries = {key: (page.place, Stored(records=page.records)) for key, page in pages.items()}
+    for row in rows:
+        message = None if row.key in pairing.left_out else row.message
+        _, beside = entries.get(row.key, (0, Stored()))
+        entries[row.key] = row.seq, replace(beside, message=message)
+    leftovers = deque([entries[key] for key in sorted(entries, reverse=True) if key < 0])
+    for key in sorted([key for key in entries if key > 0], key=pairing.position):
+        place, stored = entries[key]
+        while leftovers and leftovers[0][0] <= place:
+            yield leftovers.popleft()[1]
+        yield stored
+    yield from [stored for _, stored in leftovers]
