@@ -120,13 +120,7 @@ class ProtectedFiles:
                 return Touch("yes", placed)
         if doubt := doubt_of_settings(folder, part, resolver):
             return Touch("maybe", folder, "", doubt)
-        program = "".join(part.action[:1])
-        is_known = program in LEAVES_CONTENTS | _FORMATTERS or (
-            program in PLACE_BY_NAME
-            and not _gets_results(part)
-            and all(_is_known(use, resolver) for use in part.paths)
-        )
-        if below and program and not is_known:
+        if below and part.action and not _leaves_others(part, resolver):
             return Touch("maybe", below, "", f"it may write {below!r}")
         return Touch("no")
 
@@ -175,6 +169,14 @@ class ProtectedFiles:
 
 def _settings(resolver: PathResolver) -> list[str]:
     return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
+
+
+def _leaves_others(part: PartUses, resolver: PathResolver) -> bool:
+    """Return whether *part* leaves alone what it does not name in a folder that it writes to."""
+    if part.action[0] in LEAVES_CONTENTS | _FORMATTERS:
+        return True
+    is_named = part.action[0] in PLACE_BY_NAME and not _gets_results(part)
+    return is_named and all(_is_known(use, resolver) for use in part.paths)
 
 
 def _gets_results(part: PartUses) -> bool:

@@ -43,33 +43,47 @@ _TYPED = re.compile(
     rf"\btoolbus[\s'\"]+(?:-\S+[\s'\"]+)*({'|'.join(sorted(FOR_PEOPLE))}|policy\s+init)\b"
 )
 _WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+_NO = Touch("no")
 _OPERANDS = 2
 """Words without a dash in which a subcommand may stand: the first ones may belong to options."""
 
 
 def is_for_people(command: Command, resolver: PathResolver) -> Touch:
-    """Tell whether *command* runs one of them: "yes" is never allowed, "maybe" is asked about."""
-    if command.program.known and posixpath.basename(command.program.text) in _TYPES:
-        text = " ".join([word.text for word in command.words])
-        if (typed := _TYPED.search(text)) is not None:
-            return Touch("yes", f"toolbus {typed[1]}")
+    """Return whether *command* runs one of them: "yes" is never allowed, "maybe" is asked about."""
+    if typed := _typed(command):
+        return Touch("yes", f"toolbus {typed}")
     words = _words_of_toolbus(command, resolver)
     if words is None:
-        return Touch("no")
+        return _NO
     operands = [word for word in words if not (word.known and word.text.startswith("-"))]
     for index, word in enumerate(operands[:_OPERANDS]):
-        if not word.known or word.pattern:
-            return Touch(
-                "maybe", "", "", f"which command of toolbus {word.text!r} is, is not known"
-            )
-        following = operands[index + 1 : index + 2]
-        if word.text in FOR_PEOPLE:
-            return Touch("yes", f"toolbus {word.text}")
-        if word.text == "policy" and (not following or _may_be_init(following[0])):
-            return Touch("yes" if following else "maybe", "toolbus policy init")
-    if not operands and any("xargs" in each or "parallel" in each for each in command.inside):
+        touch = _judge_operand(word, operands[index + 1 : index + 2])
+        if touch.answer != "no":
+            return touch
+    gets_words = any(name in each for each in command.inside for name in ("xargs", "parallel"))
+    if gets_words and not operands:
         return Touch("maybe", "", "", "which command of toolbus it runs is not known")
-    return Touch("no")
+    return _NO
+
+
+def _typed(command: Command) -> str:
+    """Return the command of `toolbus` that *command* types into another terminal, "" for none."""
+    if not command.program.known or posixpath.basename(command.program.text) not in _TYPES:
+        return ""
+    match = _TYPED.search(" ".join([word.text for word in command.words]))
+    return "" if match is None else match[1]
+
+
+def _judge_operand(word: Word, following: Sequence[Word]) -> Touch:
+    """Return whether *word*, with the one *following* it, is a subcommand for people."""
+    if not word.known or word.pattern:
+        reason = f"which command of toolbus {word.text!r} is, is not known"
+        return Touch("maybe", "", "", reason)
+    if word.text in FOR_PEOPLE:
+        return Touch("yes", f"toolbus {word.text}")
+    if word.text == "policy" and (not following or _may_be_init(following[0])):
+        return Touch("yes" if following else "maybe", "toolbus policy init")
+    return _NO
 
 
 def _may_be_init(word: Word) -> bool:

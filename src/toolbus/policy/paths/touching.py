@@ -36,7 +36,7 @@ from toolbus.policy.paths.tree_walks import ALL_BELOW, find_below
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.commands import PathUse
+    from toolbus.policy.commands import PathUse, TreeRules
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
     from toolbus.policy.paths.targets import Targets
@@ -74,15 +74,27 @@ def touches(
     doubt = targets.doubt
     if use.kind in {"read-tree", "destroy"}:
         rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
-        for resolved in [each for each in targets.paths if each.path]:
-            below = find_below(resolved.path, patterns, resolver, rules)
-            if below is not None and not below.doubt:
-                return Touch("yes", below.path, below.pattern)
-            doubt = doubt or (below.doubt if below else "")
+        below = _below(targets, patterns, resolver, rules)
+        if below.answer == "yes":
+            return below
+        doubt = doubt or below.reason
     if use.kind == "write" and (touch := _fills(targets, patterns, resolver)) is not None:
         return touch
     aimed = _aimed(use, targets, patterns, resolver)
     return aimed or _unsettled(use, doubt, settled=settled) or Touch("no")
+
+
+def _below(
+    targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver, rules: TreeRules
+) -> Touch:
+    """Return whether a file below *targets* that *rules* let through is one of *patterns*."""
+    doubt = ""
+    for resolved in [each for each in targets.paths if each.path]:
+        below = find_below(resolved.path, patterns, resolver, rules)
+        if below is not None and not below.doubt:
+            return Touch("yes", below.path, below.pattern)
+        doubt = doubt or (below.doubt if below else "")
+    return Touch("maybe", "", "", doubt) if doubt else Touch("no")
 
 
 def stays_within(
