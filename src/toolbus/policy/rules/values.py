@@ -62,10 +62,13 @@ class Equals(NamedTuple):
 
     wanted: tuple[Any, ...]
 
+    @property
+    def kinds(self) -> list[str]:
+        """The types of values that it is for."""
+        return sorted({type_name(each) for each in self.wanted})
+
     def __call__(self, value: Any) -> bool:
-        """Tell whether *value* fits; raises `WrongTypeError`."""
-        kinds = {type_name(each) for each in self.wanted}
-        check_type(value, *sorted(kinds))
+        """Return whether *value* fits."""
         return any(type_name(each) == type_name(value) and each == value for each in self.wanted)
 
     def __str__(self) -> str:
@@ -77,9 +80,13 @@ class MatchesGlob(NamedTuple):
 
     glob: str
 
+    @property
+    def kinds(self) -> list[str]:
+        """The types of values that it is for."""
+        return ["text"]
+
     def __call__(self, value: Any) -> bool:
-        """Tell whether *value* fits; raises `WrongTypeError`."""
-        check_type(value, "text")
+        """Return whether *value* fits."""
         return fnmatchcase(value, self.glob)
 
     def __str__(self) -> str:
@@ -91,9 +98,13 @@ class MatchesPattern(NamedTuple):
 
     pattern: Pattern
 
+    @property
+    def kinds(self) -> list[str]:
+        """The types of values that it is for."""
+        return ["text"]
+
     def __call__(self, value: Any) -> bool:
-        """Tell whether *value* fits; raises `WrongTypeError`."""
-        check_type(value, "text")
+        """Return whether *value* fits."""
         return self.pattern.is_in(value)
 
     def __str__(self) -> str:
@@ -106,9 +117,13 @@ class WithinBounds(NamedTuple):
     least: float
     greatest: float
 
+    @property
+    def kinds(self) -> list[str]:
+        """The types of values that it is for."""
+        return ["number"]
+
     def __call__(self, value: Any) -> bool:
-        """Tell whether *value* fits; raises `WrongTypeError`."""
-        check_type(value, "number")
+        """Return whether *value* fits."""
         return bool(self.least <= value <= self.greatest)
 
     def __str__(self) -> str:
@@ -157,10 +172,11 @@ def _bounds(table: ValueTable) -> WithinBounds:
 
 
 def holds(tests: Sequence[ValueTest], value: Any) -> bool:
-    """Tell whether all *tests* hold for *value*; raises `WrongTypeError`."""
-    # All are asked: a value of the wrong type is told even where another test says no.
-    results = [test(value) for test in tests]
-    return all(results)
+    """Return whether all *tests* hold for *value*; raises `WrongTypeError`."""
+    # A value of the wrong type is told even where another test says no.
+    for test in tests:
+        check_type(value, *test.kinds)
+    return all(test(value) for test in tests)
 
 
 def check_type(value: Any, *kinds: str) -> None:

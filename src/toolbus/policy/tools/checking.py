@@ -12,16 +12,15 @@ from copy import deepcopy
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from msgspec import UNSET
-
 from toolbus.errors import ConfigurationError
 from toolbus.events.subjects import matches
+from toolbus.policy.rules.call_conditions import NamedTools, ValuesAt
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.documents import misplaced_path, read_table
 from toolbus.policy.rules.judging import RANKS
 from toolbus.policy.rules.part_conditions import RESOURCES
-from toolbus.policy.rules.tables import NO_TOOL_FACTS, ValueTable, texts
-from toolbus.policy.rules.values import EVERY, read_path, type_name
+from toolbus.policy.rules.tables import NO_TOOL_FACTS, texts
+from toolbus.policy.rules.values import EVERY, read_path
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
 from toolbus.settings.hints import hint
 from toolbus.toml.values import MisfitError
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules.documents import PolicyFile
     from toolbus.policy.rules.records import PolicyRule
-    from toolbus.policy.rules.tables import RuleTable, Value
+    from toolbus.policy.rules.tables import RuleTable
+    from toolbus.policy.rules.values import ValueTest
 
 _SHELL = re.compile(r"sh\b|shell|bash|exec|run|term|cmd|command|console|process", re.IGNORECASE)
 _BRANCH = re.compile(r"\bma(in|ster)\b|:|\S \S")
@@ -69,7 +69,7 @@ def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> l
         *_of_project(file),
     ]
     if tools is not None:
-        remarks += _of_tools(file, {tool.name: tool for tool in tools})
+        remarks += _of_tools(file, rules.rules, {tool.name: tool for tool in tools})
     return sorted(remarks, key=lambda remark: remark.line or 0)
 
 
@@ -201,7 +201,9 @@ def _of_pair(file: PolicyFile, rule: PolicyRule, other: PolicyRule, *, is_same: 
     return ""
 
 
-def _of_tools(file: PolicyFile, tools: Mapping[str, ToolSpec]) -> Iterator[Remark]:
+def _of_tools(
+    file: PolicyFile, rules: Sequence[PolicyRule], tools: Mapping[str, ToolSpec]
+) -> Iterator[Remark]:
     for name, declared in file.tables.tools.items():
         chosen = _chosen((name,), tools)
         if not chosen:
@@ -212,14 +214,20 @@ def _of_tools(file: PolicyFile, tools: Mapping[str, ToolSpec]) -> Iterator[Remar
                 if problem := _problem_of_path(tool, read_path(path)):
                     line = file.line("tools", name, key)
                     yield Remark(line, "error", f"tool {tool.name!r} {problem}")
-    for index, rule in enumerate(file.tables.rule):
-        patterns = texts(rule.tools)
-        for pattern in patterns:
-            if not _chosen((pattern,), tools):
-                text = f"rule {rule.name!r}: no tool is called {pattern!r}{hint(pattern, tools)}"
-                yield Remark(file.line("rule", index, "tools"), "error", text)
-        if patterns and rule.arguments is not None:
-            yield from _of_arguments(file, index, rule, _chosen(patterns, tools))
+    for rule in rules:
+        for condition in rule.call_conditions:
+            if isinstance(condition, NamedTools):
+                yield from _of_names(file, rule, condition.patterns, tools)
+                yield from _of_arguments(file, rule, _chosen(condition.patterns, tools))
+
+
+def _of_names(
+    file: PolicyFile, rule: PolicyRule, patterns: Sequence[str], tools: Mapping[str, ToolSpec]
+) -> Iterator[Remark]:
+    for pattern in patterns:
+        if not _chosen((pattern,), tools):
+            text = f"rule {rule.name!r}: no tool is called {pattern!r}{hint(pattern, tools)}"
+            yield Remark(file.line("rule", rule.number, "tools"), "error", text)
 
 
 def _chosen(patterns: tuple[str, ...], tools: Mapping[str, ToolSpec]) -> list[ToolSpec]:
@@ -227,26 +235,44 @@ def _chosen(patterns: tuple[str, ...], tools: Mapping[str, ToolSpec]) -> list[To
 
 
 def _of_arguments(
-    file: PolicyFile, index: int, rule: RuleTable, chosen: Sequence[ToolSpec]
+    file: PolicyFile, rule: PolicyRule, chosen: Sequence[ToolSpec]
 ) -> Iterator[Remark]:
-    for path, test in (rule.arguments or {}).items():
-        line = file.line("rule", index, "arguments", path)
-        for tool in chosen:
-            problem = _problem_of_path(tool, read_path(path)) or _problem_of_test(tool, path, test)
-            if problem:
-                yield Remark(line, "error", f"rule {rule.name!r}: tool {tool.name!r} {problem}")
+    conditions = [each for each in rule.call_conditions if isinstance(each, ValuesAt)]
+    tests = [test for each in conditions if each.source == "arguments" for test in each.tests]
+    for (name, path, wanted), tool in product(tests, chosen):
+        problem = _problem_of_path(tool, path) or _problem_of_tests(tool, path, name, wanted)
+        if problem:
+            line = file.line("rule", rule.number, "arguments", name)
+            yield Remark(line, "error", f"rule {rule.name!r}: tool {tool.name!r} {problem}")
 
 
 def _problem_of_path(tool: ToolSpec, path: Sequence[str]) -> str | None:
     """Return what *path* names and the tool's schema does not have, None if it may have it."""
+    schema = _schema_at(tool, path)
+    return schema if isinstance(schema, str) else None
+
+
+def _problem_of_tests(
+    tool: ToolSpec, path: Sequence[str], name: str, tests: Sequence[ValueTest]
+) -> str | None:
+    """Return how *tests* are for another type than the schema's, None if they may be right."""
+    schema = _schema_at(tool, path)
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    wanted = sorted({each for test in tests for each in test.kinds})
+    known = {each for word in wanted for each in _JSON_TYPES.get(word, (word,))}
+    if not isinstance(kind, str) or kind in known:
+        return None
+    return f"has {name!r} of type {kind}, and the test is for a {' or '.join(wanted)}"
+
+
+def _schema_at(tool: ToolSpec, path: Sequence[str]) -> Any:
+    """Return the schema at *path*, None if nobody knows it, or what is wrong in words."""
     schema: Any = tool.input_schema
     for key in path:
         schema = _below(schema, key)
-        if isinstance(schema, str):
+        if schema is None or isinstance(schema, str):
             return schema
-        if schema is None:
-            return None
-    return None
+    return schema
 
 
 def _below(schema: Any, key: str) -> Any:
@@ -262,36 +288,6 @@ def _below(schema: Any, key: str) -> Any:
         return properties[key]
     is_open = schema.get("additionalProperties") not in {None, False}
     return None if is_open else f"has no argument {key!r}{hint(key, properties)}"
-
-
-def _problem_of_test(tool: ToolSpec, path: str, test: Value) -> str | None:
-    """Return how a test is for another type than the schema's, None if it may be right."""
-    schema: Any = tool.input_schema
-    for key in read_path(path):
-        schema = _below(schema, key)
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if not isinstance(kind, str):
-        return None
-    wanted = _types_of(test)
-    if wanted and kind not in {each for name in wanted for each in _JSON_TYPES.get(name, (name,))}:
-        return f"has {path!r} of type {kind}, and the test is for a {' or '.join(sorted(wanted))}"
-    return None
-
-
-def _types_of(test: Value) -> set[str]:
-    """Return the types of values, in words, that *test* is for."""
-    if not isinstance(test, ValueTable):
-        return {type_name(value) for value in (test if isinstance(test, tuple) else [test])}
-    kinds: set[str] = set()
-    if test.glob is not UNSET or test.pattern is not UNSET:
-        kinds.add("text")
-    if test.min is not UNSET or test.max is not UNSET:
-        kinds.add("number")
-    if test.equals is not UNSET:
-        kinds.add(type_name(test.equals))
-    if test.one_of is not UNSET:
-        kinds |= {type_name(value) for value in test.one_of}
-    return kinds
 
 
 def find_mistakes(file: PolicyFile) -> list[ConfigurationError]:
