@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
 
 FROM_FILE, FROM_SESSION = "file", "session"
-PROJECTS = (FROM_FILE, FROM_SESSION)
 """Where relative paths of a policy may begin: in its file's folder, in a session's project."""
 
 

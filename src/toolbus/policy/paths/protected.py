@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import os
 import posixpath
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.name_globs import fold
-from toolbus.policy.paths.placing import (
-    LEAVES_CONTENTS,
-    PLACE_BY_NAME,
-    PartUses,
-    doubt_of_settings,
-    may_be_folder,
-    placed_names,
-)
 from toolbus.policy.paths.protected_names import (
     SETTINGS,
     files_of_installation,
+    holds_settings,
     is_among,
     is_setting,
     reading_folders,
@@ -39,10 +33,12 @@ from toolbus.policy.paths.touching import Touch
 from toolbus.store.sqlite.files import open_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from toolbus.policy.facts import CallPart
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
     from toolbus.policy.paths.targets import Targets
+
 
 LONGEST_PATH = 4_096
 """Characters of a text that may be a path (Linux's PATH_MAX)."""
@@ -50,6 +46,12 @@ LONGEST_PATH = 4_096
 _FORMATTERS = frozenset({"black", "gofmt", "isort", "rustfmt", "ruff", "shfmt"})
 """Of a folder they write files of their language, which is none that settings are written in."""
 _MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
+
+
+_MOST_COPIED = 2_000
+"""Files of a folder that is copied onto another one, of which the names are compared."""
+_LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
+_PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
 
 
 class ProtectedFiles:
@@ -61,7 +63,7 @@ class ProtectedFiles:
         self._paths = frozenset(paths - {"/", str(Path.home())})
         self._folded = frozenset([fold(path) for path in self._paths])
 
-    def judge(self, part: PartUses, others: Sequence[PartUses], resolver: PathResolver) -> Touch:
+    def judge(self, part: CallPart, others: Sequence[CallPart], resolver: PathResolver) -> Touch:
         """Tell whether *part* writes, moves or removes such a file: "yes" is never allowed.
 
         "maybe" is to be asked about: what it writes is not known, or one of the *others* of its
@@ -88,7 +90,7 @@ class ProtectedFiles:
         return Touch("no")
 
     def _judge_use(
-        self, use: PathUse, part: PartUses, resolver: PathResolver, *, is_gone: bool
+        self, use: PathUse, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
         targets = find_targets(use, resolver)
         doubt = targets.doubt
@@ -101,7 +103,7 @@ class ProtectedFiles:
             if name := self._protected_name(resolved, resolver):
                 return Touch("yes", name)
             # An earlier part of the line may make the folder that something is placed in.
-            if may_be_folder(resolved.path, part):
+            if _may_be_folder(resolved.path, part):
                 touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
                 if touch.answer == "yes":
                     return touch
@@ -109,16 +111,16 @@ class ProtectedFiles:
         return Touch("maybe", "", "", doubt) if doubt else Touch("no")
 
     def _judge_folder(
-        self, folder: str, part: PartUses, resolver: PathResolver, *, is_gone: bool
+        self, folder: str, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
         """Judge what is written into the real *folder*, or removed with it."""
         below = self._protected_below(folder, resolver)
         if below and is_gone:
             return Touch("yes", below)
-        for placed in placed_names(folder, part, resolver):
+        for placed in _placed_names(folder, part, resolver):
             if self._is_protected(placed, resolver, everywhere=False):
                 return Touch("yes", placed)
-        if doubt := doubt_of_settings(folder, part, resolver):
+        if doubt := _doubt_of_settings(folder, part, resolver):
             return Touch("maybe", folder, "", doubt)
         if below and part.action and not _leaves_others(part, resolver):
             return Touch("maybe", below, "", f"it may write {below!r}")
@@ -171,26 +173,26 @@ def _settings(resolver: PathResolver) -> list[str]:
     return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
 
 
-def _leaves_others(part: PartUses, resolver: PathResolver) -> bool:
+def _leaves_others(part: CallPart, resolver: PathResolver) -> bool:
     """Return whether *part* leaves alone what it does not name in a folder that it writes to."""
-    if part.action[0] in LEAVES_CONTENTS | _FORMATTERS:
+    if part.action[0] in _LEAVES_CONTENTS | _FORMATTERS:
         return True
-    is_named = part.action[0] in PLACE_BY_NAME and not _gets_results(part)
+    is_named = part.action[0] in _PLACE_BY_NAME and not _gets_results(part)
     return is_named and all(_is_known(use, resolver) for use in part.paths)
 
 
-def _gets_results(part: PartUses) -> bool:
+def _gets_results(part: CallPart) -> bool:
     """Tell whether `find` says which files *part* writes."""
     return part.command is not None and any(word.text == "{}" for word in part.command.words)
 
 
-def _places(use: PathUse, part: PartUses, targets: Targets) -> tuple[ResolvedPath, ...]:
+def _places(use: PathUse, part: CallPart, targets: Targets) -> tuple[ResolvedPath, ...]:
     """Return where *use* may lead; a program that is told a folder does not run elsewhere."""
     is_told = part.command is not None and part.command.folder != use.folder
     return targets.paths[:1] if is_told and not use.word.pattern else targets.paths
 
 
-def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:
+def _changing_uses(part: CallPart) -> list[tuple[PathUse, bool]]:
     """Return what *part* changes, and whether it is gone afterwards, with all in it."""
     read = {use.word for use in part.paths if use.kind == "read-tree"}
     uses = []
@@ -204,13 +206,13 @@ def _changing_uses(part: PartUses) -> list[tuple[PathUse, bool]]:
     return uses
 
 
-def _is_unsettled(part: PartUses, others: Sequence[PartUses], resolver: PathResolver) -> bool:
+def _is_unsettled(part: CallPart, others: Sequence[CallPart], resolver: PathResolver) -> bool:
     if part.command is None or part.command.settled:
         return False
     return any(_makes_links(other, resolver) for other in others)
 
 
-def _makes_links(part: PartUses, resolver: PathResolver) -> bool:
+def _makes_links(part: CallPart, resolver: PathResolver) -> bool:
     program, subcommand = (*part.action, "", "")[:2]
     if program == "cp":
         return bool(part.options & COPIES_LINKS)
@@ -237,3 +239,47 @@ def _status(path: str) -> os.stat_result | None:
 
 def _real(path: str) -> str:
     return os.path.realpath(path)
+
+
+def _may_be_folder(path: str, part: CallPart) -> bool:
+    """Tell whether *path* is a folder, or an earlier part of the line may have made it one."""
+    is_place = not _PLACE_BY_NAME.isdisjoint(part.action[:1])
+    return is_place or holds_settings(path) or posixpath.isdir(path)
+
+
+def _placed_names(folder: str, part: CallPart, resolver: PathResolver) -> Iterator[str]:
+    """Yield the names that files get which *part* copies or moves into *folder*."""
+    if part.action[:1] and part.action[0] not in _PLACE_BY_NAME:
+        return
+    for use in part.paths:
+        if use.kind not in {"read", "read-tree"}:
+            continue
+        for resolved in find_targets(use, resolver).paths:
+            name = posixpath.basename(use.word.text.rstrip("/"))
+            yield posixpath.join(folder, name)
+            yield posixpath.join(folder, posixpath.basename(resolved.entry))
+            for inner in islice(_names_below(resolved.path), _MOST_COPIED):
+                yield posixpath.join(folder, inner)
+                yield posixpath.join(folder, name, inner)
+
+
+def _doubt_of_settings(folder: str, part: CallPart, resolver: PathResolver) -> str:
+    """Return why it is not known what *part* makes of *folder*, if settings may be in there."""
+    program = "".join(part.action[:1])
+    folders = (folder, *_placed_names(folder, part, resolver))
+    if program in _LEAVES_CONTENTS or not any(map(holds_settings, folders)):
+        return ""
+    if program == "ln":
+        return "settings may be in the folder that it links to"
+    if program in _PLACE_BY_NAME:
+        sources = [use for use in part.paths if use.kind in {"read", "read-tree"}]
+        entries = [each.entry for use in sources for each in find_targets(use, resolver).paths]
+        is_link = any(map(posixpath.islink, entries))
+        return "settings may be in the folder that a link leads to" if is_link else ""
+    return "settings may be among what it puts there"
+
+
+def _names_below(folder: str) -> Iterator[str]:
+    for path, _, names in os.walk(folder):
+        for name in names:
+            yield posixpath.relpath(posixpath.join(path, name), folder)
