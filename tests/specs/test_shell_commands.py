@@ -37,7 +37,7 @@ def test_lists_pipes_and_branches_are_read():
         if j; then k; elif l; then m; else n; fi
         while o; do p; done; until q; do r; done; for x in $y; do s; done
         for ((;;)); do t; done; case $z in a|b) u;; *) v;& esac
-        select w in 1; do w 1; done; time x1; ! y1; coproc { z1; }
+        select w in 1; do w 1; done; time x1; ! y1; ( z1 )
     """
 
     found = lines(text)
@@ -367,6 +367,7 @@ def test_words_agree_with_bash(text):
         "echo a #\\\nrm x",
         "echo `echo \\\\`; rm x #`",
         "coproc rm > x",
+        "coproc { rm x; }",
         "x=ls; export x={ls,rm}; $x y",
         "x=rm; x=ls < f; $x y",
         "x=rm; { x=ls; } < f; $x y",
@@ -524,7 +525,7 @@ def test_without_shfmt_it_is_unreadable(monkeypatch, tmp_path):
         ("cd $y && x", None, ()),
         ("cd a* && x", None, ()),
         ("CDPATH=/y; cd a && x", None, None),
-        ("pushd a && popd && x", ".", ()),
+        ("pushd a && popd && x", None, ()),
         ("if y; then cd a; fi; x", None, None),
         ("for i in $y; do cd a; done; x", None, None),
         ("cd -- a && x", "a", ()),

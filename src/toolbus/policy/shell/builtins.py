@@ -51,32 +51,12 @@ def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
 
 
 def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
-    """Follow ``pushd``."""
+    """Follow ``pushd FOLDER``; where its other forms and ``popd`` lead is not known."""
+    if len(words) == 1 and not words[0].text.startswith(("-", "+")):
+        return change_folder(words, state)
     failure = state.copy()
-    if len(words) == 1 and not re.match(r"[-+]", words[0].text):
-        previous = state.folder
-        _enter(join_folder(words[0], state), state, words[0].text)
-        state.stack = (previous, *state.stack)
-        state.previous = previous
-    else:
-        _enter(None, state)
-        state.stack = ()
-    failure.failed = failure.failed or state.folder or "?"
-    return failure
-
-
-def pop_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
-    """Follow ``popd``."""
-    failure = state.copy()
-    previous = state.folder
-    if words or not state.stack:
-        _enter(None, state)
-        state.stack = ()
-    else:
-        _enter(state.stack[0], state)
-        state.stack = state.stack[1:]
-    state.previous = previous
-    failure.failed = failure.failed or state.folder or "?"
+    _enter(None, state)
+    failure.failed = failure.failed or "?"
     return failure
 
 
@@ -156,7 +136,7 @@ def _trap(words: Words, shell: Interpreter) -> None:
         return
     # It runs later, when the folder and the variables may be others.
     later = shell.state.copy()
-    later.folder = later.folder if len(shell.commands) == 1 else None
+    later.folder = None
     later.forget()
     with shell.using(state=later, scope=shell.inner_scope().through("trap")):
         shell.read_text(words[0].text, shell.run.source)
@@ -301,7 +281,7 @@ BUILTINS: dict[str, Builtin] = {
     "let": _hidden,
     "local": _declare,
     "mapfile": _mapfile,
-    "popd": lambda words, shell: pop_folder(words, shell.state),
+    "popd": lambda _words, shell: push_folder((), shell.state),
     "printf": _printf,
     "pushd": lambda words, shell: push_folder(words, shell.state),
     "read": _read,

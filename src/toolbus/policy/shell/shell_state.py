@@ -92,7 +92,6 @@ class ShellState(Struct):
     assumed: tuple[str, ...] = ()
     """The folders that must exist, for *folder* to be right."""
     previous: str | None = None
-    stack: tuple[str | None, ...] = ()
     variables: dict[str, VariableValue] = {}
     fixed: frozenset[str] = frozenset()
     """Variables of which no assignment says the value: readonly, of integers, in capitals …."""
@@ -181,5 +180,3 @@ class ShellState(Struct):
         self.assumed = tuple(sorted(assumed))
         if self.previous != other.previous:
             self.previous = None
-        if self.stack != other.stack:
-            self.stack = ()

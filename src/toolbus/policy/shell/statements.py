@@ -25,7 +25,6 @@ from toolbus.policy.shell.tree import (
     FunctionNode,
     If,
     Let,
-    Literal,
     Statement,
     Subshell,
     TestCommand,
@@ -149,8 +148,12 @@ class StatementReader:
                 if not isinstance(command.body.cmd, _COMPOUND):
                     shell.refuse("a function whose end shfmt misreads", command)
                 shell.define(command)
-            case Coprocess():
-                self._read_coprocess(command)
+            case Coprocess(stmt=stmt):
+                place = len(shell.commands)
+                shell.refuse("a coprocess, whose name or words shfmt may misread", command)
+                with shell.subshell("coproc"):
+                    self.read(stmt)
+                shell.unsettle(place)
             case ArithmeticCommand():
                 shell.words.arithmetic.check(command.x)
             case TestCommand():
@@ -158,18 +161,6 @@ class StatementReader:
             case Let():
                 for expression in command.exprs:
                     shell.words.arithmetic.check(expression)
-
-    def _read_coprocess(self, command: Coprocess) -> None:
-        shell = self._shell
-        place = len(shell.commands)
-        if shell.scope.inside or not isinstance(command.stmt.cmd, _COMPOUND):
-            shell.refuse("a coprocess whose name or words shfmt misreads", command)
-        scope = replace(shell.scope, piped=True).through("coproc")
-        with shell.using(state=shell.state.copy(), scope=scope):
-            self.read(command.stmt)
-        shell.unsettle(place)
-        name = command.name.parts[0] if command.name else None
-        shell.state.assign(name.value if isinstance(name, Literal) else "COPROC", UNKNOWN)
 
     def _read_conditional(self, command: Binary) -> ShellState:
         shell, state = self._shell, self._shell.state
