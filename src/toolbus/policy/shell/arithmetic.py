@@ -16,7 +16,6 @@ from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN
 from toolbus.policy.shell.tree import (
     ArithmeticExpansion,
     Binary,
-    CallNode,
     DoubleQuoted,
     Expression,
     Literal,
@@ -71,11 +70,9 @@ def prints_number(statements: tuple[Statement, ...]) -> bool:
     statement = statements[0]
     while isinstance(statement.cmd, Binary) and statement.cmd.op == "|":
         statement = statement.cmd.y
-    call = statement.cmd
-    if not isinstance(call, CallNode) or call.assigns:
-        return False
-    words = [word.literal for word in call.args]
-    return None not in words and bool(_PRINT_NUMBERS.fullmatch(" ".join(filter(None, words))))
+    # Two blanks in a row, where a word is not plain, are in none of them.
+    words = [word.literal or "" for word in statement.call.args] if statement.call else []
+    return bool(_PRINT_NUMBERS.fullmatch(" ".join(words)))
 
 
 class Arithmetic:

@@ -148,13 +148,7 @@ def _assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
     """Set what *assignment* sets; return its name and the value."""
     state = shell.state
     name = assignment.name.value if assignment.name else ""
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        shell.refuse("an assignment for shfmt, and a program's name for bash", assignment)
-    follows = shell.data[assignment.end.offset : assignment.end.offset + 1]
-    if assignment.array is not None and follows not in _ENDS:
-        shell.refuse("an array for shfmt, and a text for bash", assignment)
-    if name in state.fixed:
-        shell.refuse("a variable that can't be set, or changes what it is given", assignment)
+    _refuse_doubtful(assignment, name, shell)
     if assignment.index is not None or assignment.array is not None:
         return name, _assign_array(assignment, name, shell)
     word = shell.words.single(assignment.value, assigned=True)
@@ -166,6 +160,16 @@ def _assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
         shell.refuse("a value that runs commands where it is computed with", assignment)
     state.assign(name, VariableValue(word) if word.known else _unknown(assignment))
     return name, word
+
+
+def _refuse_doubtful(assignment: Assignment, name: str, shell: Interpreter) -> None:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        shell.refuse("an assignment for shfmt, and a program's name for bash", assignment)
+    follows = shell.data[assignment.end.offset : assignment.end.offset + 1]
+    if assignment.array is not None and follows not in _ENDS:
+        shell.refuse("an array for shfmt, and a text for bash", assignment)
+    if name in shell.state.fixed:
+        shell.refuse("a variable that can't be set, or changes what it is given", assignment)
 
 
 def _unknown(assignment: Assignment) -> VariableValue:

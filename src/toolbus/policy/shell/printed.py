@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.policy.shell.tree import CallNode, Literal
+from toolbus.policy.shell.tree import Literal
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.interpreter import Interpreter
@@ -14,22 +14,19 @@ if TYPE_CHECKING:
 
 def printed_by(statements: tuple[Statement, ...], shell: Interpreter) -> str | None:
     """Return what *statements* print, if they are one plain echo, printf or cat."""
-    statement = statements[0] if len(statements) == 1 else None
-    call = statement.cmd if statement and not statement.background else None
-    if statement is None or not isinstance(call, CallNode) or call.assigns or not call.args:
+    call = statements[0].call if len(statements) == 1 else None
+    name, *nodes = call.args if call is not None and call.args else (None,)
+    if call is None or name is None or name.literal in shell.state.functions:
         return None
-    name = call.args[0].literal
-    if name in shell.state.functions:
+    if name.literal == "cat":
+        return None if nodes else _document(statements[0], shell)
+    if name.literal not in {"echo", "printf"} or statements[0].redirs:
         return None
-    if name == "cat" and len(call.args) == 1:
-        return _document(statement, shell)
-    if name not in {"echo", "printf"} or statement.redirs:
-        return None
-    words = shell.try_words(call.args[1:])
+    words = shell.try_words(tuple(nodes))
     if words is None or not all(word.known and not word.pattern for word in words):
         return None
     texts = [word.text for word in words]
-    return _echoed(texts) if name == "echo" else _formatted(texts)
+    return _echoed(texts) if name.literal == "echo" else _formatted(texts)
 
 
 def _document(statement: Statement, shell: Interpreter) -> str | None:

@@ -132,19 +132,22 @@ class ShellState(Struct):
         """Return what *name* holds; None of a variable that this text does not set."""
         if name in self.variables:
             return self.variables[name]
+        if name.isdigit():
+            return self._parameter(int(name) - 1)
         if name in _NUMBERS:
             return NUMBER
         if name == "HOME":
             return VariableValue(Word("~", pattern=True))
         if name == "PWD" and self.folder is not None and self.folder.startswith("/"):
             return VariableValue(Word(self.folder))
-        if name.isdigit() and (self.positional is None or name == "0"):
-            return UNKNOWN
-        if self.positional is not None and name.isdigit():
-            index = int(name) - 1
-            inside = index < len(self.positional)
-            return VariableValue(self.positional[index] if inside else Word(""))
         return UNKNOWN if self.is_set(name) else None
+
+    def _parameter(self, index: int) -> VariableValue:
+        """Return the value of a positional parameter; the shell's name comes before the first."""
+        if self.positional is None or index < 0:
+            return UNKNOWN
+        inside = index < len(self.positional)
+        return VariableValue(self.positional[index] if inside else Word(""))
 
     def is_set(self, name: str) -> bool:
         """Return whether this text, or the shell itself, may have set *name*."""

@@ -31,19 +31,19 @@ _FIND_ACTIONS = ("-delete", "-fprint", "-fls")
 def moves_paths(command: Command) -> bool:
     """Return whether *command* may change what a path leads to, for those after it."""
     program = command.program
-    if not program.known or program.pattern:
-        return True
     place, _, name = program.text.rpartition("/")
-    if place not in {"", "/bin", "/usr/bin"}:
+    if not program.text:
+        return False  # Variables are set, or files opened.
+    if not program.known or program.pattern or place not in {"", "/bin", "/usr/bin"}:
         return True
-    first = command.words[0].text if command.words else ""
-    if name in {"find", "fd"}:
-        return any(not w.known or w.text.startswith(_FIND_ACTIONS) for w in command.words)
-    if name == "git":
-        return first not in _STEADY_GIT
-    if name == "sed":
-        return any(word.text.startswith(("-i", "--in-place")) for word in command.words)
-    return bool(name) and name not in _STEADY and name not in SHELLS and not _only_wraps(name)
+    match name:
+        case "find" | "fd":
+            return any(not w.known or w.text.startswith(_FIND_ACTIONS) for w in command.words)
+        case "git":
+            return not command.words or command.words[0].text not in _STEADY_GIT
+        case "sed":
+            return any(word.text.startswith(("-i", "--in-place")) for word in command.words)
+    return name not in _STEADY and name not in SHELLS and not _only_wraps(name)
 
 
 def _only_wraps(name: str) -> bool:

@@ -159,6 +159,12 @@ class Statement(Node, tag="Stmt"):
     negated: bool = False
     background: bool = False
 
+    @property
+    def call(self) -> CallNode | None:
+        """The command, if it is a simple one that sets no variable and is waited for."""
+        is_call = isinstance(self.cmd, CallNode) and not (self.cmd.assigns or self.background)
+        return self.cmd if isinstance(self.cmd, CallNode) and is_call else None
+
 
 class CallNode(Node, tag="CallExpr"):
     """A simple command, or assignments alone."""
