@@ -143,6 +143,7 @@ def _trap(words: Words, shell: Interpreter) -> None:
 
 
 def _set(words: Words, shell: Interpreter) -> None:
+    # Options, a word that ends them, and parameters stand in any order of these.
     for position, word in enumerate(words):
         if not word.known:
             shell.state.positional = None

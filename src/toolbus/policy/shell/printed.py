@@ -9,11 +9,12 @@ from toolbus.policy.shell.tree import Literal
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.interpreter import Interpreter
-    from toolbus.policy.shell.tree import Statement
+    from toolbus.policy.shell.tree import RedirectNode, Statement
 
 
 def printed_by(statements: tuple[Statement, ...], shell: Interpreter) -> str | None:
     """Return what *statements* print, if they are one plain echo, printf or cat."""
+    # Each condition is one under which something else may be printed, too.
     call = statements[0].call if len(statements) == 1 else None
     name, *nodes = call.args if call is not None and call.args else (None,)
     if call is None or name is None or name.literal in shell.state.functions:
@@ -41,22 +42,24 @@ def stdin_of(statement: Statement, shell: Interpreter) -> str | None:
     """Return the text of the last here-document or here-string of *statement*."""
     text = None
     for redirect in statement.redirs:
-        before = text
-        if redirect.op == "<<<":
-            word = shell.words.single(redirect.word)
-            text = word.text + "\n" if word.known and not word.pattern else None
-        elif redirect.op in {"<<", "<<-"}:
-            delimiter = redirect.word.parts if redirect.word else ()
-            verbatim = not all(
-                isinstance(part, Literal) and "\\" not in part.value for part in delimiter
-            )
-            indented = redirect.op == "<<-"
-            text = shell.words.document(redirect.hdoc, verbatim=verbatim, indented=indented)
-        elif redirect.op.startswith("<"):
-            text = None
-        if redirect.n is not None and redirect.n.value != "0":
-            text = before
+        given = _given_text(redirect, shell)
+        is_input = redirect.n is None or redirect.n.value == "0"
+        if is_input and redirect.op.startswith("<"):
+            text = given
     return text
+
+
+def _given_text(redirect: RedirectNode, shell: Interpreter) -> str | None:
+    """Return the text that stands behind *redirect*, None if it is a file, or not known."""
+    if redirect.op == "<<<":
+        word = shell.words.single(redirect.word)
+        return word.text + "\n" if word.known and not word.pattern else None
+    if redirect.op not in {"<<", "<<-"}:
+        return None
+    delimiter = redirect.word.parts if redirect.word else ()
+    verbatim = not all(isinstance(part, Literal) and "\\" not in part.value for part in delimiter)
+    indented = redirect.op == "<<-"
+    return shell.words.document(redirect.hdoc, verbatim=verbatim, indented=indented)
 
 
 def _echoed(texts: list[str]) -> str | None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.tree import CommandNode, Node, RedirectNode, WordLoop
+    from toolbus.policy.shell.tree import CommandNode, Node, RedirectNode, WordLoop, WordNode
 
 # Beyond, what the variable holds is not known, which is true of any of them.
 _MAX_ITEMS = 12
@@ -218,24 +218,29 @@ class StatementReader:
             shell.state.merge(end)
 
     def _redirections(self, redirects: tuple[RedirectNode, ...]) -> tuple[Redirection, ...]:
-        shell = self._shell
         made = []
         for redirect in redirects:
             if redirect.op.startswith("<<") or redirect.word is None:
                 continue
-            words = shell.words.expand((redirect.word,))
-            source = shell.source(redirect.word)
-            target = words[0] if len(words) == 1 else Word(source, known=False)
-            duplicates = redirect.op in {">&", "<&"}
-            if duplicates and re.match("-.", source, re.DOTALL):
-                shell.refuse("a closed file for bash, which begins a word behind it", redirect)
-            is_number = target.text.rstrip("-").isdigit() or target.text == "-"
-            if duplicates and target.known and is_number:
+            target = self._target(redirect, redirect.word)
+            if target is None:
                 continue
             made.append(Redirection(redirect.op, target))
             if redirect.n is not None and redirect.n.value.startswith("{"):
-                shell.state.assign(redirect.n.value.strip("{}"), UNKNOWN)
+                self._shell.state.assign(redirect.n.value.strip("{}"), UNKNOWN)
         return tuple(made)
+
+    def _target(self, redirect: RedirectNode, node: WordNode) -> Word | None:
+        """Return the file that *redirect* opens, None if it copies or closes what is open."""
+        shell = self._shell
+        words, source = shell.words.expand((node,)), shell.source(node)
+        target = words[0] if len(words) == 1 else Word(source, known=False)
+        if redirect.op not in {">&", "<&"}:
+            return target
+        if re.match("-.", source, re.DOTALL):
+            shell.refuse("a closed file for bash, which begins a word behind it", redirect)
+        is_number = target.text == "-" or target.text.rstrip("-").isdigit()
+        return None if target.known and is_number else target
 
 
 def _is_stdin(redirect: RedirectNode) -> bool:

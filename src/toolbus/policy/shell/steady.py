@@ -31,6 +31,7 @@ _FIND_ACTIONS = ("-delete", "-fprint", "-fls")
 def moves_paths(command: Command) -> bool:
     """Return whether *command* may change what a path leads to, for those after it."""
     program = command.program
+    # Of each of these programs something else tells it.
     place, _, name = program.text.rpartition("/")
     if not program.text:
         return False  # Variables are set, or files opened.

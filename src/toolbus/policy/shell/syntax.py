@@ -62,6 +62,20 @@ def parse(text: str) -> File:
         and text.partition(" ")[0] not in _NOT_PLAIN
     ):
         return _plain_tree(text)
+    answer = _run(_checked(text))
+    unknown = set(_FIELD.findall(answer)) - _fields()
+    if unknown:
+        raise SyntaxRefusedError(f"shfmt writes of {min(unknown).decode()}, which isn't known here")
+    if _CONTINUED_COMMENT.search(answer):
+        raise SyntaxRefusedError("a comment that ends with a backslash, which shfmt misreads")
+    try:
+        return _decode(answer)
+    except (DecodeError, RecursionError):
+        raise SyntaxRefusedError("shfmt's tree of it isn't understood") from None
+
+
+def _checked(text: str) -> bytes:
+    """Return *text* in UTF-8, if shfmt reads it as bash does."""
     if "\0" in text or "\r" in text:
         raise SyntaxRefusedError("a NUL or a carriage return, which shells read differently")
     if _SPLIT_SIGN.search(text):
@@ -72,16 +86,7 @@ def parse(text: str) -> File:
         raise SyntaxRefusedError("it is no Unicode text") from None
     if len(data) > MAX_BYTES:
         raise SyntaxRefusedError(f"it is longer than {MAX_BYTES} bytes")
-    answer = _run(data)
-    unknown = set(_FIELD.findall(answer)) - _fields()
-    if unknown:
-        raise SyntaxRefusedError(f"shfmt writes of {min(unknown).decode()}, which isn't known here")
-    if _CONTINUED_COMMENT.search(answer):
-        raise SyntaxRefusedError("a comment that ends with a backslash, which shfmt misreads")
-    try:
-        return _decode(answer)
-    except (DecodeError, RecursionError):
-        raise SyntaxRefusedError("shfmt's tree of it isn't understood") from None
+    return data
 
 
 def _plain_tree(text: str) -> File:

@@ -161,20 +161,10 @@ class Expansion:
         self._shell, self._fields, self._single, self._assigned = shell, fields, single, assigned
 
     def read(self, parts: tuple[Part, ...]) -> None:
-        """Add what *parts* stand for to the self._fields."""
-        first = parts[0] if parts else None
-        set_like = isinstance(first, Literal) and _SET_LIKE.match(first.value)
+        """Add what *parts* stand for to the fields."""
         for index, part in enumerate(parts):
             if isinstance(part, Literal):
-                text = part.value
-                if not index:
-                    ends = len(parts) == 1
-                    text = self._leading_tilde(text, ends=ends)
-                if (self._assigned or set_like) and re.search(
-                    "[:=]~" if index == 0 else "[:=]~|^~", text
-                ):
-                    self._fields.unknown(several=False)
-                self._unquoted(text)
+                self._literal(part.value, parts, is_first=not index)
             elif isinstance(part, SingleQuoted):
                 self._single_quoted(part)
             elif isinstance(part, DoubleQuoted):
@@ -185,6 +175,15 @@ class Expansion:
                 self._fields.unknown(several=True)
             else:
                 self._dynamic(part, quoted=self._single)
+
+    def _literal(self, text: str, parts: tuple[Part, ...], *, is_first: bool) -> None:
+        """Add unquoted *text*, one of *parts*."""
+        if is_first:
+            text = self._leading_tilde(text, ends=len(parts) == 1)
+        sets = isinstance(parts[0], Literal) and _SET_LIKE.match(parts[0].value)
+        if (self._assigned or sets) and re.search("[:=]~" if is_first else "[:=]~|^~", text):
+            self._fields.unknown(several=False)
+        self._unquoted(text)
 
     def _double_quoted(self, part: DoubleQuoted) -> None:
         self._fields.quoted("")
@@ -218,16 +217,20 @@ class Expansion:
         if not match or (match.end() == len(rest) and not ends):
             self._fields.unknown(several=False)
             return text
+        self._add_home(prefix, match[0])
+        return rest[match.end() :]
+
+    def _add_home(self, prefix: str, written: str) -> None:
+        """Add the folder that *written* stands for: ``~`` or ``~name``."""
         home = self._shell.state.variables.get("HOME")
-        if home is not None and match[0] == "~":
+        if home is not None and written == "~":
             if not home.word.known or home.word.pattern:
                 self._fields.unknown(several=False)
             self._fields.quoted(prefix + home.word.text)
-        elif re.fullmatch(r"~[+-]|~\d+", match[0]):
+        elif re.fullmatch(r"~[+-]|~\d+", written):
             self._fields.unknown(several=False)
         else:
-            self._fields.tilde(prefix + match[0])
-        return rest[match.end() :]
+            self._fields.tilde(prefix + written)
 
     def _single_quoted(self, part: SingleQuoted) -> None:
         if part.dollar and "\\'" in part.value:
@@ -278,6 +281,7 @@ class Expansion:
 
     def _parameter(self, part: Parameter, *, quoted: bool) -> None:
         """Add what *part* stands for to *fields*, and read what stands in it."""
+        # The cases of bash's manual, "Shell Parameter Expansion", as far as they differ here.
         name, index = part.name, self._index(part)
         self._read_operands(part, quoted=quoted)
         if part.excl and not part.names and index not in _ALL:

@@ -13,6 +13,8 @@ from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.shell_state import ShellState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from toolbus.policy.programs.command_level import CommandLevel
     from toolbus.policy.shell.interpreter import Interpreter
 
@@ -41,6 +43,7 @@ _FINDERS = frozenset({"find", "gfind"})
 
 def read_shell(name: str, words: Words, shell: Interpreter) -> None:
     """Read what the shell *name* runs that is given *words*."""
+    # The ways to start a shell: with a text, with its input, with a script.
     if words and words[0].text in _HARMLESS and words[0].known:
         return
     if name in _OTHERS:
@@ -194,41 +197,38 @@ def _label(parsed: ParsedCommand) -> str:
 
 def _program_of(parsed: ParsedCommand) -> Words:
     """Return the words of the program that is run, as far as they can be known."""
-    words = parsed.wrapped
-    match parsed.action:
-        case ["xargs", *_] if words:
-            return _filled_by_xargs(parsed, words)
-        case ["fd", *_] if words:
-            return _filled_by_fd(words)
-        case ["parallel", *_]:
-            return ()
-        case ["flock", *_] if words and words[0].text in _COMMAND:
-            return ()
-        case ["entr", *_]:
-            return tuple(_with_unknown(word, "/_") for word in words)
-        case ["rtk", name] if parsed.level.data.raw and name != "proxy":
-            return (Word(name), *words)
-        case ["uv", "run"] if words and parsed.option("-m"):
-            return (Word("python"), Word("-m"), *words)
-        case ["uv" | "pdm", "run"] if words:
-            is_file = parsed.option("--script") or words[0].text.endswith(".py")
-            return (Word("python"), *words) if is_file else words
-    return words
+    rule = _PROGRAMS.get(parsed.action[0])
+    return rule(parsed, parsed.wrapped) if rule is not None else parsed.wrapped
 
 
 def _texts_of(parsed: ParsedCommand) -> list[Word]:
     """Return the texts that a shell runs, as far as they can be known."""
-    texts = parsed.shell_texts
-    match parsed.action:
-        case ["parallel", *_] if parsed.wrapped:
-            return [_text_of_parallel(parsed.wrapped)]
-        case ["flock", *_] if parsed.wrapped and parsed.wrapped[0].text in _COMMAND:
-            return [*parsed.wrapped[1:2]] or [Word("")]
-        case ["entr", *_] if texts:
+    texts, wrapped = parsed.shell_texts, parsed.wrapped
+    match parsed.action[0]:
+        case "parallel" if wrapped:
+            return [_text_of_parallel(wrapped)]
+        case "flock" if wrapped and wrapped[0].text in _COMMAND:
+            return [*wrapped[1:2]] or [Word("")]
+        case "entr" if texts:
             # What follows the text are its parameters.
             is_alone = len(parsed.operands) == 1
             return [_with_unknown(texts[0], "/_") if is_alone else Word("", known=False)]
     return texts
+
+
+def _run_by_rtk(parsed: ParsedCommand, words: Words) -> Words:
+    is_program = parsed.level.data.raw and parsed.action[-1] != "proxy"
+    return (Word(parsed.action[-1]), *words) if is_program else words
+
+
+def _run_as_python(parsed: ParsedCommand, words: Words) -> Words:
+    """Put the interpreter in front of a module or a file of Python."""
+    if not words or parsed.action[1:] != ["run"]:
+        return words
+    if parsed.option("-m"):
+        return (Word("python"), Word("-m"), *words)
+    is_file = parsed.option("--script") or words[0].text.endswith(".py")
+    return (Word("python"), *words) if is_file else words
 
 
 def _split_env(words: Words, shell: Interpreter) -> Words:
@@ -236,25 +236,30 @@ def _split_env(words: Words, shell: Interpreter) -> Words:
     if any(word.text.startswith("BASH_FUNC_") for word in words):
         shell.refuse("a function for the programs that are run")
     for position, word in enumerate(words):
-        if not (word.known and word.text.startswith("-")) or word.text == "--":
+        if not word.known or word.text[:1] != "-" or word.text == "--":
             break
         before, behind = words[:position], words[position + 1 :]
         if word.text == "-":
             return (*before, Word("-i"), *_split_env(behind, shell))
         if match := re.match(r"-[iv0]*S|--s[a-z-]*(?:=|\Z)", word.text):
-            text = Word(word.text[match.end() :])
-            if not text.text and behind:
-                text, behind = behind[0], behind[1:]
-            if not text.known or re.search(r"[\\$'\"#]", text.text):
-                shell.refuse("what env -S makes of quotes isn't known here")
-                return ()
-            split = tuple(Word(part) for part in text.text.split())
-            return _split_env((*before, *split, *behind), shell)
+            attached = (Word(word.text[match.end() :]),) if match.end() < len(word.text) else ()
+            return (*before, *_split_text((*attached, *behind), shell))
     return words
+
+
+def _split_text(words: Words, shell: Interpreter) -> Words:
+    """Split the first of *words* as ``env -S`` does, and go on with all of them."""
+    text = words[0] if words else Word("")
+    if not text.known or re.search(r"[\\$'\"#]", text.text):
+        shell.refuse("what env -S makes of quotes isn't known here")
+        return ()
+    return _split_env((*map(Word, text.text.split()), *words[1:]), shell)
 
 
 def _filled_by_xargs(parsed: ParsedCommand, words: Words) -> Words:
     """Put what xargs reads to the place that ``-I`` names, or else behind *words*."""
+    if not words:
+        return ()
     places = [
         value.text for option, value in parsed.values if not option.names.isdisjoint(("-I", "-J"))
     ]
@@ -275,7 +280,9 @@ def _with_unknown(word: Word, place: str) -> Word:
     return word
 
 
-def _filled_by_fd(words: Words) -> Words:
+def _filled_by_fd(_parsed: ParsedCommand, words: Words) -> Words:
+    if not words:
+        return ()
     filled = tuple(
         Word(item.text, known=False) if re.search(r"\{[/.]{0,2}\}", item.text) else item
         for item in words
@@ -338,3 +345,16 @@ def _filled(word: Word, start: str, *, several: bool) -> Word:
         return word
     before = word.text.partition("{}")[0]
     return Word(word.text, known=False, several=several, start="" if several else before + start)
+
+
+# Whose words are filled in, or follow others, before they run.
+_PROGRAMS: dict[str, Callable[[ParsedCommand, Words], Words]] = {
+    "entr": lambda _parsed, words: tuple(_with_unknown(word, "/_") for word in words),
+    "fd": _filled_by_fd,
+    "flock": lambda _parsed, words: () if words and words[0].text in _COMMAND else words,
+    "parallel": lambda _parsed, _words: (),
+    "pdm": _run_as_python,
+    "rtk": _run_by_rtk,
+    "uv": _run_as_python,
+    "xargs": _filled_by_xargs,
+}
