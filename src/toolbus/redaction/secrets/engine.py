@@ -45,14 +45,14 @@ STEP, REACH = 131_072, 16_384
 """Bytes that are looked at in one go, and how far beyond them a match may go."""
 
 _USUAL = (
-    *(".", "re", ":", "ac", "s.", "sha", "fal", "pat", "val", "text", "use", "00", "|", "set"),
-    *("put", "data", "sk", "code", "*", "key", "ion_", "add", "re_", "sess", "session", "-a"),
-    *("token", "user", "content", "pass", "lk", "sid", "auth", "ek", "sso", "-u", "://", "bk"),
-    *("ck_", "values", "bx", "hc", "https://", "ct_", "cio", "pt_", "%", "test_", "private"),
-    *("key_", "cursor", "identity", "al-", "account", "crypt", "rman", "password", "rpa", "ar_"),
-    *("sia", "cs_", ":a", "zip", "curl", "squ", "reset", "box", " password", "verify", "magic"),
-    *("rk_", "http://", "ps_", "sk_", '"value"', "ory_", "atat", "login", "stdin", "activate"),
-    *("cca", "pwd", "sl.", "md5", "linear", "remember", "ii-", "sg.", "identified"),
+    *(".", "ac", "s.", "sha", "fal", "pat", "val", "text", "use", "00", "|", "set", "put"),
+    *("data", "sk", "code", "*", "key", "ion_", "add", "re_", "sess", "session", "-a", "token"),
+    *("user", "content", "pass", "sid", "auth", "sso", "-u", "://", "bk", "ck_", "values", "bx"),
+    *("hc", "https://", "ct_", "cio", "pt_", "%", "test_", "private", "key_", "cursor"),
+    *("identity", "al-", "account", "crypt", "rman", "password", "ar_", "sia", "cs_", ":a"),
+    *("zip", "curl", "reset", "box", " password", "verify", "magic", "rk_", "http://", "ps_"),
+    *("sk_", '"value"', "ory_", "atat", "login", "stdin", "activate", "cca", "pwd", "sl."),
+    *("md5", "linear", "remember", "ii-", "sg.", "identified"),
 )
 """Words that stand in an eighth of the windows of CPython's library, or in more; those that most
 pieces of 300 letters have come first, since rules that may match in one text are tried together."""
@@ -129,7 +129,7 @@ class Engine:
         """The words of all rules, or the pattern of one without, and whose each of them is."""
         numbers_of: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
-            words = [*rule.gates, *[rf"(?i){re.escape(word)}" for word in rule.keywords]]
+            words = rule.gates or [rf"(?i){re.escape(word)}" for word in rule.keywords]
             for word in words or ([] if rule.foreign else [rule.pattern]):
                 numbers_of.setdefault(word, []).append(number)
         return ExpressionSet(numbers_of), list(numbers_of.values())

@@ -44,8 +44,8 @@ class Rule(Struct, frozen=True):
     rest, so its value is known, if any of it looks random. A *foreign* one is a user's.
 
     One of the *keywords*, in lower case, stands in whatever it matches, in any case: where none
-    does, it is not looked for. With none of them it always is. In place of keywords a rule may have
-    *gates*, expressions of which one matches in whatever it matches.
+    does, it is not looked for. With none of them it always is. Where the keywords are usual, or not
+    known, *gates* tell more: expressions of which one matches in whatever the rule matches.
     """
 
     name: str

@@ -58,7 +58,7 @@ def test_a_word_of_each_way_to_match_is_a_keyword(pattern, words):
     assert keywords(pattern) == words
 
 
-def test_what_a_rule_matches_has_one_of_its_keywords():
+def test_what_a_rule_matches_has_one_of_its_keywords_and_gates():
     dice, matched = Random(1), Counter()
     for rule in RULES:
         expression, tree = re2.compile(rule.pattern), parser.parse(translated(rule.pattern))
@@ -66,6 +66,8 @@ def test_what_a_rule_matches_has_one_of_its_keywords():
             matched[rule.name] += 1
             words = rule.keywords or ("",)  # With none it always is looked for.
             assert any(word in match[0].lower() for word in words), rule.name
+            gates = rule.gates or ("",)
+            assert any(re2.search(gate, match[0]) for gate in gates), rule.name
 
     assert {*matched} == {rule.name for rule in RULES}
 
