@@ -1,4 +1,4 @@
-"""What the tools of coding agents do, for a policy that says `coding_agents = true`.
+"""Facts about the tools of coding agents, for a policy that says `coding_agents = true`.
 
 By the names that their hooks use: Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Mistral Vibe 3.0,
 Copilot CLI 1.0, OpenCode 1.18, pi 0.73, Cursor 2026.09, from the schemas that each sends to its

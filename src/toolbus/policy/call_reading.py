@@ -1,4 +1,4 @@
-"""From a call to its facts: a shell's line is read, another tool's arguments tell by their names.
+"""The facts of a call: a shell's line is read, arguments of other tools tell by their names.
 
 Effects of a tool that is no shell are those that the policy file gives it, or those that its
 annotations tell, if the file trusts them (a server may write there what it likes: Model Context
@@ -115,7 +115,7 @@ class CallReader:
         return UnjudgedCall(call, tool, scope, declared, shell_call(call, tool, declared))
 
     def is_quick(self, unjudged: UnjudgedCall) -> bool:
-        """Tell whether neither a process nor a walk through folders is needed to judge a call."""
+        """Return whether neither a process nor a walk through folders is needed to judge a call."""
         shell = unjudged.shell
         if shell is None:
             return all(kind != "path" for kind, _ in named_values(unjudged.call.arguments))

@@ -1,4 +1,4 @@
-"""What a piece of shell runs, as records: programs with their words, and what can't be known."""
+"""Records of what a shell's text runs: programs with their words, and what cannot be known."""
 
 from typing import Literal
 

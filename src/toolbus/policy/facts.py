@@ -1,4 +1,4 @@
-"""What a call does, as far as that can be known before it runs: its parts."""
+"""The facts of a call before it runs: its parts, their effects, files and hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of a tool say: a command line, files, addresses; which they are.
+"""The meaning of a tool's arguments: which are command lines, files or addresses.
 
 What a policy's `[tools."NAME"]` says comes first. Else the name of an argument tells: `command` and
 `cmd` are command lines, `path`, `file_path`, `source` and the like are files, `url`, `host` and the

@@ -1,1 +1,1 @@
-"""What a session did before, counted."""
+"""The earlier calls of a session, counted."""

@@ -252,7 +252,7 @@ def _amount(measure: str, message: ToolMessage) -> float:
 
 
 def ran(message: ToolMessage) -> bool:
-    """Tell whether the tool ran; what nobody answered for may have run."""
+    """Return whether the tool ran; what nobody answered for may have run."""
     response = message.tool_response
     return response is None or response.error_type not in _NEVER_RAN
 

@@ -193,7 +193,7 @@ class NamedCall(NamedTuple):
         return self.rule.name
 
     def ended(self, message: ToolMessage) -> bool | None:
-        """Tell whether it has happened, now that *message* tells the end; None if perhaps."""
+        """Return whether it has happened, now that *message* tells the end; None if perhaps."""
         status = ending_of(message)
         if self.outcome is None:
             return True if status == "success" else None
@@ -212,7 +212,7 @@ def ending_of(message: ToolMessage) -> Ending:
 
 
 def is_alone(facts: CallFacts) -> bool:
-    """Tell whether the final part is all that a line runs, but for `cd … &&` before it.
+    """Return whether the final part is all that a line runs, but for `cd … &&` before it.
 
     Then it surely runs, and how it ends is how the call ends.
     """

@@ -1,4 +1,4 @@
-"""What a session did before, as far as rules ask: one JSON value, and what a call adds to it.
+"""The record of a session's earlier calls as rules ask for it: one JSON value, changed by calls.
 
     {"meters": {"fetches:calls": {"entries": [[1763800000.5, 1], …]}},
      "recent": {"fetches": {SESSION: ["3f2a…", …]}},
@@ -116,11 +116,11 @@ class SessionRecord:
         _drop_first(sessions, MOST_SESSIONS)
 
     def has_happened(self, name: str) -> bool:
-        """Tell whether a call of this *name* surely happened, and ended as it must."""
+        """Return whether a call of this *name* surely happened, and ended as it must."""
         return self._happened.get(name) == "surely"
 
     def may_have_happened(self, name: str) -> bool:
-        """Tell whether a call that may be of this *name* happened, or is still running."""
+        """Return whether a call that may be of this *name* happened, or is still running."""
         return name in self._happened or any(
             name in each["named"] for each in self._running.values()
         )

@@ -1,1 +1,1 @@
-"""Which files a call touches."""
+"""Files and hosts that a call touches."""

@@ -1,4 +1,4 @@
-"""What a glob of the shell stands for: by the files that are there, and by all that might be.
+"""Globs of the shell: the files that they stand for now, and those that they might.
 
 The files that are there decide, with what their links lead to. But a glob that is *aimed* at a
 file of a rule is doubtful even where that is not there yet, for parallel calls may make it: such as
@@ -66,7 +66,7 @@ def expand(glob: str, resolver: PathResolver) -> Expansion:
 
 
 def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:
-    """Tell whether the absolute *glob* is aimed at what *pattern* names, from one of *starts* on.
+    """Return whether the absolute *glob* is aimed at what *pattern* names, from one of *starts* on.
 
     *glob* has the real path in front of its first wildcard.
     """
@@ -100,7 +100,7 @@ def any_of(glob: NameGlob) -> str:
 
 
 def _aims(part: NameGlob, name: NameGlob) -> bool:
-    """Tell whether *name*, of the shell, is meant for *part*, of a pattern."""
+    """Return whether *name*, of the shell, is meant for *part*, of a pattern."""
     if name.literal is not None:
         return part.meets(name)
     if part.meets(plain_name(any_of(name))):

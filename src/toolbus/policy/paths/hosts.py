@@ -1,4 +1,4 @@
-"""Which hosts a URL or an address of another kind names, and whether a rule names them.
+"""Hosts that a URL or an address of another kind names, and patterns of a rule that name them.
 
 | pattern | what it names |
 |---|---|
@@ -66,7 +66,7 @@ def canonical_hosts(text: str) -> tuple[str, ...]:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether *address* is one of the public internet."""
+    """Return whether *address* is one of the public internet."""
     return address.is_global and not address.is_multicast
 
 
@@ -173,7 +173,7 @@ def read_host(text: str) -> HostReading:
 
 
 def reaches(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
-    """Tell whether *word* names a host of *patterns*, for a rule that denies or asks."""
+    """Return whether *word* names a host of *patterns*, for a rule that denies or asks."""
     reading = _read_word(word)
     for host in reading.hosts:
         for pattern in patterns:
@@ -188,7 +188,7 @@ def reaches(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
 
 
 def stays_among(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
-    """Tell whether *word* names hosts of *patterns* only, for a rule that allows."""
+    """Return whether *word* names hosts of *patterns* only, for a rule that allows."""
     reading = _read_word(word)
     if reading.doubt:
         return HostMatch("maybe", "", "", reading.doubt)

@@ -18,7 +18,7 @@ class CharacterSet(NamedTuple):
     is_negated: bool
 
     def holds(self, character: str) -> bool:
-        """Tell whether *character* is of it."""
+        """Return whether *character* is of it."""
         return any(low <= character <= high for low, high in self.ranges) != self.is_negated
 
 
@@ -35,7 +35,7 @@ class NameGlob(NamedTuple):
     literal: str | None
 
     def meets(self, other: NameGlob, *, dot: bool = True) -> bool:
-        """Tell whether some name is matched by both; without *dot* none that *other* hides.
+        """Return whether some name is matched by both; without *dot* none that *other* hides.
 
         That is the shell's rule: a wildcard at the start of *other* matches no dot.
         """

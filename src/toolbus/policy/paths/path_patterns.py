@@ -103,7 +103,7 @@ def alternatives(text: str) -> list[str]:
 
 
 def is_relative(alternative: str) -> bool:
-    """Tell whether *alternative*, a pattern without braces, begins at the project's folder."""
+    """Return whether *alternative*, a pattern without braces, begins at the project's folder."""
     plain = alternative.rstrip("/")
     is_name = "/" not in plain and plain not in {".", ".."}
     return not (is_name or alternative.startswith(("~", "/", "**/")))
@@ -156,7 +156,7 @@ def meets(
     below: bool = True,
     meet: Meet = NameGlob.meets,
 ) -> bool:
-    """Tell whether *pattern* meets the path of these *names*; with *below* also one above it."""
+    """Return whether *pattern* meets the path of these *names*; with *below* also one above it."""
     states = first_states(pattern)
     for name in names:
         if below and len(pattern) in states:

@@ -64,7 +64,7 @@ class ProtectedFiles:
         self._folded = frozenset([fold(path) for path in self._paths])
 
     def judge(self, part: CallPart, others: Sequence[CallPart], resolver: PathResolver) -> Touch:
-        """Tell whether *part* writes, moves or removes such a file: "yes" is never allowed.
+        """Return whether *part* writes, moves or removes such a file: "yes" is never allowed.
 
         "maybe" is to be asked about: what it writes is not known, or one of the *others* of its
         line may make a link before.
@@ -81,7 +81,7 @@ class ProtectedFiles:
         return Touch("maybe", "", "", doubt) if doubt else Touch("no")
 
     def judge_text(self, text: str, resolver: PathResolver) -> Touch:
-        """Tell whether *text*, an argument of a tool that is no shell, may be such a file."""
+        """Return whether *text*, an argument of a tool that is no shell, may be such a file."""
         if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
             return Touch("no")
         for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
@@ -127,7 +127,7 @@ class ProtectedFiles:
         return Touch("no")
 
     def _may_be_called(self, text: str) -> bool:
-        """Tell whether the relative path *text* may lead to such a file, from some folder on."""
+        """Return whether the relative path *text* may lead to such a file, from some folder on."""
         names = [name for name in text.rpartition("..")[2].split("/") if name not in {"", "."}]
         end = "/" + "/".join(names)
         return is_setting(fold(end)) or any(path.endswith(end) for path in self._paths)
@@ -182,7 +182,7 @@ def _leaves_others(part: CallPart, resolver: PathResolver) -> bool:
 
 
 def _gets_results(part: CallPart) -> bool:
-    """Tell whether `find` says which files *part* writes."""
+    """Return whether `find` says which files *part* writes."""
     return part.command is not None and any(word.text == "{}" for word in part.command.words)
 
 
@@ -242,7 +242,7 @@ def _real(path: str) -> str:
 
 
 def _may_be_folder(path: str, part: CallPart) -> bool:
-    """Tell whether *path* is a folder, or an earlier part of the line may have made it one."""
+    """Return whether *path* is a folder, or an earlier part of the line may have made it one."""
     is_place = not _PLACE_BY_NAME.isdisjoint(part.action[:1])
     return is_place or holds_settings(path) or posixpath.isdir(path)
 

@@ -1,4 +1,4 @@
-"""Which names belong to us and to agents' hosts: what only people change."""
+"""Names of the files that only people change: ours, and those of agents' hosts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def is_setting(name: str, folders: Collection[str] | None = None) -> bool:
 
 
 def holds_settings(path: str) -> bool:
-    """Tell whether *path* is called as a folder that has some of `SETTINGS`: ``.claude``."""
+    """Return whether *path* is called as a folder that has some of `SETTINGS`: ``.claude``."""
     return posixpath.basename(path) in _FOLDERS
 
 
@@ -114,7 +114,7 @@ def settings_in(name: str) -> list[str]:
 
 
 def is_among(name: str, paths: frozenset[str]) -> bool:
-    """Tell whether the absolute *name* is one of *paths*, or below one."""
+    """Return whether the absolute *name* is one of *paths*, or below one."""
     while name not in paths:
         name, _, rest = name.rpartition("/")
         if not rest and not name:

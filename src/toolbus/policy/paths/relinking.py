@@ -1,4 +1,4 @@
-"""Whether a command may change where paths lead: then others of its line are not judged by today.
+"""Commands that may change where paths lead: then others of their line are not judged by today.
 
 ``ln``, ``mv``, archives and what nobody knows do so. What fills files, makes folders or removes
 does not: no name leads to another file then. But a list of what a search leaves out is such a file.
@@ -41,7 +41,7 @@ def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) 
 
 
 def may_relink(effects: CommandEffects) -> bool:
-    """Tell whether a command with these *effects* may make a path lead to another file."""
+    """Return whether a command with these *effects* may make a path lead to another file."""
     if effects.unknown or not effects.action:
         return True
     if "run-code" in effects.effects:

@@ -1,4 +1,4 @@
-"""Which repository git works in, and whether its configuration may run a program.
+"""The repository that git works in, and whether its configuration may run a program.
 
 A reading `git status` runs what the configuration says: `core.fsmonitor`, a filter, a textconv, a
 hook. The repository that a session began in is its person's; of another one, such as an unpacked
@@ -69,7 +69,7 @@ def _in_repository(part: CallPart, facts: CallFacts, start: str | None) -> CallP
 
 
 def _may_be_made(part: CallPart, facts: CallFacts) -> bool:
-    """Tell whether another part may bring the repository, with its settings, before *part* runs."""
+    """Return whether another part may bring the repository and its settings before *part*."""
     if not part.settled:
         return True
     paths = facts.resolver.folders(part.folder).paths

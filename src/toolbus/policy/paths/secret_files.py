@@ -1,4 +1,4 @@
-"""What no tool that is judged reads, whatever the rules say: secrets that speak for a person.
+"""Secrets that speak for a person: no judged tool reads them, whatever the rules say.
 
 With that of the webhook, a `.secret` or a `.key` in the folder of the configuration, anybody can
 answer questions, with the tokens of logins act as the person, and with the key of hidden values
@@ -28,7 +28,7 @@ _NO = Touch("no")
 
 
 def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
-    """Tell whether one of *uses* certainly reads such a file, or a folder with one in it."""
+    """Return whether one of *uses* certainly reads such a file, or a folder with one in it."""
     patterns, doubt = _patterns(), ""
     for use in uses:
         touch = touches(use, patterns, resolver)
@@ -41,7 +41,7 @@ def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
 
 
 def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
-    """Tell whether *text*, an argument of a tool that is no shell, may be such a file."""
+    """Return whether *text*, an argument of a tool that is no shell, may be such a file."""
     touch = judge_reading([PathUse(argument_word(text), "read")], resolver)
     if touch.answer != "yes":
         return touch

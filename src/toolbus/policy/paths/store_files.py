@@ -1,4 +1,4 @@
-"""Whether a file is a store of ours, or one that SQLite keeps beside it."""
+"""Files of our stores, and those that SQLite keeps beside one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands of `toolbus` itself no tool that is judged may run: they speak for a person."""
+"""Commands of `toolbus` itself that no judged tool may run: they speak for a person."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word]
 
 
 def _is_ours(word: Word, command: Command, resolver: PathResolver, *, by_name: bool = True) -> bool:
-    """Tell whether *word* is the program `toolbus`, by whatever name, or a file of this package."""
+    """Return whether *word* is the program `toolbus`, by any name, or a file of this package."""
     if by_name and posixpath.basename(word.text) == "toolbus":
         return True
     if "/" not in word.text:

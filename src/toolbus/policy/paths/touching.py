@@ -1,4 +1,4 @@
-"""Whether a call touches a file that a rule names.
+"""The comparison of what a call touches with the files that a rule names.
 
 ```python
 patterns = path_patterns(["**/.env", "~/.ssh/**"], project="/home/ada/shop")
@@ -64,7 +64,7 @@ def touches(
     *,
     settled: bool = True,
 ) -> Touch:
-    """Tell whether *use* touches a file that one of *patterns* names; a certain one comes first."""
+    """Return whether *use* touches a file that *patterns* name; a certain one comes first."""
     if not patterns:
         return Touch("no")
     targets = find_targets(use, resolver)
@@ -104,7 +104,7 @@ def stays_within(
     *,
     settled: bool = True,
 ) -> Touch:
-    """Tell whether all that *use* touches is named by *patterns*; a "no" names what is not."""
+    """Return whether all that *use* touches is named by *patterns*; a "no" names what is not."""
     targets = find_targets(use, resolver)
     pattern = None
     for path in _outermost(use, targets):
@@ -158,7 +158,7 @@ def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
 def _fills(
     targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
 ) -> Touch | None:
-    """Tell whether what is written into a folder is named by *patterns* whatever its name is."""
+    """Return whether what is written into a folder is named by *patterns* whatever its name is."""
     for resolved in targets.paths:
         if resolved.path and posixpath.isdir(resolved.path):
             name = posixpath.join(resolved.path, ANY_NAME)

@@ -76,7 +76,7 @@ class IgnoreRules(NamedTuple):
         return rules._replace(lines=(*rules.lines, *added)) if added else rules
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool | None:
-        """Tell whether *path* is left out; False if a line takes it back, None if none speaks."""
+        """Return whether *path* is left out; False if a line takes it back, None if none speaks."""
         left_out: bool | None = None
         for line in self.lines:
             if line.only_folders and not is_folder:
@@ -218,7 +218,7 @@ class _TreeFilter:
         self._exclude = tuple([name_glob(name) for name in names if "/" not in name])
 
     def may_read(self, name: str) -> bool:
-        """Tell whether a file of this *name* may be read."""
+        """Return whether a file of this *name* may be read."""
         known = self._may_read.get(name)
         if known is None:
             known = self._may_read[name] = self._is_let_through(name)
@@ -231,7 +231,7 @@ class _TreeFilter:
         return not any(plain.meets(glob) for glob in self._exclude)
 
     def leaves_out(self, path: str, name: str, ignore: IgnoreRules, *, is_folder: bool) -> bool:
-        """Tell whether nothing of *path*, of this *name*, is read."""
+        """Return whether nothing of *path*, of this *name*, is read."""
         if self._include and not is_folder:
             return not self.may_read(name)
         if not self._include and not self.may_read(name):

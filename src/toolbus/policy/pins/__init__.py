@@ -1,1 +1,1 @@
-"""What tools said of themselves when a person accepted them."""
+"""Tools as a person accepted them."""

@@ -102,7 +102,7 @@ def difference_rows(places: tuple[Difference, ...], limit: int = MOST_ROWS) -> l
 
 
 def whole_rows(place: Difference) -> Iterator[str]:
-    """Give *place* in rows, a line of a text each, without equal lines in front and behind."""
+    """Yield *place* in rows, a line of a text each, without equal lines in front and behind."""
     yield f"{reveal(place.path)}:"
     old, new = _lines(place.before), _lines(place.after)
     start = _first_difference(old, new)

@@ -1,4 +1,4 @@
-"""Whether a tool, a prompt or instructions are what was pinned."""
+"""The comparison of tools, prompts and instructions with what was pinned."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PinJudge:
         return objection
 
     def was_pinned(self, name: str) -> bool:
-        """Tell whether the tool *name*, of a server without a name, was as pinned when listed."""
+        """Return whether the tool *name*, of a server without a name, was as pinned when listed."""
         judged = self._judged.get((name, None))
         return judged is not None and judged[1] is None
 
@@ -115,7 +115,7 @@ class PinJudge:
         return self._judge(spec, None)
 
     def is_pinned_prompt(self, prompt: Mapping[str, Any]) -> bool:
-        """Tell whether *prompt*, as `prompts/list` has it, is as it was pinned."""
+        """Return whether *prompt*, as `prompts/list` has it, is as it was pinned."""
         name = prompt.get("name")
         if not isinstance(name, str):
             return False
@@ -126,14 +126,14 @@ class PinJudge:
         return any(digest == each.digest for each in self._prompts(name))
 
     def knows_prompt(self, name: str | None) -> bool:
-        """Tell whether a prompt *name* was pinned."""
+        """Return whether a prompt *name* was pinned."""
         return name is not None and any(self._prompts(name))
 
     def _prompts(self, name: str) -> Iterable[PinnedItem]:
         return [of.prompts[name] for of in self._unnamed.values() if name in of.prompts]
 
     def are_pinned_instructions(self, text: str) -> bool:
-        """Tell whether *text* is what one server was pinned with, or several that are as one."""
+        """Return whether *text* is what one server was pinned with, or several that are as one."""
         if not text:
             return True
         item = pin_instructions(text)
@@ -155,7 +155,7 @@ def introduced(server: str, item: PinnedItem) -> str:
 
 
 def _is_joined(text: str, sections: list[str]) -> bool:
-    """Tell whether *text* consists of some of *sections*, each at most once, and nothing else."""
+    """Return whether *text* consists of some of *sections*, each at most once, and nothing else."""
     remaining = list(sections)
     while remaining:
         fitting = [each for each in remaining if text == each or text.startswith(f"{each}\n\n")]

@@ -1,4 +1,4 @@
-"""What is pinned: of each server its instructions, tools and prompts, each with a digest."""
+"""Pinned items: of each server its instructions, tools and prompts, each with a digest."""
 
 from __future__ import annotations
 

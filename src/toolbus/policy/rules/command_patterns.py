@@ -1,4 +1,4 @@
-"""What a rule names with `command`: a program, its subcommand, options in any order.
+"""Commands that a rule names with `command`: a program, its subcommand, options in any order.
 
 `git push --force` holds for every `git push` that has this option, however it is written: `-f`,
 joined with others, abbreviated, before or after what else stands there, after `git -C dir`. Words
@@ -99,7 +99,7 @@ class CommandPattern:
         return effects_of(_command(texts), self._programs)
 
     def may_be(self, part: CallPart) -> Holds:
-        """Tell whether *part* is this command, for a rule that denies or asks."""
+        """Return whether *part* is this command, for a rule that denies or asks."""
         command = part.command
         if command is None or self.program not in part.programs:
             return Holds("no", f"it is not {self.program}")
@@ -111,7 +111,7 @@ class CommandPattern:
         return Holds("maybe", doubt) if doubt else _YES
 
     def surely_is(self, part: CallPart) -> Holds:
-        """Tell whether *part* is this command, for a rule that allows."""
+        """Return whether *part* is this command, for a rule that allows."""
         command = part.command
         if command is None or self.program not in part.programs:
             return Holds("no", f"it is not {self.program}")
@@ -145,7 +145,7 @@ class CommandPattern:
         return [text for text in wanted if not any(fnmatchcase(text, w) for w in self._words)]
 
     def _has_words(self, part: CallPart, command: Command) -> Holds:
-        """Tell whether subcommands and first operands are those of the rule."""
+        """Return whether subcommands and first operands are those of the rule."""
         known = list(part.action[1:])[: len(self._words)]
         rest = self._words[len(known) :]
         operands = [word for word in command.words if not _is_option(word.text)]
@@ -161,7 +161,7 @@ class CommandPattern:
         return Holds("no", f"it has no {' '.join(rest)}")
 
     def _has_options(self, part: CallPart, command: Command) -> Holds:
-        """Tell whether all options of the rule are there, or may be."""
+        """Return whether all options of the rule are there, or may be."""
         doubt = ""
         for option, spellings in zip(self._options, self._spellings, strict=True):
             if spellings & part.options or _is_written(spellings, part, command):
@@ -225,7 +225,7 @@ def _is_option(text: str) -> bool:
 
 
 def _is_plain(command: Command) -> bool:
-    """Tell whether nothing but the words decides what *command* does."""
+    """Return whether nothing but the words decides what *command* does."""
     words = (command.program, *command.words)
     return (
         all(word.known and not word.pattern for word in words)
@@ -244,7 +244,7 @@ def _begins(texts: list[str], patterns: list[str]) -> bool:
 
 
 def _in_order(patterns: list[str], operands: list[Word]) -> bool:
-    """Tell whether *operands* have words for all *patterns*, in their order, others between."""
+    """Return whether *operands* have words for all *patterns*, in their order, others between."""
     remaining = iter(operands)
     return all(
         any(word.known and fnmatchcase(word.text, pattern) for word in remaining)
@@ -253,14 +253,14 @@ def _in_order(patterns: list[str], operands: list[Word]) -> bool:
 
 
 def _may_be_option(word: Word) -> bool:
-    """Tell whether *word*, when it runs, may be an option, as a file called `-rf` is in a glob."""
+    """Return whether *word*, when it runs, may be an option, as a file called `-rf` in a glob."""
     if not word.known:
         return word.several or not word.start or word.start.startswith("-")
     return word.pattern and word.text[:1] in {"-", "*", "?", "["}
 
 
 def _is_written(spellings: frozenset[str], part: CallPart, command: Command) -> bool:
-    """Tell whether one of *spellings* stands in words of which nobody knows what they are.
+    """Return whether one of *spellings* stands in words of which nobody knows what they are.
 
     So it is behind `--`, and with programs and options that are not known.
     """

@@ -1,4 +1,4 @@
-"""What a rule says with `when`: an expression in CEL, by `cel-expr-python`.
+"""Expressions in CEL that a rule says with `when`, by `cel-expr-python`.
 
 It sees `tool` (a text), `arguments`, `annotations` and `context` (maps), `agent` and `session`
 (texts), `lineage` (a list of texts, the outermost agent first), `effects` (a list of all that the

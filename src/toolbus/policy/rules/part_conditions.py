@@ -355,7 +355,7 @@ class PushedBranches(PartCondition, frozen=True):
         return self.every == other.every and {*other.patterns} <= {*self.patterns}
 
     def _names(self, branch: Word) -> Answer:
-        """Tell whether *branch*, which may stand for several, is among the patterns."""
+        """Return whether *branch*, which may stand for several, is among the patterns."""
         if not branch.known:
             return "maybe"
         for pattern in self.patterns:
@@ -374,7 +374,7 @@ def _changes(uses: list[PathUse]) -> bool:
 
 
 def _reads_here(part: CallPart, uses: list[PathUse]) -> bool:
-    """Tell whether *part* reads, if anything, where it works: `git -C /other log`."""
+    """Return whether *part* reads, if anything, where it works: `git -C /other log`."""
     return not uses and (part.folder != "." or not (part.paths or part.hosts))
 
 
@@ -389,7 +389,7 @@ def _named_outside(command: Command, facts: CallFacts) -> Iterator[PathUse]:
 
 
 def _is_linked(use: PathUse, facts: CallFacts) -> bool:
-    """Tell whether a link is on the way to what *use* names."""
+    """Return whether a link is on the way to what *use* names."""
     return any(len(each.names) > 1 for each in find_targets(use, facts.resolver).paths)
 
 

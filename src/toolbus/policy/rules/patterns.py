@@ -41,7 +41,7 @@ class Pattern:
         return f"Pattern({self.text!r})"
 
     def is_in(self, value: str) -> bool:
-        """Tell whether it matches anywhere in *value*."""
+        """Return whether it matches anywhere in *value*."""
         return self._compiled.search(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a verdict says: to the model that called, to who is asked, to the ledger."""
+"""The words of a verdict: for the model that called, for a person who is asked, for the ledger."""
 
 from __future__ import annotations
 

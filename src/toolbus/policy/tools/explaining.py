@@ -1,4 +1,4 @@
-"""Why a call gets its verdict: its parts with what they do, and rule by rule what it said."""
+"""The explanation of a verdict: the parts of a call, and what each rule said of them."""
 
 from __future__ import annotations
 
