@@ -134,10 +134,7 @@ def _begin(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> N
         for meter, (limit, _) in limits.items()
         if isinstance(limit, Quota) and limit.counts_at_end
     }
-    named: dict[str, bool] = {}
-    for call in calls:
-        for name, is_sure in call.named.items():
-            named[name] = named.get(name, True) and is_sure
+    named = _surely_by_all([each for call in calls for each in call.named.items()])
     shell = next((call.shell for call in calls if call.shell is not None), None)
     record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), ending, named, shell)
 
@@ -187,15 +184,21 @@ def end_call(
     when = CallTime(now, call["run"], "", key)
     for meter, (measure, seconds, by_run) in call["meters"].items():
         record.add(meter, _amount(measure, message), when, seconds, by_run=by_run)
-    happened: dict[str, bool] = {}
-    for each in [each for rules in versions for each in rules.calls]:
-        ended = each.ended(message)
-        if ran(message) and ended is not False:
-            happened[each.name] = happened.get(each.name, True) and ended is True
-    record.end(key, happened)
+    named = [each for rules in versions for each in rules.calls]
+    ends = [(each.name, each.ended(message)) for each in named if ran(message)]
+    happened = [(name, ended is True) for name, ended in ends if ended is not False]
+    record.end(key, _surely_by_all(happened))
     if "shell" in call:
         shell, start = call["shell"]
         record.move(shell, folder if ran(message) else start)
+
+
+def _surely_by_all(names: Sequence[tuple[str, bool]]) -> dict[str, bool]:
+    """Return whether each of *names*, as versions of the rules know it, is sure for all of them."""
+    sure: dict[str, bool] = {}
+    for name, is_sure in names:
+        sure[name] = sure.get(name, True) and is_sure
+    return sure
 
 
 def shell_key(scope: Scope, tool_name: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,10 +49,8 @@ def _misfit(text: str, value: Any, schema: Any) -> MisfitError:
     place = _PLACE.fullmatch(text)
     assert place is not None  # noqa: S101 - for mypy: everything matches
     path = tuple(_steps(place["path"] or "", text, value, schema))
-    types, current = [inspect.type_info(schema)], value
-    for step in path:
-        types = [inner for each in types for inner in _below(each, step)]
-        current = current[step]
+    types = reduce(_below, path, [inspect.type_info(schema)])
+    current = reduce(getitem, path, value)
     if unknown := _UNKNOWN.fullmatch(place["reason"]):
         reason = unknown_key(unknown[1], _keys(types), _annotation(types, "title") or "key")
         return MisfitError(reason, *path, unknown[1])
@@ -131,16 +131,18 @@ def _members(kind: inspect.Type) -> Iterator[inspect.Type]:
             yield kind
 
 
-def _below(kind: inspect.Type, step: str | int) -> Iterator[inspect.Type]:
-    """Yield the types of what *kind* may have at *step*."""
-    for member in _members(kind):
+def _below(kinds: list[inspect.Type], step: str | int) -> list[inspect.Type]:
+    """Return the types of what a value of *kinds* may have at *step*."""
+    types: list[inspect.Type] = []
+    for member in [each for kind in kinds for each in _members(kind)]:
         match member:
             case inspect.StructType():
-                yield from [each.type for each in member.fields if each.encode_name == step]
+                types += [each.type for each in member.fields if each.encode_name == step]
             case inspect.DictType():
-                yield member.value_type
+                types.append(member.value_type)
             case inspect.VarTupleType() | inspect.ListType():
-                yield member.item_type
+                types.append(member.item_type)
+    return types
 
 
 def _annotation(types: list[inspect.Type], key: str) -> str:
