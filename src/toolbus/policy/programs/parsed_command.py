@@ -97,15 +97,13 @@ class ParsedCommand:
                 self._operand(word)
             elif not word.known:
                 self._unknown_word(word)
-            elif _MAY_MATCH_DASH.match(word.text) and word.pattern:
-                self._note_glob(word)
-                self._operand(word)
-            elif len(word.text) < 2 or word.text[0] != "-":  # noqa: PLR2004 - "-" is an operand
-                self._operand(word)
             elif word.text == "--":
                 self.ended = True
-            else:
+            elif word.text[:1] == "-" != word.text:
                 self._option(word)
+            else:
+                self._note_glob(word)
+                self._operand(word)
 
     def _take_wrapped(self) -> None:
         """Note the command, or the text for a shell, that stands behind the other operands."""
@@ -135,12 +133,12 @@ class ParsedCommand:
 
     def _take_raw(self) -> None:
         for word in self._rest:
-            if _MAY_MATCH_DASH.match(word.text) and word.pattern:
-                self._note_glob(word)
+            self._note_glob(word)
         self._take_rest()
 
     def _note_glob(self, word: Word) -> None:
-        if not self.level.takes_any_option:
+        may_be_option = word.pattern and _MAY_MATCH_DASH.match(word.text)
+        if may_be_option and not self.level.takes_any_option:
             self.globs.append(word)
 
     def _operand(self, word: Word) -> None:

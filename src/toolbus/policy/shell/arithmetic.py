@@ -167,10 +167,10 @@ class Arithmetic:
 
     def _check_variable(self, name: str, part: Part) -> None:
         state = self._shell.state
-        if name in _SET_TO_NUMBERS or not state.is_set(name):
-            value = state.value(name) if name.isdigit() or name in {"@", "*"} else None
-        else:
-            value = state.value(name) or UNKNOWN
+        is_parameter = name.isdigit() or name in {"@", "*"}
+        if not is_parameter and (name in _SET_TO_NUMBERS or not state.is_set(name)):
+            return
+        value = state.value(name)
         if value is None or value.number:
             return
         if not (value.word.known and is_number(value.word.text or "0")):

@@ -44,12 +44,17 @@ def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
             if not value.known or verb not in language_data().ftp_queries:
                 uses.effects.add("write")
     if parsed.option("-O", "--remote-name", "--remote-name-all"):
-        if parsed.option("-J", "--remote-header-name"):
-            uses.write(Word("a name that the server gives", known=False))
-        for url in parsed.operands:
-            name = url.text.partition("?")[0].rpartition("/")[2]
-            uses.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))
+        _write_by_url(parsed)
     return parsed.operands
+
+
+def _write_by_url(parsed: ParsedCommand) -> None:
+    """Add the files to which curl gives the names of what it fetches."""
+    if parsed.option("-J", "--remote-header-name"):
+        parsed.uses.write(Word("a name that the server gives", known=False))
+    for url in parsed.operands:
+        name = url.text.partition("?")[0].rpartition("/")[2]
+        parsed.uses.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))
 
 
 def read_push(parsed: ParsedCommand) -> Sequence[Word]:
@@ -74,20 +79,21 @@ def _pushed(parsed: ParsedCommand) -> Iterator[Word]:
         yield Word("*", pattern=True)
     elif not refspecs and not parsed.option("--tags"):
         yield Word("the branch that git chooses", known=False)
-    for refspec in refspecs:
-        if not refspec.known or refspec.pattern:
-            yield Word(refspec.text, known=False)
-            continue
-        source, colon, target = refspec.text.removeprefix("+").rpartition(":")
-        name = target or source
-        if colon and not name:
-            yield Word("*", pattern=True)  # All that both sides have.
-        elif not colon and name in {"HEAD", "@"}:
-            yield Word("the current branch", known=False)
-        elif not name.startswith("^"):
-            for prefix in ("refs/", "heads/"):
-                name = name.removeprefix(prefix)
-            yield Word(name, pattern="*" in name)
+    yield from filter(None, map(_pushed_by, refspecs))
+
+
+def _pushed_by(refspec: Word) -> Word | None:
+    """Return the branch that *refspec* changes, None if it only leaves one out."""
+    if not refspec.known or refspec.pattern:
+        return Word(refspec.text, known=False)
+    source, colon, target = refspec.text.removeprefix("+").rpartition(":")
+    name = target or source
+    if colon and not name:
+        return Word("*", pattern=True)  # All that both sides have.
+    if not colon and name in {"HEAD", "@"}:
+        return Word("the current branch", known=False)
+    name = name.removeprefix("refs/").removeprefix("heads/")
+    return None if name.startswith("^") else Word(name, pattern="*" in name)
 
 
 def read_diff(parsed: ParsedCommand) -> Sequence[Word]:
@@ -186,10 +192,9 @@ def _changes_method(value: Word) -> bool:
 
 
 def _only_queries(parsed: ParsedCommand, fields: Sequence[Word]) -> bool:
-    endpoint = parsed.operands[0] if len(parsed.operands) == 1 else None
-    if endpoint is None or not endpoint.known or endpoint.text.strip("/") != "graphql":
-        return False
-    if parsed.option("--input") or not all(field.known for field in fields):
+    endpoints = [word.text.strip("/") if word.known else "" for word in parsed.operands]
+    is_known = all(field.known for field in fields) and not parsed.option("--input")
+    if endpoints != ["graphql"] or not is_known:
         return False
     queries = [field.text for field in fields if field.text.startswith("query=")]
     return len(queries) == 1 and bool(_QUERY.match(queries[0])) and not _MUTATION.search(queries[0])

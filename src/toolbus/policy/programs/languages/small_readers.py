@@ -22,18 +22,16 @@ _FZF_RUNS = re.compile(r"execute|become|reload|transform|preview\(|preview:|unbi
 def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge a call of tar, by its mode; return no operands."""
     uses = parsed.uses
-    archives = [value for option, value in parsed.values if "-f" in option.names]
-    files = parsed.operands
     creates = parsed.option("-c", "-r", "-u", "-A", "--delete")
     if not creates and not parsed.option("-t", "-d", "-x"):
         if parsed.instead is None:
             parsed.note("what tar does without one of -c, -t and -x is not known")
         return ()
-    for archive in archives:
-        _archive(parsed, archive, "write" if creates else "read")
-    if creates and not parsed.option("--delete"):
-        for file in files:
-            uses.tree(file)
+    for option, value in parsed.values:
+        if "-f" in option.names:
+            _archive(parsed, value, "write" if creates else "read")
+    for file in parsed.operands if creates and not parsed.option("--delete") else ():
+        uses.tree(file)
     if parsed.option("-x") and not parsed.option("-O"):
         uses.fill(Word("."))
     return ()

@@ -111,15 +111,21 @@ def read_sql(parsed: ParsedCommand) -> Sequence[Word]:
         texts, operands = [*texts, *operands], []
     if command.stdin is not None:
         texts.append(Word(command.stdin))
-    reads_input = command.piped or any(each.operator == "<" for each in command.redirections)
-    if reads_input and not texts:
-        parsed.note("what SQL it reads from its input cannot be known")
-    elif not texts and parsed.instead is None:
-        parsed.uses.effects.add("run-code")
-        parsed.note("without a command it is a shell")
+    if not texts:
+        _judge_input(parsed)
     for text in texts:
         _judge_text(parsed, text)
     return operands
+
+
+def _judge_input(parsed: ParsedCommand) -> None:
+    """Judge a client that is given no SQL by its words."""
+    command = parsed.command
+    if command.piped or any(each.operator == "<" for each in command.redirections):
+        parsed.note("what SQL it reads from its input cannot be known")
+    elif parsed.instead is None:
+        parsed.uses.effects.add("run-code")
+        parsed.note("without a command it is a shell")
 
 
 def _judge_text(parsed: ParsedCommand, text: Word) -> None:
