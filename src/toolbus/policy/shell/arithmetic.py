@@ -120,14 +120,6 @@ class Arithmetic:
         if not _NAME.match(name) and not re.fullmatch(r"[A-Za-z_]\w*\[(?:\d+|@|\*)\]", name):
             self._shell.refuse("a variable's name that may run commands", name)
 
-    def check_index(self, index: Expression | None, name: str) -> None:
-        """Read what selects an element of the array *name*: in a map it is no computation."""
-        if name not in self._shell.state.maps:
-            self.check(index)
-            return
-        for word in words_in(index):
-            self._shell.words.single(word)
-
     def _check_part(self, part: Part) -> None:
         if isinstance(part, Literal):
             for name in re.findall(r"[A-Za-z_]\w*", part.value):

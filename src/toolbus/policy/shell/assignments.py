@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from toolbus.policy.shell.shell_state import ShellState
     from toolbus.policy.shell.tree import Assignment, CallNode, Declaration
 
+# Options of `declare` and `export` after which a value is what it was: -x and -g set, others show.
+_HARMLESS = frozenset({"-x", "-g", "-p", "-F", "--"})
 # What may stand behind an array; with anything else bash takes it for a text.
 _ENDS = frozenset([b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")", b"<", b">", b"`"])
 
@@ -57,37 +59,44 @@ def read_call(call: CallNode, shell: Interpreter) -> ShellState:
 
 def declare(command: Declaration, shell: Interpreter) -> ShellState:
     """Read ``declare``, ``export``, ``local`` …."""
-    program, state = command.variant.value, shell.state
+    program = command.variant.value
     words = [Word(program)]
-    options = ""
+    if program == "readonly":
+        shell.refuse("a variable that nothing sets again")
     for argument in command.args:
         if argument.name is None:
             added = shell.words.expand([argument.value] if argument.value else [])
             words += added
             for word in added:
-                options += _options(program, word, shell)
                 _declare_word(word, shell)
-            continue
-        name = argument.name.value
-        _apply_options(options, name, state)
-        if not argument.naked:
-            words.append(_declare_value(program, argument, options, shell))
-            continue
-        words.append(Word(name))
-        if program not in {"export", "readonly"}:
-            state.assign(name, UNKNOWN)
-    if program == "readonly" or "r" in options:
-        state.fixed |= {argument.name.value for argument in command.args if argument.name}
+        elif argument.naked:
+            words.append(Word(argument.name.value))
+            if program != "export":
+                shell.state.assign(argument.name.value, UNKNOWN)
+        else:
+            words.append(_declare_value(program, argument, shell))
     shell.add_command(tuple(words))
-    return state
+    return shell.state
 
 
-def _declare_value(program: str, argument: Assignment, options: str, shell: Interpreter) -> Word:
+def _declare_word(word: Word, shell: Interpreter) -> None:
+    """Read an option, or what was no assignment before its quotes were gone."""
+    name, sign, value = word.text.partition("=")
+    if not word.known or (name[:1] in {"-", "+"} and word.text not in _HARMLESS):
+        shell.refuse("an option that may change what a variable means")
+    elif sign:
+        shell.words.arithmetic.check_name(name.removesuffix("+"))
+        _check_declared(Word(value), shell)
+        shell.state.assign(name.removesuffix("+"), UNKNOWN)
+
+
+def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Word:
     """Set what *argument* sets; return it as a word of *program*."""
     before = shell.state.variables.get(argument.name.value if argument.name else "")
     name, value = _assign(argument, shell)
-    if argument.array is None and _may_be_array(program, name, options, before):
-        check_declared(value, shell)
+    may_be_array = name in DYNAMIC or (before is not None and not before.word.known)
+    if argument.array is None and program != "export" and may_be_array:
+        _check_declared(value, shell)
     source = shell.source(argument)
     braces = re.search(r"(?<!\$)\{", source)
     if braces or (program == "local" and not shell.scope.calls):
@@ -99,49 +108,10 @@ def _declare_value(program: str, argument: Assignment, options: str, shell: Inte
     return Word(source, known=False, start=start)
 
 
-def _options(program: str, word: Word, shell: Interpreter) -> str:
-    if not word.known:
-        shell.refuse("options that are not known")
-        return ""
-    if not word.text.startswith(("-", "+")):
-        return ""
-    if "n" in word.text and program != "export":
-        shell.refuse("a variable that names another one")
-    if "i" in word.text and word.text.startswith("-"):
-        shell.refuse("a variable that computes with any text that it is given")
-    if "f" in word.text and ("x" in word.text or program == "export"):
-        shell.refuse("functions for the programs that are run")
-    return word.text[1:]
-
-
-def _declare_word(word: Word, shell: Interpreter) -> None:
-    """Set what a word sets that was no assignment before its quotes were gone."""
-    name, sign, value = word.text.partition("=")
-    if word.known and sign:
-        shell.words.arithmetic.check_name(name.removesuffix("+"))
-        check_declared(Word(value), shell)
-        shell.state.assign(name.removesuffix("+"), UNKNOWN)
-
-
-def check_declared(value: Word, shell: Interpreter) -> None:
+def _check_declared(value: Word, shell: Interpreter) -> None:
     """Refuse a *value* that ``declare`` expands a second time: one for an array, in brackets."""
     if not value.known or value.text.startswith("("):
         shell.refuse("a value that bash may read again, and run what it finds there")
-
-
-def _may_be_array(program: str, name: str, options: str, before: VariableValue | None) -> bool:
-    """Tell whether bash may take a text that *program* sets for the elements of an array."""
-    if not {"a", "A"}.isdisjoint(options):
-        return True
-    is_text = before is None or (before.word.known)
-    return program not in {"export", "readonly"} and (name in DYNAMIC or not is_text)
-
-
-def _apply_options(options: str, name: str, state: ShellState) -> None:
-    if "A" in options:
-        state.maps |= {name}
-    if re.search("[luc]", options):
-        state.fixed |= {name}
 
 
 def _assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
@@ -168,8 +138,6 @@ def _refuse_doubtful(assignment: Assignment, name: str, shell: Interpreter) -> N
     follows = shell.data[assignment.end.offset : assignment.end.offset + 1]
     if assignment.array is not None and follows not in _ENDS:
         shell.refuse("an array for shfmt, and a text for bash", assignment)
-    if name in shell.state.fixed:
-        shell.refuse("a variable that can't be set, or changes what it is given", assignment)
 
 
 def _unknown(assignment: Assignment) -> VariableValue:
@@ -195,12 +163,12 @@ def _assign_array(assignment: Assignment, name: str, shell: Interpreter) -> Word
     """Read the elements of an array, of which nothing is known then."""
     arithmetic = shell.words.arithmetic
     if assignment.index is not None:
-        arithmetic.check_index(assignment.index, name)
+        arithmetic.check(assignment.index)
     if assignment.array is None:
         shell.words.single(assignment.value, assigned=True)
     for element in assignment.array.elems if assignment.array else ():
         if element.index is not None:
-            arithmetic.check_index(element.index, name)
+            arithmetic.check(element.index)
         if element.value is not None:
             shell.words.expand((element.value,))
     shell.state.assign(name, UNKNOWN)

@@ -93,12 +93,8 @@ class ShellState(Struct):
     """The folders that must exist, for *folder* to be right."""
     previous: str | None = None
     variables: dict[str, VariableValue] = {}
-    fixed: frozenset[str] = frozenset()
-    """Variables of which no assignment says the value: readonly, of integers, in capitals …."""
     inherited: frozenset[str] = frozenset()
     """Variables that a shell around this one may have passed on."""
-    maps: frozenset[str] = frozenset()
-    """Associative arrays: what selects an element is no arithmetic."""
     functions: dict[str, Definition | None] = {}
     """By name; None of one that may be defined in several ways."""
     positional: tuple[Word, ...] | None = None
@@ -122,7 +118,7 @@ class ShellState(Struct):
 
     def assign(self, name: str, value: VariableValue) -> None:
         """Set the variable *name*, as far as anybody can know what it holds then."""
-        self.variables[name] = UNKNOWN if name in self.fixed or name in DYNAMIC else value
+        self.variables[name] = UNKNOWN if name in DYNAMIC else value
         if name == "IFS":
             self.splits = False
         elif name == "GLOBIGNORE":
@@ -159,8 +155,6 @@ class ShellState(Struct):
         for name in self.variables.keys() | other.variables.keys():
             if self.variables.get(name) != other.variables.get(name):
                 self.variables[name] = UNKNOWN
-        self.fixed |= other.fixed
-        self.maps &= other.maps
         for name in other.functions.keys() | self.functions.keys():
             if self.functions.get(name) != other.functions.get(name):
                 self.functions[name] = None

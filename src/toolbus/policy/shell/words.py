@@ -335,7 +335,7 @@ class Expansion:
         text = self._shell.source(part).partition("[")[2]
         if text.startswith(("@]", "*]")):
             return text[0]
-        self._shell.words.arithmetic.check_index(part.index, part.name)
+        self._shell.words.arithmetic.check(part.index)
         return "?"
 
     def _read_operands(self, part: Parameter, *, quoted: bool) -> None:
