@@ -197,11 +197,11 @@ def _with_kinds(
     """Yield each operand with its kind, or the kinds of which it may be one."""
     kinds = parsed.kinds or parsed.level.operands
     final = parsed.final or parsed.level.data.final
-    last = len(operands) - 1 if final and final != "none" else 0
+    final_index = len(operands) - 1 if final and final != "none" else 0
     several = False
     for index, word in enumerate(operands):
         kind: Kind = kinds[min(index, len(kinds) - 1)]
-        if final and 0 < index == last:
+        if final and 0 < index == final_index:
             kind = final
         several = several or word.several or (word.pattern and word.text[:1] != "~")
         # Behind a word that may become several ones any place may be its own.

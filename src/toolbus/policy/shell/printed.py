@@ -42,10 +42,10 @@ def stdin_of(statement: Statement, shell: Interpreter) -> str | None:
     """Return the text of the last here-document or here-string of *statement*."""
     text = None
     for redirect in statement.redirs:
-        given = _given_text(redirect, shell)
+        document = _given_text(redirect, shell)
         is_input = redirect.n is None or redirect.n.value == "0"
         if is_input and redirect.op.startswith("<"):
-            text = given
+            text = document
     return text
 
 

@@ -102,8 +102,8 @@ class Parameter(Node, tag="ParamExp"):
     @property
     def is_plain(self) -> bool:
         """Whether there is no more than the name: ``$x`` or ``${x}``."""
-        more = self.excl, self.length, self.index, self.slice, self.repl, self.names, self.exp
-        return not any(more)
+        operators = self.length, self.index, self.slice, self.repl, self.names, self.exp
+        return not (self.excl or any(operators))
 
 
 class WordNode(Node, tag="Word"):

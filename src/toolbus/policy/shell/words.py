@@ -149,7 +149,7 @@ class Fields:
         return Word(self.pattern, pattern=True)
 
 
-class Expansion:
+class WordReader:
     """Adds what the parts of one word stand for to *fields*, and reads what stands in them.
 
     A *single* one stays one word; it is *assigned* if a tilde is expanded behind each colon.
@@ -377,7 +377,7 @@ class WordExpander:
         if node is None or not node.parts:
             return Word("")
         fields = Fields(self._shell.source(node), splits=True, globs=True)
-        Expansion(self._shell, fields, single=True, assigned=assigned).read(node.parts)
+        WordReader(self._shell, fields, single=True, assigned=assigned).read(node.parts)
         fields.several = False
         return (fields.result() or [Word("")])[0]
 
@@ -393,7 +393,7 @@ class WordExpander:
             if isinstance(part, Literal):
                 fields.quoted(part.value if verbatim else _IN_DOCUMENT.sub(r"\1", part.value))
             else:
-                Expansion(self._shell, fields).read_quoted(part)
+                WordReader(self._shell, fields).read_quoted(part)
         # A line that a backslash continues is two literals; whose tabs count is bash's secret.
         if fields.is_unknown or (indented and len(parts) > 1):
             return None
@@ -404,7 +404,7 @@ class WordExpander:
         fields = Fields(self._shell.source(node), splits=state.splits, globs=state.globs)
         if _has_braces(node.parts):
             fields.unknown(several=True)
-        Expansion(self._shell, fields).read(node.parts)
+        WordReader(self._shell, fields).read(node.parts)
         return fields.result()
 
 
