@@ -229,14 +229,11 @@ def known_places(
 
     *blank* says that some of it has blanks or backslashes inside.
     """
-    # That is not found in what is squeezed.
+    # Those are not found in what is squeezed, nor are those that only another view shows.
     count = -1 if blank and (b"\n" in data or b"\\n" in data) else 0
-    for hit in find(data, spans):
-        place = hit and _place(data, hit)
-        count += place is not None and BLANK.search(place.value) is None
+    for place in places(find, data, spans):
+        count += place is not None and place.data is data and BLANK.search(place.value) is None
         yield place
-    if not looks_the_same(data):
-        yield from _places_in_views(find, data, spans, other_views)
     for start, end in spans or ((0, len(data)),):
         # What begins in a span may go on behind it.
         near = data[letter_start(data, start) if start else 0 : end + REACH]

@@ -11,7 +11,7 @@ import sys
 from bisect import bisect
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from toolbus.redaction.limits import UnexaminedError, WorkBudget, at_once, turn
 from toolbus.redaction.placeholders import evened, placeholder_spans, without_placeholders
 from toolbus.redaction.secrets.collecting import Collector, Edit, Rewriter, strings
-from toolbus.redaction.secrets.engine import around, known_places, places
+from toolbus.redaction.secrets.engine import around, places
 from toolbus.redaction.secrets.secret_search import SecretSearch
 
 if TYPE_CHECKING:
@@ -298,12 +298,9 @@ class Scanner:
     async def _known_in(self, text: str, spans: Spans | None) -> list[Edit]:
         """Return the edits of *text* for known secrets, in any form."""
         edits: dict[Edit, None] = {}  # What is found in two views is one.
-        search = self._registry.search
-        find, blank = search.find, bool(search.with_blank)
-        if self._recurring is not None:
-            find, blank = self._find_known, blank or bool(self._recurring.with_blank)
-        sought = known_places(find, text.encode(), spans, blank=blank)
-        for number, place in enumerate(sought):
+        data, searches = text.encode(), (self._registry.search, self._recurring)
+        sought = [search.places(data, spans) for search in searches if search and search.knows()]
+        for number, place in enumerate(chain.from_iterable(sought)):
             if place is None or number % _PATIENCE == _PATIENCE - 1:
                 await turn()
             if place is None:
@@ -312,11 +309,6 @@ class Scanner:
             if len(edits) > _MOST_PLACES:
                 raise UnexaminedError(_too_many_places())
         return [*edits]
-
-    def _find_known(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
-        yield from self._registry.search.find(data, spans)
-        if self._recurring is not None:
-            yield from self._recurring.find(data, spans)
 
     def _enter(self, group: Group, edits: list[Edit]) -> None:
         """Enter the *edits* of a text; of adjoining texts those of what stands where they meet."""

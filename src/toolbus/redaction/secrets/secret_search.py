@@ -172,9 +172,9 @@ class SecretSearch:
                 if hit is None or hit.rule.pattern in rules:
                     yield hit
 
-    def places(self, data: bytes) -> Iterator[Place | None]:
+    def places(self, data: bytes, spans: Spans | None = None) -> Iterator[Place | None]:
         """Give where secrets stand in *data* or in another view of it, as `known_places` does."""
-        return known_places(self.find, data, None, blank=bool(self.with_blank))
+        return known_places(self.find, data, spans, blank=bool(self.with_blank))
 
     def add(self, form: str, placeholder: str) -> None:
         """Search for *form*, which *placeholder* stands for."""
