@@ -81,8 +81,8 @@ def _armoured(core: str) -> str:
     return "".join([either.get(letter, letter) for letter in core])
 
 
-_CHUNK, _END = 1_024, 8
-"""Letters that are sought as one expression, and how many at its end tell where to look for it."""
+_CHUNK, _PIECE = 1_024, 8
+"""Letters that are sought as one expression, and how many of them tell whether to look for it."""
 
 _LEVELS = 16, 128
 """Expressions in the first engine, and in the second. The last one has any number."""
@@ -208,5 +208,11 @@ class SecretSearch:
 
 
 def _rule(chunk: str, placeholder: str) -> Rule:
-    pattern, gates = "|".join(forms_of(chunk)), forms_of(chunk[-_END:])
-    return Rule(placeholder, pattern, foreign=True, gates=tuple(gates))
+    """Return the rule for *chunk*, and as its gates the forms of the plainest piece of it."""
+    starts = range(max(len(chunk) - _PIECE, 0), -1, -1)
+    pieces = [chunk[start : start + _PIECE] for start in starts]
+    # A sign has many forms, and many secrets begin alike.
+    plainest = min(pieces, key=lambda piece: len(_SIGN.findall(piece)))
+    return Rule(
+        placeholder, "|".join(forms_of(chunk)), foreign=True, gates=tuple(forms_of(plainest))
+    )
