@@ -22,11 +22,11 @@ ROOT = Path(toolbus.__file__).parent
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 RATCHETS = {
-    "functions over complexity 10": 191,
-    "files under 60 lines with one importer": 18,
-    "pronouns without a noun in 1,000 words of docstrings": 64,
-    "modules that begin with What, Who, Where or How": 162,
-    '"is no" in texts': 192,
+    "functions over complexity 10": 151,
+    "files under 60 lines with one importer": 15,
+    "pronouns without a noun in 1,000 words of docstrings": 62,
+    "modules that begin with What, Who, Where or How": 132,
+    '"is no" in texts': 187,
     "imports through the wall": 19,
 }
 ROOMS = {
@@ -37,30 +37,30 @@ ROOMS = {
     "cli": (29, 2957),
     "components": (10, 1799),
     "config": (17, 2323),
-    "console": (19, 2407),
+    "console": (19, 2423),
     "demo": (9, 1092),
     "events": (7, 1086),
     "formats": (23, 2979),
     "guide": (4, 295),
-    "hosts": (72, 9391),
+    "hosts": (73, 9539),
     "inspect": (18, 2471),
     "mcp": (87, 12561),
     "messages": (12, 1781),
     "models": (7, 534),
-    "policy": (114, 16516),
+    "policy": (91, 15683),
     "providers": (9, 841),
-    "redaction": (40, 7681),
+    "redaction": (36, 6891),
     "replay": (9, 1461),
     "settings": (8, 549),
-    "store": (42, 5972),
+    "store": (40, 5805),
     "tasks": (3, 197),
-    "terminal": (15, 1238),
-    "testing": (18, 3067),
+    "terminal": (15, 1263),
+    "testing": (18, 3000),
     "toml": (5, 333),
-    "tools": (18, 2998),
+    "tools": (18, 3000),
     "transcript": (4, 702),
     "truncation": (8, 1048),
-    "workspace": (9, 914),
+    "workspace": (9, 938),
 }
 """By room the files and lines that it has at most today."""
 
@@ -75,9 +75,9 @@ BUDGETS = {
     ("errors", "events", "messages"): (3167, 3000),
     ("bus",): (3703, 2600),
     ("components",): (1799, 1350),
-    ("tools",): (2998, 2100),
+    ("tools",): (3000, 2100),
     ("agent", "transcript", "tasks"): (3605, 2900),
-    ("store",): (3038, 2700),
+    ("store",): (2958, 2700),
     ("models",): (534, 700),
     ("settings", "terminal"): (549, 750),
 }
@@ -85,15 +85,15 @@ BUDGETS = {
 
 A room that has met its budget may grow up to it again, and no further.
 """
-CORE_LINES = (19393, 16800)
+CORE_LINES = (19315, 16800)
 """The lines of all of these rooms, likewise."""
 
 WALKED = {
     "plain tool call": (57, 17, 16),
     "tool call of an agent with one adapter": (345, 112, 45),
     "judged frame": (251, 69, 42),
-    "line with a secret": (415, 47, 40),
-    "clean line": (117, 26, 33),
+    "line with a secret": (439, 47, 40),
+    "clean line": (121, 26, 33),
 }
 """By walk our calls, the calls that enter another room, and the files entered."""
 

@@ -52,6 +52,28 @@ def verdict(project, line):
         "git bisect view push --force",
         "make 'X!=rm x'",
         "make 'X=$(shell rm x)'",
+        # A descriptor that is a folder.
+        "cp settings.json /dev/fd/3/ 3<.claude",
+        "cp x /dev/fd/3/ 3<.git/hooks",
+        "grep -r x /dev/fd/3 3<.",
+        "grep -r x /dev/fd/3/ 3<.",
+        "tar cf x.tar /proc/self/fd/3/ 3<.",
+        "cat /proc/self/task/1/environ",
+        "cat /proc/1/task/*/environ",
+        # Words of programs that run others.
+        "fd . src -x cat {} ';' -x git push",
+        "fd -x cat $x",
+        "echo .env | xargs -I{} -n2 cat",
+        "echo .env | xargs -I{} -L1 cat",
+        "env -u X -S 'git push'",
+        "env -C src -S 'rm x'",
+        "poetry run -P evil pytest",
+        "poetry run --project=/evil pytest",
+        # A variable that may hold options.
+        "x=$(cat README.md); sort -k $x src/app.py",
+        "x=$(cat README.md); git log -n $x",
+        "x=$(cat README.md); rg -e $x src",
+        "x=$(cat README.md); find src -name $x",
         # Another name for a file outside, by which it can be written.
         "ln ../other name",
         "link ../other name",

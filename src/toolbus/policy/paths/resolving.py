@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import re
 from collections import deque
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -29,6 +30,7 @@ MOST_MISSING = 3
 
 MOST_LINKS = 40
 """Links in one path, beyond which Linux refuses it (path_resolution(7))."""
+_PROCESS = re.compile(r"/proc/[^/]+")
 _LINKS_OF_PROCESS = frozenset({"cwd", "exe", "fd", "map_files", "root"})
 """What is a link, or a folder of links, for each process (proc(5))."""
 T = TypeVar("T")
@@ -169,8 +171,11 @@ class PathResolver:
             return None
         if "\0" in name:
             return None  # The walk says that it cannot be followed.
-        if above.startswith("/proc") or self.read_link(path) is not None:
-            return None
+        try:
+            if above.startswith("/proc") or self.read_link(path) is not None:
+                return None
+        except (OSError, ValueError):
+            return None  # The walk says why.
         return ResolvedPath(path, (path,), "", path)
 
     def read_link(self, path: str) -> str | None:
@@ -211,7 +216,10 @@ class _PathWalk:
                 self._path = "/proc/self"
             elif self._path == "/dev" and part == "fd":
                 self._path = "/proc/self/fd"
-            elif self._path == "/proc/self/fd" and not any(self._pending):
+            elif part == "task" and _PROCESS.fullmatch(self._path):
+                # A thread has the files of its process.
+                self._pending = deque([each for each in self._pending if each not in {"", "."}][1:])
+            elif self._path == "/proc/self/fd" and not self._pending:
                 return ResolvedPath("", ())  # The program that opened it was judged for that.
             elif self._is_of_process(part):
                 self._path = f"{self._path}/{part}"

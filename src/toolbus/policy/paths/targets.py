@@ -59,6 +59,9 @@ def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
 
 def _with_links(use: PathUse, targets: Targets, resolver: PathResolver) -> Targets:
     """Return *targets*, and where links below them lead if *use* may write through those."""
+    if use.kind in {"read-tree", "destroy"} and not all(each.path for each in targets.paths):
+        doubt = f"what is below the descriptor {use.word.text!r} depends on the program"
+        return targets._replace(doubt=targets.doubt or doubt)
     if use.kind != "write" or not use.tree.links:
         return targets
     beyond, doubt = list[str](), targets.doubt

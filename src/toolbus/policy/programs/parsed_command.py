@@ -299,6 +299,8 @@ class ParsedCommand:
         if option.takes is None or value is None:
             return
         self.is_certain = self.is_certain and _is_one(value)
+        if value.several:
+            self.note("it may become several words, and options among them", value)
         self.values.append((option, value))
         self.uses.take(value, option.takes, of_option=True)
 

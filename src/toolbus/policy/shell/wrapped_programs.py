@@ -270,7 +270,8 @@ def _filled_by_xargs(parsed: ParsedCommand, words: Words) -> Words:
         return (*words, _SOME)
     for place in places:
         words = tuple(_with_unknown(word, place) for word in words)
-    return words
+    # The last one of these options counts: then what xargs reads stands behind all the same.
+    return (*words, _SOME) if parsed.option("-n", "-L", "-l") else words
 
 
 def _with_unknown(word: Word, place: str) -> Word:
@@ -283,6 +284,9 @@ def _with_unknown(word: Word, place: str) -> Word:
 def _filled_by_fd(_parsed: ParsedCommand, words: Words) -> Words:
     if not words:
         return ()
+    ends = [index for index, word in enumerate(words[:-1]) if word.text == ";"]
+    if ends or any(word.several for word in words):
+        return (Word("…", known=False),)  # Behind an end other commands may follow.
     filled = tuple(
         Word(item.text, known=False) if re.search(r"\{[/.]{0,2}\}", item.text) else item
         for item in words

@@ -306,10 +306,27 @@ def test_a_home_folder_is_what_the_shell_expands(project):
     )
 
 
-@pytest.mark.parametrize("kind", ["read", "read-tree", "write"])
-def test_a_descriptor_is_not_a_file(project, kind):
-    assert touch(project, "/dev/fd/3", kind=kind).answer == "no"
-    assert touch(project, "/dev/stdin", kind=kind).answer == "no"
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [("read", "no"), ("write", "no"), ("read-tree", "maybe"), ("destroy", "maybe")],
+)
+def test_a_descriptor_is_not_a_file_but_may_be_a_folder(project, kind, answer):
+    assert touch(project, "/dev/fd/3", kind=kind).answer == answer
+    assert touch(project, "/dev/stdin", kind=kind).answer == answer
+    assert touch(project, "/dev/fd/3/", kind=kind).answer == "maybe"
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_name_that_no_system_takes_is_asked_about_beside_known_files(project, name):
+    resolver = PathResolver(CallPlace(str(project)))
+    patterns = path_patterns(["**/.env"], str(project))
+
+    answers = [
+        touches(PathUse(argument_word(each), "read"), patterns, resolver).answer
+        for each in (".", name)
+    ]
+
+    assert answers == ["no", "maybe"]
 
 
 def test_a_name_with_a_null_byte_beside_a_known_file_is_asked_about(project):

@@ -50,6 +50,8 @@ def _behind_primary(
     elif text in names.valued or text.startswith("-newer"):
         if argument and text == "-f":
             starts.append(argument)
+        if argument and argument.several:
+            parsed.note("it may become several words, and actions among them", argument)
         return index + 2
     elif text in names.writes:
         if argument:
