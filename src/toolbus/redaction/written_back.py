@@ -135,9 +135,9 @@ def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[s
             start += 1
             continue
         counts = {1, restored(shown).count("\n") + 1} if may_hold(key) else set[int]()
-        fitting = [
-            count for count in counts if _goes_on(before[start + count :], shown_lines[index + 1 :])
-        ]
+        following = shown_lines[index + 1 : index + 2]
+        ends = [(count, start + count) for count in counts]
+        fitting = [count for count, end in ends if _goes_on(before[end : end + 1], following)]
         if len(fitting) != 1:
             return {}
         value = "\n".join(before[start : start + fitting[0]]).strip()
@@ -147,11 +147,11 @@ def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[s
     return lines if start == len(before) else {}
 
 
-def _goes_on(remaining: list[str], following: list[str]) -> bool:
-    """Return whether the file's *remaining* lines may be those that are shown as *following*."""
-    if not remaining or not following:
-        return not (remaining or following)
-    return may_hold(following[0]) or remaining[0].strip() == following[0].strip()
+def _goes_on(next_line: list[str], following: list[str]) -> bool:
+    """Return whether the *next_line* of a file may be shown as *following*; neither is an end."""
+    if not next_line or not following:
+        return not (next_line or following)
+    return may_hold(following[0]) or next_line[0].strip() == following[0].strip()
 
 
 def _with_lines(call: ToolCall, text: str, lines: dict[str, str]) -> ToolCall:

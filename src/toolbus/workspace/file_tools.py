@@ -50,7 +50,7 @@ _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".ve
 """Folders that are listed and searched only if they are named."""
 
 _MOST_FILLED = 100
-"""Calls of which it is known which text was there when they were filled."""
+"""Calls of which the hash of the text is kept that was there when they were filled."""
 
 _MOST_PATHS, _SEARCH_BYTES, _SEARCH_SECONDS = 1_000, 30_000, 30.0
 
@@ -69,7 +69,7 @@ class FileTools(AgentComponent):
         self._folder = WorkingFolder(root)
         self.tools_folder = str(self._folder.root)
         self._expected: dict[str, FileChange] = {}
-        self._filled_from: OrderedDict[str, str] = OrderedDict()
+        self._filled_from: OrderedDict[str, int] = OrderedDict()
         # Calls of one answer run at the same time, and two may edit one file.
         self._lock = Lock()
 
@@ -120,7 +120,7 @@ class FileTools(AgentComponent):
         with suppress(RuntimeError):  # The home of somebody who is not there.
             path = Path(str(call.arguments.get("path"))).expanduser()
             if text := read_own_text(str(path), str(root), root):
-                self._filled_from[call.id] = text
+                self._filled_from[call.id] = hash(text)
             if len(self._filled_from) > _MOST_FILLED:
                 self._filled_from.popitem(last=False)
             return text
@@ -200,8 +200,8 @@ class FileTools(AgentComponent):
 
     def _write(self, change: FileChange, context: ToolContext) -> str:
         """Write what *change* says, unless somebody was shown another one; return what it did."""
-        filled_from = self._filled_from.pop(context.call_id, change.before)
-        if change.before is not None and filled_from != change.before:
+        now = hash(change.before)
+        if change.before is not None and self._filled_from.pop(context.call_id, now) != now:
             reason = f"{change.shown} has changed since its own lines were put into this call"
             raise FileToolError(f"{reason}; nothing is written, read it again")
         expected = self._expected.pop(context.call_id, change)

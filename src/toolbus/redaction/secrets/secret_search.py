@@ -209,12 +209,12 @@ class SecretSearch:
 
 def _rule(chunk: str, placeholder: str) -> Rule:
     """Return the rule for *chunk*, and as its gates the forms of the plainest piece of it."""
-    pieces = [chunk[start : start + _PIECE] for start in range(max(len(chunk) - _PIECE, 0) + 1)]
-    # A sign has many forms, and many secrets begin alike: so of equal ones it is the last.
+    # Many secrets begin alike: so of pieces that are equally plain it is the last.
+    starts = range(max(len(chunk) - _PIECE, 0), -1, -1)
+    pieces = [chunk[start : start + _PIECE] for start in starts]
+    # A sign has many forms.
     signs = [len(_SIGN.findall(letters)) for letters in pieces]
-    plainest = [
-        letters for letters, count in zip(pieces, signs, strict=True) if count == min(signs)
-    ][-1]
+    plainest = pieces[signs.index(min(signs))]
     return Rule(
         placeholder, "|".join(forms_of(chunk)), foreign=True, gates=tuple(forms_of(plainest))
     )
