@@ -47,7 +47,7 @@ ROOMS = {
     "mcp": (87, 12561),
     "messages": (12, 1781),
     "models": (7, 534),
-    "policy": (91, 15683),
+    "policy": (91, 15681),
     "providers": (9, 841),
     "redaction": (36, 6891),
     "replay": (9, 1461),

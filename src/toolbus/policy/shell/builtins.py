@@ -40,7 +40,7 @@ def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
         target = None
     elif not words:
         target = _home(state)
-    elif words[0] == type(words[0])("-"):
+    elif words[0] == Word("-"):
         target = state.previous
     else:
         target = join_folder(words[0], state, physical=physical)

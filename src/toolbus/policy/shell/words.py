@@ -280,7 +280,7 @@ class WordReader:
             self._fields.expanded(printed.rstrip("\n"))
 
     def _parameter(self, part: Parameter, *, quoted: bool) -> None:
-        """Add what *part* stands for to *fields*, and read what stands in it."""
+        """Add what *part* stands for, and read what stands in it."""
         # The cases of bash's manual, "Shell Parameter Expansion", as far as they differ here.
         name, index = part.name, self._index(part)
         self._read_operands(part, quoted=quoted)

@@ -14,12 +14,12 @@ from toolbus.policy.shell.shell_state import ShellState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from toolbus.policy.programs.command_level import CommandLevel
     from toolbus.policy.shell.interpreter import Interpreter
 
     Words = tuple[Word, ...]
-    from typing import Any
 
 _READ_AS_BASH = frozenset("ash bash dash rbash sh".split())
 _OTHERS = frozenset(
@@ -33,8 +33,6 @@ _WITHOUT_VALUE = frozenset(
     "--login --noediting --noprofile --norc --posix --restricted --verbose --protected".split()
 )
 _HARMLESS = frozenset("--help --version".split())
-
-
 _SOME = Word("…", known=False, several=True)
 _IN_THIS_SHELL = frozenset({"builtin", "command", "exec", "jobs"})
 _COMMAND = frozenset({"-c", "--command"})
