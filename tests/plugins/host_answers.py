@@ -190,7 +190,7 @@ class _CursorAnswer(_Closed):
     continue_: bool | UnsetType = msgspec.field(name="continue", default=UNSET)
 
 
-# --- Our bridges: src/toolbus/hosts/bridges.py ----------------------------------------------------
+# --- Our bridges: src/toolbus/hosts/dialects/bridges.py -----------------------------------------
 
 
 class _BridgeAnswer(_Closed):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from hostile_frames import DENIED, HIDDEN, SECRET
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
-from toolbus.mcp.proxy.jsonrpc import LineSplitter
-from toolbus.mcp.proxy.request_table import Directions
-from toolbus.mcp.proxy.session import ProxySession
+from toolbus.mcp.protocol.jsonrpc import LineSplitter
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.session import ProxySession
 from toolbus.messages.immutable import thaw
 
 LIMIT = 2**24

@@ -20,8 +20,8 @@ from toolbus import (
 from toolbus.components.participants import ComponentHost
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.proxy.request_table import Directions
-from toolbus.mcp.proxy.session import ProxySession
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.session import ProxySession
 from toolbus.models import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from walks import walking

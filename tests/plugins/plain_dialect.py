@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from toolbus.hosts.hook_events import HookAnswer, HookEvent
+from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 
 ALL = {

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.hook_events import HookDecision
+from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.messages.records import TextPart, ToolResponse
 
 FOLDER = Path(__file__).parents[1] / "data/hosts"

@@ -6,13 +6,13 @@ import zlib
 from contextlib import asynccontextmanager, suppress
 
 from judged_sessions import TOOLS, Passed, frames_of
-from toolbus.mcp.proxy.addresses import read_url
-from toolbus.mcp.proxy.http.failures import HttpError
-from toolbus.mcp.proxy.http.forwarding import Upstream
-from toolbus.mcp.proxy.http.http_request import HttpRequest
-from toolbus.mcp.proxy.http.relay import Relay
-from toolbus.mcp.proxy.http_client import HttpClient
+from toolbus.mcp.http.failures import HttpError
+from toolbus.mcp.http.forwarding import Upstream
+from toolbus.mcp.http.http_request import HttpRequest
+from toolbus.mcp.http.relay import Relay
 from toolbus.mcp.proxy.stdio import ProxyLimits
+from toolbus.mcp.transport.addresses import read_url
+from toolbus.mcp.transport.http_client import HttpClient
 
 SECONDS = 60
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

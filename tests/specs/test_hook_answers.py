@@ -12,10 +12,10 @@ from host_answers import check_answer, stops
 from hostile_events import HOSTS, has_secret, hostile_events, without_secrets
 from recorded_events import all_recorded, recorded
 from toolbus.errors import LoadError
-from toolbus.hosts.answering import answer
 from toolbus.hosts.dialects import DIALECTS, dialect
-from toolbus.hosts.hook_events import HookAnswer, HookDecision
-from toolbus.hosts.hook_settings import HookSettings
+from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
+from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.hook_settings import HookSettings
 from toolbus.messages.records import ToolCall, ToolResponse
 
 EVENTS = [(host, name, payload) for host in HOSTS for name, payload in all_recorded(host)]

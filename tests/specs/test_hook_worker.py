@@ -18,7 +18,7 @@ import pytest
 
 import toolbus
 from installed_hooks import SECRET, InstalledHooks
-from toolbus.hosts.hook_client import read_settings, socket_name
+from toolbus.hosts.run.hook_client import read_settings, socket_name
 
 REDACTION = '[[component]]\nuse = "redact-secrets"\n'
 POLICY = """

@@ -17,8 +17,8 @@ from toolbus.approvals import answer as answer_question
 from toolbus.approvals import revoke_grant
 from toolbus.approvals.records import questions_of
 from toolbus.cli import main
-from toolbus.hosts.answering import answer
-from toolbus.hosts.hook_settings import HookSettings
+from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.hook_settings import HookSettings
 from toolbus.store import SqliteStore
 
 SECRET = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]

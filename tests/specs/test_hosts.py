@@ -36,7 +36,7 @@ from host_visits import (
 from toolbus.approvals import answer
 from toolbus.approvals.questions import Question
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.hook_events import HookDecision, HookEvent
+from toolbus.hosts.dialects.hook_events import HookDecision, HookEvent
 from toolbus.messages.codec import decoder
 from toolbus.messages.records import ToolCall
 from toolbus.store import SqliteStore

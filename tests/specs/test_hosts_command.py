@@ -13,9 +13,9 @@ import pytest
 from tests.servers.terminal import Terminal, run_as_person
 
 from toolbus.cli import main
-from toolbus.hosts.codex_inspection import hooks_of_program
-from toolbus.hosts.hook_targets import blocks_of
-from toolbus.hosts.host_files import HOSTS, hooks_file
+from toolbus.hosts.doctor.codex_inspection import hooks_of_program
+from toolbus.hosts.install.hook_targets import blocks_of
+from toolbus.hosts.install.host_files import HOSTS, hooks_file
 
 FILED = tuple(host for host in HOSTS if host != "docker-gateway")
 RUN_BY_SHELL = tuple(host for host in FILED if HOSTS[host].form != "bridge")

@@ -90,7 +90,7 @@ def test_only_what_is_asked_for_is_loaded():
         ("personal", "from toolbus.redaction import RedactPersonalData; RedactPersonalData()"),
         ("mcp", "from toolbus.mcp.client import tools"),
         ("testing", "from toolbus.testing import check_guard"),
-        ("http", "import toolbus.mcp.proxy.http.serving"),
+        ("http", "import toolbus.mcp.http.serving"),
         ("anthropic", "from toolbus import Agent; Agent('anthropic:m')"),
         ("openai", "from toolbus import Agent; Agent('openai:m')"),
     ],

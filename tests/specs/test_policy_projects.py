@@ -11,10 +11,10 @@ from toolbus import Agent, AssistantMessage, EventBus, Scope, ToolCall, tool
 from toolbus.cli import main
 from toolbus.errors import LoadError
 from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.hosts.answering import answer
-from toolbus.hosts.hook_settings import HookSettings
-from toolbus.hosts.host_files import HOSTS
-from toolbus.hosts.sample_events import sample_event
+from toolbus.hosts.doctor.sample_events import sample_event
+from toolbus.hosts.install.host_files import HOSTS
+from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.hook_settings import HookSettings
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.policy.rules.documents import read_policy

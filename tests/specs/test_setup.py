@@ -10,11 +10,12 @@ import pytest
 from tests.servers.terminal import Terminal
 
 from toolbus.cli import main, setup
-from toolbus.hosts import host_settings, managed_settings
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.host_files import hooks_file
-from toolbus.hosts.managed_settings import switch_warning
-from toolbus.hosts.trial_events import made_up_secret
+from toolbus.hosts.doctor import host_settings
+from toolbus.hosts.doctor.trial_events import made_up_secret
+from toolbus.hosts.install import managed_settings
+from toolbus.hosts.install.host_files import hooks_file
+from toolbus.hosts.install.managed_settings import switch_warning
 
 PROMPTS = "without that prompt? [y/N] "
 QUESTION = "write this? [y/N, v shows every line] "

@@ -105,7 +105,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 def test_only_a_proxy_that_listens_loads_uvicorn():
     before = loaded_by("import toolbus.mcp.proxy.command")
-    after = loaded_by("import toolbus.mcp.proxy.http.listener")
+    after = loaded_by("import toolbus.mcp.http.listener")
 
-    assert not {"h11", "uvicorn", "toolbus.mcp.proxy.http.relay"} & before
+    assert not {"h11", "uvicorn", "toolbus.mcp.http.relay"} & before
     assert "uvicorn" in after

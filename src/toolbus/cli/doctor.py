@@ -39,7 +39,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.hosts.doctor_report import run_doctor  # noqa: PLC0415 - loads the house
+        from toolbus.hosts.doctor.report import run_doctor  # noqa: PLC0415 - loads the house
 
         return run_doctor(output, parsed.hosts, sends=not parsed.no_events, as_json=parsed.json)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
-    from toolbus.hosts.hook_events import HookAnswer
+    from toolbus.hosts.dialects.hook_events import HookAnswer
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -60,8 +60,8 @@ def command() -> Command:
         try:
             for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 signal.signal(each, _stop)
-            from toolbus.hosts.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
-            from toolbus.hosts.payloads import MAX_BYTES  # noqa: PLC0415 - as above
+            from toolbus.hosts.run.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
+            from toolbus.hosts.run.payloads import MAX_BYTES  # noqa: PLC0415 - as above
 
             limit = parsed.limit or LIMIT
             # First of all: where it is closed, the next file that is opened would take its place.
@@ -87,9 +87,9 @@ def _stop(*_: object) -> NoReturn:
 
 
 def _answer(parsed: argparse.Namespace, data: bytes | None, limit: float) -> HookAnswer:
-    from toolbus.hosts.answering import answer  # noqa: PLC0415 - as above
-    from toolbus.hosts.hook_settings import HookSettings, default_store  # noqa: PLC0415
-    from toolbus.hosts.reading import block_of  # noqa: PLC0415
+    from toolbus.hosts.run.answering import answer  # noqa: PLC0415 - as above
+    from toolbus.hosts.run.hook_settings import HookSettings, default_store  # noqa: PLC0415
+    from toolbus.hosts.run.reading import block_of  # noqa: PLC0415
 
     if data is None:
         return block_of(parsed.host, parsed.event, b"", "the event did not come to its end in time")

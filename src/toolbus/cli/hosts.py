@@ -83,8 +83,8 @@ def command() -> Command:
     status.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.hosts import install_reports  # noqa: PLC0415 - loads half of the house
-        from toolbus.hosts.host_files import host_files  # noqa: PLC0415 - as above
+        from toolbus.hosts.install import install_reports  # noqa: PLC0415 - loads half of the house
+        from toolbus.hosts.install.host_files import host_files  # noqa: PLC0415 - as above
 
         if parsed.action == "status":
             return install_reports.show_status(output, parsed.hosts, as_json=parsed.json)

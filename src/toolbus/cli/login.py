@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.mcp.logins import Login
+    from toolbus.mcp.oauth.logins import Login
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -58,7 +58,7 @@ def _run(parser: Parser, parsed: argparse.Namespace, output: Output) -> int:
         return _list(output, as_json=parsed.json)
     import asyncio  # noqa: PLC0415 - the list needs none of it
 
-    from toolbus.mcp.logins import Logins, server_address, shown  # noqa: PLC0415 - as above
+    from toolbus.mcp.oauth.logins import Logins, server_address, shown  # noqa: PLC0415 - as above
 
     address = server_address(parsed.address)
     try:
@@ -88,7 +88,7 @@ def _lead(output: Output, place: str, *, browser: bool) -> None:
 
 
 def _list(output: Output, *, as_json: bool) -> int:
-    from toolbus.mcp.logins import Logins  # noqa: PLC0415 - as above
+    from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
 
     logins = Logins().all()
     if as_json:

@@ -32,7 +32,7 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.mcp.logins import Logins, server_address, shown  # noqa: PLC0415 - for few
+        from toolbus.mcp.oauth.logins import Logins, server_address, shown  # noqa: PLC0415 - for few
 
         address = server_address(parsed.address)
         removed = Logins().remove(address)

@@ -117,8 +117,8 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
-    from toolbus.mcp.proxy.extra_headers import read_headers  # noqa: PLC0415 - not for all
-    from toolbus.mcp.proxy.launching import TOKEN  # noqa: PLC0415 - loads the house
+    from toolbus.mcp.transport.extra_headers import read_headers  # noqa: PLC0415 - not for all
+    from toolbus.mcp.transport.launching import TOKEN  # noqa: PLC0415 - loads the house
 
     headers = read_headers(words, os.environ)
     token = os.environ.get(TOKEN)

@@ -13,7 +13,7 @@ from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.mcp.proxy.addresses import Listening
+    from toolbus.mcp.transport.addresses import Listening
     from toolbus.terminal.output import Output
 
 _PORTS = 2**16
@@ -210,13 +210,13 @@ def _add_http(parser: Parser) -> None:
 def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
     if not words:
         return ()
-    from toolbus.mcp.proxy.extra_headers import read_headers  # noqa: PLC0415 - not for all
+    from toolbus.mcp.transport.extra_headers import read_headers  # noqa: PLC0415 - not for all
 
     return read_headers(words, os.environ)
 
 
 def _listening(parsed: argparse.Namespace) -> Listening | None:
-    from toolbus.mcp.proxy.addresses import Listening  # noqa: PLC0415 - as above
+    from toolbus.mcp.transport.addresses import Listening  # noqa: PLC0415 - as above
 
     if parsed.listen is None:
         return None

@@ -19,22 +19,21 @@ from toolbus.config.documents import NAME, read_document
 from toolbus.config.entries import read_entries
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.doctor import DoctorReport, examine
-from toolbus.hosts.doctor_report import show_findings
-from toolbus.hosts.filtered_shell import FILTERED_HOSTS
-from toolbus.hosts.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.host_settings import on_this_system
-from toolbus.hosts.install_plans import InstallPlan, SettingsEdit, plan_install
-from toolbus.hosts.install_reports import PlanReport, plan_report
-from toolbus.hosts.installed_state import installed_state
-from toolbus.hosts.installing import apply_plan
-from toolbus.hosts.managed_settings import (
+from toolbus.hosts.doctor.doctor import DoctorReport, examine
+from toolbus.hosts.doctor.host_settings import on_this_system
+from toolbus.hosts.doctor.report import show_findings
+from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
+from toolbus.hosts.install.install_plans import InstallPlan, SettingsEdit, plan_install
+from toolbus.hosts.install.install_reports import PlanReport, plan_report
+from toolbus.hosts.install.installed_state import installed_state
+from toolbus.hosts.install.installing import apply_plan
+from toolbus.hosts.install.managed_settings import (
     MACHINE_SWITCHES,
     MachineSwitch,
     files_to_write,
     write_managed,
 )
-from toolbus.hosts.plan_pages import (
+from toolbus.hosts.install.plan_pages import (
     FileReport,
     agrees,
     file_report,
@@ -43,7 +42,8 @@ from toolbus.hosts.plan_pages import (
     show_edit,
     show_plan,
 )
-from toolbus.hosts.settings_files import SettingsFile, read_settings, replace_settings
+from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
+from toolbus.hosts.run.filtered_shell import FILTERED_HOSTS
 from toolbus.inspect.policies import starting_policy
 from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from toolbus.cli.parsing import Command
-    from toolbus.hosts.installed_state import InstalledState
+    from toolbus.hosts.install.installed_state import InstalledState
     from toolbus.terminal.screen import Screen
 
 _EPILOG = """\

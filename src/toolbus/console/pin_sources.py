@@ -11,7 +11,7 @@ from toolbus.config.loading import load
 from toolbus.console.assembly import find_components, server_words
 from toolbus.console.side_output import relay_lines
 from toolbus.errors import RegistrationError
-from toolbus.mcp.proxy.launching import own_environment
+from toolbus.mcp.transport.launching import own_environment
 from toolbus.policy.pins.pinned_items import (
     PinnedServer,
     ToolPins,
@@ -113,7 +113,7 @@ def _add(servers: dict[str, PinnedServer], surface: ServerSurface) -> None:
 
 
 async def _read_entry(entry: ServerEntry) -> ServerSurface:
-    from toolbus.mcp.proxy.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
+    from toolbus.mcp.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
 
     settings = settings_of(entry)
     options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}

@@ -12,9 +12,9 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.hosts import hook_client
-from toolbus.hosts.answering import answer
-from toolbus.hosts.hook_requests import decode_header, encode_answer, hook_settings, work_in
+from toolbus.hosts.run import hook_client
+from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.hook_requests import decode_header, encode_answer, hook_settings, work_in
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
     # What the host's other programs left open is not held open by us; 3 is a worker's lock.
     os.closerange(4 if words[1] == "serve" else 3, 1024)
     if words[1] == "serve":
-        from toolbus.hosts.serving import serve  # noqa: PLC0415 - a child does without
+        from toolbus.hosts.run.serving import serve  # noqa: PLC0415 - a child does without
 
         serve(Path(words[0]), settings, Path(words[2]), words[3])
     else:

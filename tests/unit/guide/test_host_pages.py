@@ -5,7 +5,7 @@ import pytest
 
 import toolbus
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.host_files import HOSTS, VERSIONS, host_files
+from toolbus.hosts.install.host_files import HOSTS, VERSIONS, host_files
 
 GUIDE = Path(toolbus.__file__).parent / "guide"
 SHOWN = (

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from node_packages import NODE, WANTED
-from toolbus.hosts.bridges import bridge_source
+from toolbus.hosts.dialects.bridges import bridge_source
 
 pytestmark = pytest.mark.full
 

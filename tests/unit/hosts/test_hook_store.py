@@ -7,7 +7,7 @@ import pytest
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import ClosedError
 from toolbus.events.catalogue import Scope
-from toolbus.hosts.event_log import HookStore
+from toolbus.hosts.run.event_log import HookStore
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage
 
 RECORD = DispatchRecord(

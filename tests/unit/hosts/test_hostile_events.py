@@ -10,9 +10,9 @@ from host_answers import check_answer, stops
 from hostile_events import HOSTS, has_secret, hostile_events, without_secrets
 from recorded_events import all_recorded
 from toolbus.hosts.dialects import DIALECTS, dialect
-from toolbus.hosts.hook_events import HookDecision
-from toolbus.hosts.payloads import read_payload
-from toolbus.hosts.reading import blocked
+from toolbus.hosts.dialects.hook_events import HookDecision
+from toolbus.hosts.run.payloads import read_payload
+from toolbus.hosts.run.reading import blocked
 
 CASES = 10_000
 UNSTOPPABLE = {

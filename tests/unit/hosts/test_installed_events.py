@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from toolbus.hosts.dialects import DIALECTS
-from toolbus.hosts.host_files import HOSTS
+from toolbus.hosts.install.host_files import HOSTS
 
 
 def test_every_dialect_can_be_installed():

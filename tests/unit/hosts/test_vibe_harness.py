@@ -8,7 +8,7 @@ import pytest
 
 from recorded_events import with_texts
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.hook_events import HookDecision
+from toolbus.hosts.dialects.hook_events import HookDecision
 from vibe_program import installed, recent_python
 
 pytestmark = pytest.mark.full

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.hosts.host_files import HOSTS
+from toolbus.hosts.install.host_files import HOSTS
 from toolbus.terminal.agent_marks import JUDGED_SHELL, PROGRAMS, agent_of, marked_variable
 from toolbus.terminal.ancestors import ListedProcess, ancestors, read_ps
 

@@ -27,8 +27,8 @@ from pydantic import AnyUrl
 
 from toolbus.errors import ToolServerError
 from toolbus.mcp.client.loopback import Loopback
-from toolbus.mcp.logins import Login, shown
-from toolbus.mcp.proxy.addresses import is_loopback
+from toolbus.mcp.oauth.logins import Login, shown
+from toolbus.mcp.transport.addresses import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,20 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolbus.mcp.proxy.addresses import Listening, is_loopback, read_url
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.remote_stdio import run_remote
     from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio
+    from toolbus.mcp.transport.addresses import Listening, is_loopback, read_url
 
 # Loaded when it is asked for: a proxy begins without most of it.
 _PLACES = {
-    "Listening": "addresses",
-    "Proxy": "proxy",
-    "ProxyLimits": "stdio",
-    "is_loopback": "addresses",
-    "read_url": "addresses",
-    "run_remote": "remote_stdio",
-    "run_stdio": "stdio",
+    "Listening": "transport.addresses",
+    "Proxy": "proxy.proxy",
+    "ProxyLimits": "proxy.stdio",
+    "is_loopback": "transport.addresses",
+    "read_url": "transport.addresses",
+    "run_remote": "proxy.remote_stdio",
+    "run_stdio": "proxy.stdio",
 }
 
 __all__ = [
@@ -37,5 +37,5 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         msg = f"module 'toolbus.mcp.proxy' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = globals()[name] = getattr(import_module(f"toolbus.mcp.proxy.{_PLACES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"toolbus.mcp.{_PLACES[name]}"), name)
     return value

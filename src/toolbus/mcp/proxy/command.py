@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.mcp.proxy.launching import LISTEN_TOKEN, TOKEN, launch
 from toolbus.mcp.proxy.loaded_components import load_components
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
+from toolbus.mcp.transport.launching import LISTEN_TOKEN, TOKEN, launch
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.proxy.addresses import Listening
-    from toolbus.mcp.proxy.group.grouped_server import ServerSettings
-    from toolbus.mcp.proxy.launching import Launched
-    from toolbus.mcp.proxy.request_log import RequestLog
+    from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.session.request_log import RequestLog
+    from toolbus.mcp.transport.addresses import Listening
+    from toolbus.mcp.transport.launching import Launched
 
 
 logger = logging.getLogger("toolbus")
@@ -94,7 +94,7 @@ class _Ready(NamedTuple):
 def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
     servers: Sequence[ServerSettings] = ()
     if options.config is not None:
-        from toolbus.mcp.proxy.group.configured import left_out, read_settings  # noqa: PLC0415 - not for all
+        from toolbus.mcp.group.configured import left_out, read_settings  # noqa: PLC0415 - not for all
 
         servers = read_settings(options.config)
         if (sentence := left_out(servers)) is not None:
@@ -108,7 +108,7 @@ def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[Ser
 
 
 def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
-    from toolbus.mcp.proxy.addresses import bare, is_exposed  # noqa: PLC0415 - not for all
+    from toolbus.mcp.transport.addresses import bare, is_exposed  # noqa: PLC0415 - not for all
 
     for url in urls:
         if is_exposed(url):
@@ -131,7 +131,7 @@ def _open_log(file: str | None, program: str | None) -> RequestLog | None:
     """Return the log in *file*, "-" for standard error, of requests to *program* or to several."""
     if file is None:
         return None
-    from toolbus.mcp.proxy.request_log import RequestLog, open_log  # noqa: PLC0415 - not for all
+    from toolbus.mcp.session.request_log import RequestLog, open_log  # noqa: PLC0415 - not for all
 
     url = None if program is None else _url_of([program])
     server = program if url is None else url.hostname
@@ -188,7 +188,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             opened.push_async_callback(store.close)
             _check_approvals(proxy)
             if options.session is not None:
-                from toolbus.mcp.proxy.named_sessions import named_session  # noqa: PLC0415 - as above
+                from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
 
                 session = named_session(store, options.session, [*command, str(options.config)])
                 proxy.client_approvals.named = await opened.enter_async_context(session)
@@ -202,7 +202,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             return await _listen(ready, limits, options, options.listening)
         if (url := _url_of(command)) is not None:
             try:
-                from toolbus.mcp.logins import Logins  # noqa: PLC0415 - as above
+                from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
                 from toolbus.mcp.proxy.remote_stdio import run_remote  # noqa: PLC0415 - h11 is an extra
             except ImportError as error:
                 raise UsageError(str(error)) from error
@@ -248,7 +248,7 @@ async def _following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncI
 def _url_of(command: Sequence[str]) -> SplitResult | None:
     if len(command) != 1 or "://" not in command[0]:
         return None
-    from toolbus.mcp.proxy.addresses import read_url  # noqa: PLC0415 - not for all
+    from toolbus.mcp.transport.addresses import read_url  # noqa: PLC0415 - not for all
 
     return read_url(command[0])
 
@@ -257,7 +257,7 @@ async def _listen(
     ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: Listening
 ) -> int:
     try:
-        from toolbus.mcp.proxy.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
+        from toolbus.mcp.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
     command, url = ready.command, _url_of(ready.command)
@@ -286,7 +286,7 @@ async def _listen(
 
 def _check_open(listening: Listening) -> None:
     """Raise `UsageError` if more than this machine came in without a token, and nobody said so."""
-    from toolbus.mcp.proxy.addresses import is_loopback  # noqa: PLC0415 - not for all
+    from toolbus.mcp.transport.addresses import is_loopback  # noqa: PLC0415 - not for all
 
     if is_loopback(listening.host):
         return

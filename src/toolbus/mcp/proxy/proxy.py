@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from toolbus.approvals import StoredApprovals
     from toolbus.components.components import AgentComponent
-    from toolbus.mcp.proxy.client_approvals import ClientApprovals
-    from toolbus.mcp.proxy.request_log import RequestLog
+    from toolbus.mcp.session.client_approvals import ClientApprovals
+    from toolbus.mcp.session.request_log import RequestLog
     from toolbus.store.protocol import Store
 
 
@@ -80,7 +80,7 @@ class Proxy(Participant):
     def client_approvals(self) -> ClientApprovals:
         """Who decides about the calls of its clients; made once, for the store that it has then."""
         if self._client_approvals is None:
-            from toolbus.mcp.proxy.client_approvals import ClientApprovals  # noqa: PLC0415 - not before a server starts
+            from toolbus.mcp.session.client_approvals import ClientApprovals  # noqa: PLC0415 - not before a server starts
 
             stored = None if self.store is None else self._make_approvals(store=self.store)
             self._client_approvals = ClientApprovals(stored)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.proxy.pipes import open_sink
-from toolbus.mcp.proxy.remote import RemoteServer
-from toolbus.mcp.proxy.request_table import Directions
-from toolbus.mcp.proxy.session import ProxySession
 from toolbus.mcp.proxy.stdio import ProxyLimits, calling_on_signals, pass_requests
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.transport.pipes import open_sink
+from toolbus.mcp.transport.remote import RemoteServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.logins import Logins
+    from toolbus.mcp.oauth.logins import Logins
     from toolbus.mcp.proxy.proxy import Proxy
 
 

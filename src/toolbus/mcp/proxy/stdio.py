@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from toolbus.mcp.proxy.jsonrpc import (
+from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     FrameTooLongError,
@@ -18,20 +18,20 @@ from toolbus.mcp.proxy.jsonrpc import (
     error_frame,
     outline,
 )
-from toolbus.mcp.proxy.pipes import open_sink, read_loop
-from toolbus.mcp.proxy.processes import FAILED, adopt, explain_end, start
-from toolbus.mcp.proxy.request_table import Directions
-from toolbus.mcp.proxy.session import ProxySession
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.transport.pipes import open_sink, read_loop
+from toolbus.mcp.transport.processes import FAILED, adopt, explain_end, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from toolbus.mcp.proxy.group.grouped_server import ServerSettings
-    from toolbus.mcp.proxy.group.server_group import ServerGroup
-    from toolbus.mcp.proxy.launching import Launched
-    from toolbus.mcp.proxy.pipes import ByteSink
-    from toolbus.mcp.proxy.processes import Process
+    from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.group.server_group import ServerGroup
     from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.pipes import ByteSink
+    from toolbus.mcp.transport.processes import Process
 
 logger = logging.getLogger("toolbus")
 
@@ -67,7 +67,7 @@ async def run_stdio(
     limits = limits or ProxyLimits()
     server: Process | ServerGroup
     if servers:
-        from toolbus.mcp.proxy.group import server_group  # noqa: PLC0415 - not for all
+        from toolbus.mcp.group import server_group  # noqa: PLC0415 - not for all
 
         server = server_group.ServerGroup(servers, limits)
     else:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from toolbus.mcp.proxy.jsonrpc import read_frame
-from toolbus.mcp.proxy.revisions import HeaderParams
+from toolbus.mcp.protocol.jsonrpc import read_frame
+from toolbus.mcp.protocol.revisions import HeaderParams
 
 SCHEMA = {
     "type": "object",

@@ -1,0 +1,57 @@
+"""The dialects by the names of their hosts; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from toolbus.errors import LoadError
+from toolbus.settings.hints import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.hosts.dialects.hook_events import HostDialect
+
+_CLASSES = {
+    "claude-code": ("claude_code", "ClaudeCodeDialect"),
+    "codex": ("codex", "CodexDialect"),
+    "copilot": ("copilot", "CopilotDialect"),
+    "gemini-cli": ("gemini_cli", "GeminiCliDialect"),
+    "vibe": ("vibe", "VibeDialect"),
+    "opencode": ("opencode", "OpenCodeDialect"),
+    "pi": ("pi", "PiDialect"),
+    "cursor": ("cursor", "CursorDialect"),
+    "docker-gateway": ("docker_gateway", "DockerGatewayDialect"),
+}
+
+
+class DialectTable(Mapping[str, "HostDialect"]):
+    """All dialects by name; an event of one host imports one of them."""
+
+    def __getitem__(self, name: str) -> HostDialect:
+        module, kind = _CLASSES[name]
+        made: HostDialect = getattr(import_module(f"toolbus.hosts.dialects.{module}"), kind)()
+        return made
+
+    # Not what `Mapping` makes of the method above: to be asked for a name must import nothing.
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+DIALECTS = DialectTable()
+
+
+def dialect(name: str) -> HostDialect:
+    """Return the dialect of the host *name*; raises `LoadError` if there is none."""
+    if name not in DIALECTS:
+        way_out = nearest(name, DIALECTS) or f"; known: {', '.join(DIALECTS)}"
+        raise LoadError(f"no host named {name!r}{way_out}")
+    return DIALECTS[name]

@@ -1,0 +1,126 @@
+"""The shapes of the results of Claude Code's tools, for texts in place of theirs.
+
+Version 2.1.329 takes `updatedToolOutput` only where it fits the output type of the tool
+(sdk-tools.d.ts of the package @anthropic-ai/claude-code); else the model reads the original. Of
+types that it fits, members that are no part of them do not matter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolbus.hosts.dialects.frames import BLOCKS, ResultFrame, are_blocks, put_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_OWN = ResultFrame(
+    identifiers=True,
+    fixed=frozenset(
+        {
+            *("type", "mode", "status", "kind", "action", "operation", "outcome", "unanswered"),
+            *("level", "severity", "verdict", "disabledReason", "cell_type", "edit_mode"),
+            *("id", "agentId", "agentType", "runId", "requestId", "cell_id", "task_id", "taskId"),
+            *("task_type", "taskType", "tool_use_id", "backgroundTaskId", "sha", "ver"),
+        }
+    ),
+    media=frozenset({"base64"}),
+    main=(
+        ("stdout",),
+        ("file", "content"),
+        ("result",),
+        ("content",),
+        ("message",),
+        ("filePath",),
+        ("listing",),
+        ("text",),
+    ),
+)
+
+
+def frame_of(tool: str) -> ResultFrame:
+    """Return what belongs to the frame in the results of *tool*."""
+    return BLOCKS if is_mcp(tool) else _OWN
+
+
+def is_mcp(tool: str) -> bool:
+    """Tell whether *tool* is one of an MCP server."""
+    return tool.startswith("mcp__")
+
+
+def replaced(tool: str, result: Any, text: str) -> tuple[Any, bool]:
+    """Return *text* in the shape of the results of *tool*, and whether it is sure to be taken.
+
+    *result* is what the tool returned, if that is known.
+    """
+    if is_mcp(tool):
+        return (put_whole(result, BLOCKS, text) if are_blocks(result) else text), True
+    if shape := _SHAPES.get(tool):
+        return shape(text), True
+    whole = put_whole(result, _OWN, text)
+    return (for_any_tool(text) if whole is None else whole), False
+
+
+def for_any_tool(text: str) -> dict[str, Any]:
+    """Return *text* in all shapes at once: `Bash`, `Read`, `Grep` and the like take what is theirs.
+
+    For tools of MCP servers Claude Code writes it as JSON.
+    """
+    return {
+        **_search("content", text),
+        **_page(text),
+        **_file_change(text),
+        **_file(text),
+        **_shell(text),
+    }
+
+
+def _shell(text: str) -> dict[str, Any]:
+    return {
+        "stdout": text,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+    }
+
+
+def _file(text: str) -> dict[str, Any]:
+    count = text.count("\n") + 1
+    lines = {"numLines": count, "startLine": 1, "totalLines": count}
+    return {"type": "text", "file": {"filePath": "", "content": text, **lines}}
+
+
+def _file_change(text: str) -> dict[str, Any]:
+    # The model reads only the path: "The file PATH has been updated".
+    return {
+        "filePath": text,
+        "oldString": "",
+        "newString": "",
+        "originalFile": "",
+        "structuredPatch": [],
+        "userModified": False,
+        "replaceAll": False,
+    }
+
+
+def _search(mode: str, text: str) -> dict[str, Any]:
+    names = [text] if mode == "files" else []
+    facts = {"numFiles": len(names), "filenames": names, "durationMs": 0, "truncated": False}
+    return facts if mode == "files" else {"mode": mode, **facts, "content": text, "numLines": 1}
+
+
+def _page(text: str) -> dict[str, Any]:
+    facts = {"bytes": 0, "code": 200, "codeText": "", "durationMs": 0, "url": ""}
+    return {**facts, "result": text}
+
+
+_SHAPES: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "Bash": _shell,
+    "Read": _file,
+    "Edit": _file_change,
+    "Write": lambda text: {"type": "update", "content": "", **_file_change(text)},
+    "Grep": lambda text: _search("content", text),
+    "Glob": lambda text: _search("files", text),
+    "WebFetch": _page,
+}

@@ -1,0 +1,1 @@
+"""`toolbus doctor`: the state of the hooks in each host."""

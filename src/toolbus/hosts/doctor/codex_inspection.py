@@ -1,0 +1,120 @@
+"""Whether Codex trusts our hooks: by what is stored, and by what it says itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import ConfigurationError
+from toolbus.hosts.doctor.codex_trust import trusted_hashes
+from toolbus.hosts.doctor.inspections import Finding
+from toolbus.hosts.install.host_files import host_folder
+from toolbus.hosts.install.json_positions import locate
+from toolbus.hosts.install.settings_files import read_any
+from toolbus.toml.files import parse_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.hosts.install.installed_state import InstalledState
+
+_LAST_ID = 2
+_WAIT = 20
+"""Seconds for the program's answer."""
+_AGAIN = "without a word it skips them; run: toolbus hosts install codex"
+
+
+def inspect_codex_trust(
+    program: str | None, state: InstalledState, folder: Path
+) -> Iterator[Finding]:
+    """Yield what is wrong with the trust in the hooks of *state*, as Codex sees it in *folder*.
+
+    Its *program* is asked if it is there, else its files tell.
+    """
+    expected = _expected(state)
+    hooks_of_codex = None if program is None else hooks_of_program(program, folder)
+    if hooks_of_codex is None:
+        stored = _stored()
+        doubted = [key for key, value in expected.items() if stored.get(key) != value]
+    else:
+        trusted = {
+            each.get("key")
+            for each in hooks_of_codex
+            if each.get("trustStatus") in {"trusted", "managed"} and each.get("enabled") is True
+        }
+        doubted = [key for key in expected if key not in trusted]
+    if doubted:
+        events = ", ".join([key.rsplit(":", 3)[1] for key in doubted])
+        text = f"Codex does not trust our hooks for {events}: {_AGAIN}"
+        project = "" if state.project is None else " --project, and trust the project in Codex"
+        yield Finding(severity="open", text=text + project)
+    elif expected:
+        source = "what it stores" if hooks_of_codex is None else "what it says itself"
+        yield Finding(severity="fact", text=f"Codex trusts our hooks, by {source}")
+
+
+def _expected(state: InstalledState) -> dict[str, str]:
+    path = Path(state.file)
+    with suppress(ConfigurationError, AttributeError):
+        hooks = locate(path, read_any(path).text or "{}").value.get("hooks", {})
+        return trusted_hashes(path, hooks)
+    return {}
+
+
+def _stored() -> dict[str, str]:
+    file = host_folder("codex") / "config.toml"
+    with suppress(ConfigurationError, AttributeError):
+        text = (read_any(file).text or "").replace("\r\n", "\n")
+        states = parse_toml(file, text).get("hooks", {}).get("state", {})
+        return {
+            key: value.get("trusted_hash", "")
+            for key, value in states.items()
+            if isinstance(value, dict) and value.get("enabled") is not False
+        }
+    return {}
+
+
+def hooks_of_program(program: str, folder: Path) -> list[dict[str, Any]] | None:
+    """Return what `codex app-server` answers to `hooks/list` in *folder*; None if it does not."""
+    client = {"name": "toolbus", "version": "1"}
+    requests = [
+        {"id": 1, "method": "initialize", "params": {"clientInfo": client}},
+        {"method": "initialized"},
+        {"id": _LAST_ID, "method": "hooks/list", "params": {"cwds": [str(folder)]}},
+    ]
+    text = "".join([json.dumps(each) + "\n" for each in requests])
+    try:
+        with subprocess.Popen(  # noqa: S603 - the person's own program
+            [program, "app-server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+        ) as server:
+            timer = Timer(_WAIT, server.kill)
+            timer.start()
+            try:
+                return _answer(server, text.encode())
+            finally:
+                timer.cancel()
+                server.kill()
+    except OSError:
+        return None
+
+
+def _answer(server: subprocess.Popen[bytes], requests: bytes) -> list[dict[str, Any]] | None:
+    assert server.stdin is not None  # noqa: S101 - for mypy: both are pipes
+    assert server.stdout is not None  # noqa: S101 - as above
+    server.stdin.write(requests)
+    # It ends, without an answer, as soon as nobody can ask any more: so this stays open.
+    server.stdin.flush()
+    for line in server.stdout:
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            answer = json.loads(line)
+            if answer.get("id") == _LAST_ID:
+                return [hook for each in answer["result"]["data"] for hook in each["hooks"]]
+    return None

@@ -1,0 +1,73 @@
+"""The trust that Codex wants to be stored for each hook: without it, it skips them in silence.
+
+Found by running Codex 0.169.0: below `hooks.state` of its `config.toml` stands for the key
+`FILE:EVENT:GROUP:HOOK` as `trusted_hash` the SHA-256 of the hook as JSON with sorted names. What it
+thinks of its hooks it says itself, as answer to `hooks/list` of `codex app-server`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from toolbus.errors import ConfigurationError
+from toolbus.hosts.install.edit_targets import our_entries
+from toolbus.toml.files import parse_toml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_DEFAULT_TIMEOUT = 600
+
+
+def trusted_hashes(file: Path, hooks: dict[str, Any]) -> dict[str, str]:
+    """Return by its key the hash of each hook of ours in *hooks*, which stand in *file*."""
+    return {
+        f"{file}:{_event_key(event)}:{group_index}:{index}": _hash(event, group, index)
+        for event, group_index, index, group in our_entries(hooks, "codex")
+    }
+
+
+def without_stored(file: Path, text: str, hashes: dict[str, str]) -> dict[str, str]:
+    """Return those of *hashes* that the *text* of `config.toml`, at *file*, does not store yet.
+
+    Raises `ConfigurationError` where it stores another one for the same hook.
+    """
+    document = parse_toml(file, text.replace("\r\n", "\n"))
+    hooks = document.get("hooks", {})
+    states = hooks.get("state", {}) if isinstance(hooks, dict) else {}
+    for key, state in states.items() if isinstance(states, dict) else ():
+        if key in hashes and state != {"trusted_hash": hashes[key]}:
+            reason = (
+                f"it holds another trust for a hook of ours; take out [hooks.state.{_toml(key)}]"
+            )
+            raise ConfigurationError(f"{reason} and what stands below it, and try again", str(file))
+    return {key: value for key, value in hashes.items() if key not in states}
+
+
+def trust_block(hashes: dict[str, str]) -> str:
+    """Return the lines for `config.toml` that store the trust in *hashes*, by their keys."""
+    tables = [
+        f"[hooks.state.{_toml(key)}]\ntrusted_hash = {_toml(value)}\n"
+        for key, value in hashes.items()
+    ]
+    return "\n".join(tables)
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _event_key(event: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
+
+
+def _hash(event: str, group: dict[str, Any], index: int) -> str:
+    hook = {"async": False, "timeout": _DEFAULT_TIMEOUT, **group["hooks"][index]}
+    identity = {"event_name": _event_key(event), "hooks": [hook]}
+    if "matcher" in group:
+        identity["matcher"] = group["matcher"]
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{sha256(text.encode()).hexdigest()}"

@@ -1,0 +1,277 @@
+"""What an installed hook command is: a small client in a folder of ours, and the shell's line."""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+import toolbus
+from toolbus.hosts.dialects.hook_events import HookAnswer
+from toolbus.hosts.run import hook_client
+from toolbus.hosts.run.hook_settings import LIMIT, default_store
+from toolbus.settings.private_files import is_private, writable_by_others, write_private
+from toolbus.settings.user_folders import state_folder
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+SCRIPT = "hook.py"
+IDLE = 1800.0
+"""Seconds without an event after which a worker ends."""
+
+_OFFSET = 100
+"""What the client adds to the exit code of an answer: no program that breaks ends with these."""
+
+_VARIABLES = ("HOME", "PATH", "LANG", "LC_ALL", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR")
+_PROBE = (
+    "import sys;sys.path+=[p for p in sys.argv[1].split(':')if p not in sys.path];"
+    "import toolbus.hosts.hook_processes;print(toolbus.__file__)"
+)
+_SCRIPT_TEXT = '''\
+"""Answer an event of a host's hooks; written by `toolbus hosts install`."""
+import sys
+try:
+    sys.path.insert(0, __file__.rpartition("/")[0])
+    import hook_client
+    del sys.path[0]
+    hook_client.run()
+except BaseException:
+    sys.stderr.write("toolbus: its hook is broken; install it again: toolbus hosts install\\n")
+    sys.exit(1 if sys.argv[3:] else 2)
+'''
+
+
+class ClientSettings(Struct, frozen=True, kw_only=True):
+    """What a hook's client, its workers and its children take from nowhere else.
+
+    Args:
+        python: the interpreter, absolute.
+        search_path: where it finds what it imports, in addition to its own places.
+        version: that of toolbus.
+        variables: all of the environment that workers and children have.
+        sockets: the folder of the workers' sockets, ours alone, made when it is needed.
+        store: the SQLite file of all sessions.
+        config: the configuration that was named; None: those that are in force.
+        limit: seconds that an event may take; then it is blocked.
+        idle: seconds without an event after which a worker ends.
+        filter_shell: the client's script, if shell commands are to pass it (see `HookSettings`).
+        required: the configuration without whose components every event is stopped.
+    """
+
+    python: str
+    search_path: tuple[str, ...]
+    version: str
+    variables: Mapping[str, str]
+    sockets: str
+    store: str
+    config: str | None = None
+    limit: float = LIMIT
+    idle: float = IDLE
+    filter_shell: str | None = None
+    required: str | None = None
+
+
+def client_settings(
+    config: str | None = None,
+    *,
+    required: str | None = None,
+    limit: float = LIMIT,
+    idle: float = IDLE,
+    filter_shell: Path | None = None,
+) -> ClientSettings:
+    """Return the settings that this process, its interpreter and its environment suggest.
+
+    Raises `UsageError` if that interpreter would not find toolbus without them.
+    """
+    path = tuple(each for each in sys.path if each.startswith("/") and ":" not in each)
+    variables = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
+    settings = ClientSettings(
+        python=interpreter(),
+        search_path=path,
+        version=version("toolbus"),
+        variables=variables,
+        sockets=str(_sockets_folder()),
+        store=str(default_store()),
+        config=None if config is None else str(Path(config).absolute()),
+        limit=limit,
+        idle=idle,
+        filter_shell=None if filter_shell is None else str(filter_shell),
+        required=required,
+    )
+    _probe(settings)
+    return settings
+
+
+def interpreter() -> str:
+    """Return the absolute path of this Python, a virtual environment's own if it is one.
+
+    Raises `UsageError` for a version manager's script, which another version could answer,
+    ten times as slowly.
+    """
+    path = Path(sys.executable or "/")
+    way_out = "install toolbus in a virtual environment, and run its own toolbus"
+    if not path.is_absolute() or not path.is_file():
+        raise UsageError(f"no interpreter at {str(path)!r}; {way_out}")
+    with path.open("rb") as stream:
+        is_script = stream.read(2) == b"#!"
+    if is_script or "shims" in path.parts or not path.resolve().name.startswith(("python", "pypy")):
+        raise UsageError(f"{str(path)!r} is a version manager's, no interpreter; {way_out}")
+    return str(path)
+
+
+def write_client(
+    folder: Path, settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
+) -> Path:
+    """Write the client for the events of *host* to *folder*; return the script that is run.
+
+    *blocks* are by event what stops it when nobody could read it: the dialect's `block(event,
+    None, reason)`. Other hosts' in the folder stay. Written again with the same, all is the same.
+    Raises `UsageError` if others may write the folder, `OSError` if it cannot be written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if reason := writable_by_others(folder.resolve()):
+        raise UsageError(f"{str(folder)!r} is no place for a hook: {reason}")
+    folder.chmod(0o700)
+    for name, data in client_files(settings, host, blocks).items():
+        _write(folder / name, data)
+    py_compile.compile(str(folder / "hook_client.py"), doraise=True)
+    return folder / SCRIPT
+
+
+def client_files(
+    settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
+) -> dict[str, bytes]:
+    """Return by name what `write_client` writes, in that order: the script is the last."""
+    lines = "".join(f"{key}={value}\n" for key, value in _lines(settings)).encode(
+        errors="surrogateescape"
+    )
+    return {
+        "hook_client.py": Path(hook_client.__file__).read_bytes(),
+        "settings": lines + f"digest={sha256(lines).hexdigest()}\n".encode(),
+        f"{host}.blocks": b"".join(_block_line(*each) for each in blocks.items()),
+        SCRIPT: _SCRIPT_TEXT.encode(),
+    }
+
+
+def remove_client(folder: Path, host: str) -> None:
+    """Remove what `write_client` wrote for *host*; with the last host the client goes, too."""
+    with suppress(FileNotFoundError):
+        (folder / f"{host}.blocks").unlink()
+    if not folder.is_dir() or any(folder.glob("*.blocks")):
+        return
+    # The script first: a command that finds no client answers the block.
+    for name in (SCRIPT, "hook_client.py", "settings"):
+        with suppress(FileNotFoundError):
+            (folder / name).unlink()
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()  # Unless somebody keeps other things in it.
+
+
+def command_line(script: Path, host: str, event: str) -> str:
+    """Return the line for a POSIX shell that runs *script* for *event*, and stops it without.
+
+    Only exit codes that an answer has are taken for one: whatever else ends the client, a missing
+    interpreter, an empty script, a signal, is followed by the host's block.
+    """
+    settings = hook_client.read_settings(str(script.parent / "settings"))
+    blocks = str(script.parent / f"{host}.blocks")
+    code, stdout, stderr = hook_client.block(blocks, event)
+    python = os.fsdecode(settings[b"python"][0])
+    answer = HookAnswer(stdout=stdout, stderr=stderr, exit_code=code)
+    return shell_line(python, script, host, event, answer)
+
+
+def shell_line(python: str, script: Path, host: str, event: str, block: HookAnswer) -> str:
+    """Return what `command_line` does, before there is a client: *block* is the host's."""
+    code = block.exit_code
+    words = [python, "-I", "-S", str(script), host, event, str(_OFFSET)]
+    texts = [
+        f"printf %s {shlex.quote(data.decode().rstrip())}{redirection}; "
+        for data, redirection in ((block.stdout, ""), (block.stderr, " >&2"))
+        if data
+    ]
+    answers = " ".join(f"{_OFFSET + each}) exit {each};;" for each in sorted({0, 2, code}))
+    return f"{shlex.join(words)}; case $? in {answers} *) {''.join(texts)}exit {code};; esac"
+
+
+def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
+    """Yield keys and values; raises `UsageError` for what no line can hold."""
+    pairs = [
+        ("python", settings.python),
+        ("path", ":".join(settings.search_path)),
+        ("version", settings.version),
+        *[("variable", f"{name}={value}") for name, value in sorted(settings.variables.items())],
+        ("sockets", settings.sockets),
+        ("store", settings.store),
+        *([] if settings.config is None else [("config", settings.config)]),
+        ("limit", str(settings.limit)),
+        ("idle", str(settings.idle)),
+        *([("filter_shell", settings.filter_shell)] if settings.filter_shell else []),
+        *([("required", settings.required)] if settings.required else []),
+    ]
+    for key, value in pairs:
+        if len(value.splitlines()) > 1 or "\0" in value:
+            raise UsageError(f"{value!r} has more than one line: no {key} of a hook")
+        yield key, value
+
+
+def _block_line(event: str, answer: HookAnswer) -> bytes:
+    line = f"{event}={answer.exit_code} {answer.stdout.hex()} {answer.stderr.hex()}\n"
+    return line.encode()
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write *data* for ourselves alone, whole or not at all."""
+    with suppress(FileNotFoundError):
+        if file.read_bytes() == data and not file.is_symlink():
+            file.chmod(0o600)
+            return
+    write_private(file, data)
+
+
+def _sockets_folder() -> Path:
+    """Return the folder of the system for what lives as long as a login, else one of ours."""
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "")
+    with suppress(OSError):
+        if runtime.is_absolute() and is_private(runtime.stat()):
+            return runtime / "toolbus"
+    return state_folder() / "sockets"
+
+
+def _probe(settings: ClientSettings) -> None:
+    """Raise `UsageError` unless the command would find this toolbus, and no other one."""
+    if _place_of_toolbus(settings.python, settings.search_path) != str(toolbus.__file__):
+        raise UsageError(
+            f"{settings.python!r} alone finds no toolbus of {settings.version}; "
+            "install it in a virtual environment of its own"
+        )
+
+
+@cache
+def _place_of_toolbus(python: str, search_path: tuple[str, ...]) -> str:
+    """Return which toolbus *python* imports, alone but for *search_path*; "" if none."""
+    probe = subprocess.run(  # noqa: S603 - our own interpreter
+        [python, "-I", "-c", _PROBE, ":".join(search_path)],
+        cwd="/",
+        env={},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return "" if probe.returncode else probe.stdout.strip()

@@ -1,0 +1,169 @@
+"""Whether our hooks are installed for a host, and whether what they run is still there."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from toolbus.hosts.install.edit_targets import JsonHooks, is_ours
+from toolbus.hosts.install.hook_targets import install_target, removal_targets
+from toolbus.hosts.install.host_files import hooks_file
+from toolbus.hosts.install.install_records import InstallRecord, client_folder, read_record
+from toolbus.hosts.install.installation import SCRIPT
+from toolbus.hosts.install.settings_files import read_settings
+from toolbus.hosts.run import hook_client
+from toolbus.settings.private_files import is_private
+
+Presence: TypeAlias = Literal["installed", "changed", "broken", "absent"]
+"""All is as it was written; something in the host's file is not; what the hooks run is not there
+or not as it must be; nothing of ours is there."""
+
+
+class InstalledState(Struct, frozen=True, kw_only=True):
+    """How it stands with our hooks for *host*.
+
+    Args:
+        host: the dialect's name.
+        project: the project's folder, None for the user's own configuration.
+        file: the host's file.
+        presence: whether they are there.
+        problems: what is wrong, each with its way out.
+        script: the client that they run; None if nothing is there.
+        config: the configuration that was named.
+        version: that of the toolbus that installed them.
+        python: the interpreter that they run.
+        filter_shell: the client through which shell commands write, if they were installed so.
+        required: the configuration that was in force then; the hooks stop every event without it.
+    """
+
+    host: str
+    project: str | None
+    file: str
+    presence: Presence
+    problems: tuple[str, ...] = ()
+    script: str | None = None
+    config: str | None = None
+    version: str | None = None
+    python: str | None = None
+    filter_shell: str | None = None
+    required: str | None = None
+
+
+def installed_state(host: str, project: Path | None = None) -> InstalledState:
+    """Return how it stands with *host*, for the user or in *project*; changes nothing.
+
+    Raises `ConfigurationError` for a file that is not to be read.
+    """
+    record = read_record(host, project)
+    path = hooks_file(host, project)
+    is_there = _is_there(host, project, path)
+    if not is_there and (record is None or record.files):
+        lost = f"{path} lost the hooks that were installed; {_again(host, project)}"
+        return InstalledState(
+            host=host,
+            project=_text(project),
+            file=str(path),
+            presence="absent" if record is None else "changed",
+            problems=() if record is None else (lost,),
+        )
+    script = Path(record.script) if record else client_folder(project, None) / SCRIPT
+    return _state_of_client(host, project, path, script, record)
+
+
+def install_again(state: InstalledState) -> str:
+    """Return the command that installs *state* anew."""
+    return _again(state.host, Path(state.project) if state.project else None)
+
+
+def _state_of_client(
+    host: str, project: Path | None, path: Path, script: Path, record: InstallRecord | None
+) -> InstalledState:
+    again = _again(host, project)
+    broken = [f"{each}; {again}" for each in _problems_of_client(script, host)]
+    changed: list[str] = []
+    settings: hook_client.Settings = {}
+    with suppress(OSError, KeyError):
+        settings = hook_client.read_settings(str(script.parent / "settings"))
+    python = _value(settings, b"python")
+    if python and not _is_as_written(host, project, script, python):
+        changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
+    presence: Presence = "broken" if broken else "changed" if changed else "installed"
+    return InstalledState(
+        host=host,
+        project=_text(project),
+        file=str(path),
+        presence=presence,
+        problems=(*broken, *changed),
+        script=str(script),
+        config=None if record is None else record.config,
+        version=_value(settings, b"version"),
+        python=python,
+        filter_shell=_value(settings, b"filter_shell"),
+        required=_value(settings, b"required"),
+    )
+
+
+def _is_there(host: str, project: Path | None, path: Path) -> bool:
+    """Tell whether something of ours stands in the file of hooks."""
+    target = next(removal_targets(host, project), None)
+    text = None if target is None else read_settings(path, project).text
+    if target is None or text is None:
+        return False
+    if isinstance(target, JsonHooks):
+        return any(is_ours(each, host) for each in target.hooks(text).value.values())
+    return target.remove(text) != text
+
+
+def _is_as_written(host: str, project: Path | None, script: Path, python: str) -> bool:
+    target = install_target(host, project, script, python)
+    if target is None:
+        return True
+    text = read_settings(target.path, project).text
+    return text is not None and target.holds(text)
+
+
+def _problems_of_client(script: Path, host: str) -> list[str]:
+    """Return what of the client is gone, changed or open to others."""
+    problems = []
+    folder = script.parent
+    for name in (script.name, "hook_client.py", "settings", f"{host}.blocks"):
+        file = folder / name
+        if not file.is_file() or file.is_symlink():
+            problems.append(f"{str(file)!r}, which the hooks run, is gone")
+        elif not is_private(file.lstat()):
+            problems.append(f"others may read or write {str(file)!r}, which the hooks run")
+    if problems:
+        return problems
+    try:
+        settings = hook_client.read_settings(str(folder / "settings"))
+    except OSError as error:
+        return [f"{str(folder / 'settings')!r} cannot be used: {error}"]
+    python = _value(settings, b"python") or ""
+    if not os.access(python, os.X_OK):
+        problems.append(f"the interpreter {python!r}, which the hooks run, is gone")
+    installed = _value(settings, b"version")
+    if installed != version("toolbus"):
+        problems.append(
+            f"the hooks are those of toolbus {installed}, and this is {version('toolbus')}"
+        )
+    elif (folder / "hook_client.py").read_bytes() != Path(hook_client.__file__).read_bytes():
+        problems.append(f"{str(folder / 'hook_client.py')!r} is not that of this toolbus")
+    return problems
+
+
+def _value(settings: hook_client.Settings, key: bytes) -> str | None:
+    values = settings.get(key)
+    return os.fsdecode(values[0]) if values else None
+
+
+def _again(host: str, project: Path | None) -> str:
+    return f"run: toolbus hosts install {host}{' --project' if project else ''}"
+
+
+def _text(project: Path | None) -> str | None:
+    return None if project is None else str(project)

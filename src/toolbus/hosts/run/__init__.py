@@ -1,0 +1,1 @@
+"""The run of one hook event: client, worker, chain, the dialect's answer."""

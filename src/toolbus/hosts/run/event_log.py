@@ -1,0 +1,202 @@
+"""The messages and records of one event of a host, and the store that takes them at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import time_ns
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
+
+from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.hosts.run import hook_client
+from toolbus.messages.ids import new_id
+from toolbus.store.jobs import Transaction
+from toolbus.store.protocol import Stored
+from toolbus.store.reading import whole_messages
+from toolbus.store.sqlite import SqliteStore
+from toolbus.store.write_behind import MAX_WAITING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from toolbus.events.catalogue import Scope
+    from toolbus.messages.records import Message
+    from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.sqlite.writes import Writes
+    from toolbus.transcript.transcript import EnteringMessage
+
+    Conceal: TypeAlias = Callable[[str, Scope], Awaitable[str]]
+
+
+_AGAIN = hook_client.AGAIN.decode()
+_FAILURES = frozenset({"failed", "timeout", "contract"})
+
+
+class HookStore(SqliteStore):
+    """An SQLite store with the verbs of hooks, whose events may come twice."""
+
+    async def append_once(
+        self, session_id: str, messages: Sequence[Message], records: Sequence[DispatchRecord]
+    ) -> bool:
+        """Add the *messages* whose ids the session does not have yet, and *records* with them.
+
+        If it has all of them, nothing is written and this returns False. All or nothing, as
+        `append`.
+        """
+        stored = Stored(records=tuple(records))  # It drops the values of records.
+
+        def work(writes: Writes) -> bool:
+            new = [each for each in messages if not writes.has_message(session_id, each.id)]
+            if not new and (messages or not records):
+                return False
+            writes.insert(session_id, writes.clock(), new, stored.records)
+            return True
+
+        return bool(await self._write(Transaction(work)))
+
+    async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
+        """Return the messages of the session that ask for the call or answer it, in order."""
+
+        def of_call(reader: SqlReader) -> tuple[Message, ...]:
+            session = reader.session(session_id)
+            rows = [] if session is None else reader.messages_of_call(call_id, session.key)
+            return whole_messages(rows, session_id)
+
+        return await self._query(of_call)
+
+    async def read_latest(self, session_id: str, count: int) -> tuple[Message, ...]:
+        """Return the last *count* messages of the session, in order."""
+
+        def latest(reader: SqlReader) -> tuple[Message, ...]:
+            session = reader.session(session_id)
+            if session is None:
+                return ()
+            rows = reader.messages(session.key, max(0, session.messages - count))
+            return whole_messages(rows, session_id)
+
+        return await self._query(latest)
+
+
+class EventLog:
+    """The messages of one event that were let in, and the records of its dispatches.
+
+    *message_id* is that of what the event itself says; *is_again*: a worker that was killed may
+    have judged it already. *conceal* returns a text without secrets.
+    """
+
+    def __init__(self, scope: Scope, event_id: str, conceal: Conceal) -> None:
+        self.scope, self._conceal = scope, conceal
+        own_id = event_id.removesuffix(_AGAIN)
+        self.is_again = own_id != event_id
+        self.message_id = f"{scope.session_id}/{own_id or new_id()}"
+        self.messages: list[EnteringMessage] = []
+        self.records: list[DispatchRecord] = []
+        self.is_written = False
+
+    @property
+    def has_failure(self) -> bool:
+        """Whether a handler of the event failed, as far as that is known yet."""
+        entries = [entry for record in self.records for entry in record.entries]
+        return any(entry.status in _FAILURES for entry in entries)
+
+    async def concealed(self, text: str | None) -> str | None:
+        """Return *text* as it may be told and written; None for None."""
+        return None if text is None else await self._conceal(text, self.scope)
+
+    def note(self, event: str, reason: str, subject: str = "", call_id: str = "") -> None:
+        """Put into the ledger what no dispatch tells."""
+        record = DispatchRecord(
+            event=event,
+            scope=self.scope,
+            subject=subject,
+            call_id=call_id,
+            started_ns=time_ns(),
+            duration_ns=0,
+            outcome="observed",
+            reason=reason,
+            original="",
+        )
+        self.records.append(record)
+
+
+_CURRENT: ContextVar[EventLog | None] = ContextVar("toolbus_hook_event", default=None)
+
+
+class EventLogs:
+    """The logs of all events that are handled at the same time; they are written to *store*.
+
+    Of what records say, *conceal* leaves no secret: a reason may quote what was refused.
+    An observer may end after its event was written: what it did is written with the next event
+    of the session, or at the end.
+    """
+
+    def __init__(self, store: HookStore, conceal: Conceal) -> None:
+        self._store, self._conceal = store, conceal
+        self._late: deque[DispatchRecord] = deque(maxlen=MAX_WAITING)
+
+    @contextmanager
+    def collecting(self, scope: Scope, event_id: str) -> Iterator[EventLog]:
+        """Give the log of an event that is handled in this block, for what *scope* says there."""
+        log = EventLog(scope, event_id, self._conceal)
+        token = _CURRENT.set(log)
+        try:
+            yield log
+        finally:
+            log.is_written = True
+            _CURRENT.reset(token)
+
+    def add(self, record: DispatchRecord) -> None:
+        """Put *record* into the log of the event in which it was made."""
+        log = _CURRENT.get()
+        if log is None or log.is_written:
+            self._late.append(record)
+        else:
+            log.records.append(record)
+
+    async def write(self, log: EventLog) -> None:
+        """Write *log*, with what came late of its session; raises `StoreError`.
+
+        What the session has already is not written again.
+        """
+        session_id = log.scope.session_id
+        late = self._take_late(session_id)
+        copies = [entering.copy for entering in log.messages]
+        log.is_written = True
+        try:
+            records = [await self._concealed(record) for record in (*late, *log.records)]
+            await self._store.append_once(session_id, copies, records)
+        except Exception:
+            self._late.extendleft(reversed(late))
+            raise
+
+    async def close(self) -> None:
+        """Write what came late."""
+        for session_id in dict.fromkeys([record.scope.session_id for record in self._late]):
+            late = self._take_late(session_id)
+            records = [await self._concealed(record) for record in late]
+            await self._store.append(session_id, Stored(records=tuple(records)))
+
+    async def _concealed(self, record: DispatchRecord) -> DispatchRecord:
+        """Return *record* as it may be written."""
+        if record.reason is None and all(entry.reason is None for entry in record.entries):
+            return record
+        entries = [
+            entry
+            if entry.reason is None
+            else replace(entry, reason=await self._conceal(entry.reason, record.scope))
+            for entry in record.entries
+        ]
+        reason = record.reason and await self._conceal(record.reason, record.scope)
+        return replace(record, reason=reason, entries=tuple(entries))
+
+    def _take_late(self, session_id: str) -> list[DispatchRecord]:
+        if not self._late:
+            return []
+        late = [record for record in self._late if record.scope.session_id == session_id]
+        others = [record for record in self._late if record.scope.session_id != session_id]
+        self._late.clear()
+        self._late.extend(others)
+        return late

@@ -1,0 +1,117 @@
+"""The configuration that judges a host's events: in force now, and at the installation."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.config.loading import LoadedTarget, load_configuration, load_for_session
+from toolbus.config.trust import find_or_missed, in_force
+from toolbus.errors import LoadError, ToolbusError
+from toolbus.hosts.dialects import dialect
+from toolbus.hosts.doctor.deliveries import component_deliveries
+from toolbus.hosts.doctor.inspections import Finding
+from toolbus.hosts.run.required_configuration import missing_required
+from toolbus.redaction.redact_personal_data import RedactPersonalData
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.spans import sanitize
+from toolbus.settings.user_folders import value_key_file
+from toolbus.settings.user_key import UserKeyError, check_user_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.config.configured import Configuration
+
+
+class ConfigurationReport(Struct, frozen=True, kw_only=True):
+    """The configuration that judges the events here.
+
+    Args:
+        file: the configuration that is in force; None without one.
+        components: their names, as they are installed.
+        findings: the faults of the configuration.
+    """
+
+    file: str | None
+    components: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def configuration_here(file: str | None) -> tuple[LoadedTarget | None, ConfigurationReport]:
+    """Return what the configuration *file* names, else what hooks find here, and its faults."""
+    refusal = ""
+    try:
+        if file is not None:
+            loaded: LoadedTarget | None = load_configuration(file)
+        else:
+            project = find_or_missed(Path(os.path.realpath(Path.cwd())))
+            loaded = load_for_session(project)
+            refusal = "" if project is None or loaded is not None else in_force(project).refusal
+    except (LoadError, ToolbusError) as error:
+        text = sanitize(f"every event is stopped: {error}")
+        broken = Finding(severity="broken", text=text)
+        return None, ConfigurationReport(file=file, findings=(broken,))
+    if loaded is None or loaded.configuration is None:
+        text = "no configuration is in force here; write one: toolbus setup"
+        missing = Finding(severity="warning", text=text)
+        return None, ConfigurationReport(file=None, findings=(missing, *_refusals(refusal)))
+    configuration = loaded.configuration
+    findings = [*_refusals(configuration.refusal), *_unknown_values(configuration)]
+    return loaded, ConfigurationReport(
+        file=str(configuration.file),
+        components=tuple([each.entry.name for each in configuration.configured]),
+        findings=tuple(findings),
+    )
+
+
+def protection_fault(
+    host: str,
+    required: str | None,
+    loaded: LoadedTarget | None,
+    report: ConfigurationReport,
+) -> Finding | None:
+    """Return why hooks of *host* judge nothing, or stop everything; None if they judge.
+
+    *loaded* and *report* are of the configuration that counts for them, *required* is the
+    one that their installation recorded.
+    """
+    broken = [each for each in report.findings if each.severity == "broken"]
+    if broken:
+        return broken[0]
+    configuration = None if loaded is None else loaded.configuration
+    if reason := missing_required(required, configuration):
+        return Finding(severity="broken", text=f"every event is stopped: {reason}")
+    if loaded is not None and _judges(host, loaded):
+        return None
+    why = "no configuration is in force here"
+    if report.file is not None:
+        why = f"{report.file} names no component that judges"
+    text = f"nothing is judged yet, so every call and every result passes: {why}"
+    return Finding(severity="open", text=f"{text}; run: toolbus setup {host}")
+
+
+def _judges(host: str, loaded: LoadedTarget) -> bool:
+    deliveries = component_deliveries(loaded, dialect(host).abilities)
+    return any(each.delivered or each.mcp_only or each.commands_only for each in deliveries)
+
+
+def _refusals(refusal: str) -> Iterator[Finding]:
+    if refusal:
+        yield Finding(severity="warning", text=refusal)
+
+
+def _unknown_values(configuration: Configuration) -> Iterator[Finding]:
+    """Yield why hidden values are not known again, which a hook itself has nobody to tell."""
+    kinds = RedactSecrets, RedactPersonalData
+    hides = any(isinstance(each.component, kinds) for each in configuration.configured)
+    if not hides or configuration.approvals.key is not None:
+        return
+    try:
+        check_user_key(value_key_file())
+    except (UserKeyError, RuntimeError) as error:
+        text = "each process gives a hidden value another placeholder, and asks about it anew"
+        yield Finding(severity="warning", text=sanitize(f"{text}: {error}"))

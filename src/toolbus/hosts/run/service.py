@@ -1,0 +1,198 @@
+"""The service: answers events of hosts' hooks for as long as it lives, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.components.capabilities import PromptSkipper
+from toolbus.config import configuration
+from toolbus.config.documents import NAME
+from toolbus.config.trust import TRUSTED, find_or_missed, read_owned, read_trusted
+from toolbus.errors import DeadlineError, LoadError, StoreError
+from toolbus.hosts.dialects.hook_events import HookDecision
+from toolbus.hosts.run.chain import HookChain, session_id_of
+from toolbus.hosts.run.event_log import HookStore
+from toolbus.hosts.run.filtered_shell import filtered
+from toolbus.hosts.run.hook_sessions import HookSessions
+from toolbus.hosts.run.reading import blocked, folder_of, reason_of
+from toolbus.hosts.run.required_configuration import missing_required
+from toolbus.settings.private_files import Signature, signature, writable_by_others
+from toolbus.settings.user_folders import config_folder
+from toolbus.tasks.loops import LoopLock
+from toolbus.tasks.shielding import forget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from toolbus.config.configuration import Configuration
+    from toolbus.hosts.dialects.hook_events import HookAnswer
+    from toolbus.hosts.run.hook_sessions import HookSession
+    from toolbus.hosts.run.hook_settings import HookSettings
+    from toolbus.hosts.run.reading import ReadEvent
+
+
+class Elsewhere(NamedTuple):
+    """Says that the session of an event is bound to *folder*, which another service serves."""
+
+    folder: str
+
+
+class _ChainInForce(NamedTuple):
+    """A *chain*, None if nothing was in force, and what its files looked like when it was made.
+
+    *project* is the project's configuration if that is in force as well.
+    """
+
+    chain: HookChain | None
+    project: str | None
+    stats: dict[str, Signature]
+
+
+class HookService:
+    """Answers events as *settings* say; an async context manager.
+
+    With *folder*, a real path, it serves only the sessions that began there, since the code of
+    two projects may have the same names.
+    """
+
+    def __init__(self, settings: HookSettings, folder: Path | None = None) -> None:
+        self._settings, self._folder = settings, folder
+        self._store: HookStore | None = None
+        self._chains: dict[tuple[str, str, str | None], _ChainInForce] = {}
+        self._making = LoopLock()
+        self._opened = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._opened.aclose()
+        finally:
+            if self._store is not None:
+                await self._store.close()
+
+    async def prepare(self, host: str) -> None:
+        """Make ready what events of *host* pass in its folder; what is wrong says the first one."""
+        if self._folder is not None:
+            with suppress(Exception):
+                await self._in_force(host, self._folder, None)
+
+    async def answer(self, read: ReadEvent, event_id: str = "") -> HookAnswer | Elsewhere:
+        """Return what the host of *read* is told; whatever fails, is its block.
+
+        That is also told when the time limit of the settings is over; what hangs is left behind.
+        """
+        limit = self._settings.limit
+        task = asyncio.ensure_future(self._answer(read, event_id))
+        task.add_done_callback(forget)
+        try:
+            if (await asyncio.wait({task}, timeout=limit))[0]:
+                return task.result()
+            error: Exception = DeadlineError(limit)
+        except asyncio.CancelledError as failure:
+            if not task.done():
+                raise  # It is who waits that is to end.
+            error = RuntimeError(str(failure))
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the host must be stopped
+            error = failure
+        finally:
+            task.cancel()
+        return blocked(read.dialect, read.event.name, read.payload, reason_of(error))
+
+    async def _answer(self, read: ReadEvent, event_id: str) -> HookAnswer | Elsewhere:
+        event, dialect = read.event, read.dialect
+        session_id = session_id_of(event, dialect.name)
+        sessions = HookSessions(self._open_store())
+        session = await sessions.read(session_id)
+        folder = folder_of(event) if session is None else Path(session.folder)
+        if self._folder not in {None, folder}:
+            return Elsewhere(str(folder))
+        async with self._making.here():
+            in_force = await self._in_force(dialect.name, folder, session)
+        if in_force.chain is None:
+            return dialect.encode(event, HookDecision())
+        project = in_force.project
+        if session is None or (session.configuration is None and project is not None):
+            session = await sessions.bind(session_id, str(folder), project)
+            if (session.folder, session.configuration) != (str(folder), project):
+                return await self._answer(read, event_id)  # Another event was faster.
+        if self._settings.filter_shell is not None:
+            dialect = filtered(dialect, self._settings.filter_shell)
+        return await in_force.chain.handle(event, dialect, event_id, session)
+
+    def _open_store(self) -> HookStore:
+        if self._store is None:
+            file = self._settings.store
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in (file.parent, *([file] if file.exists() else [])):
+                if reason := writable_by_others(Path(os.path.realpath(path))):
+                    raise StoreError(str(file), f"{reason}; make it yours alone")
+            self._store = HookStore(file)
+        return self._store
+
+    async def _in_force(
+        self, host: str, folder: Path, session: HookSession | None
+    ) -> _ChainInForce:
+        """Return the chain for a session in *folder*; made anew if one of its files has changed.
+
+        Raises `LoadError` for a configuration that cannot be used, or that was trusted and changed.
+        """
+        file = None
+        if self._settings.config is None:
+            bound = None if session is None else session.configuration
+            file = find_or_missed(folder) if bound is None else Path(bound)
+        key = host, str(folder), None if file is None else str(file)
+        known = self._chains.get(key)
+        if known is None or any(signature(name) != stat for name, stat in known.stats.items()):
+            # A component may take long to import, or for ever.
+            known = self._chains[key] = await self._make(host, file)
+        return known
+
+    async def _make(self, host: str, file: Path | None) -> _ChainInForce:
+        named = self._settings.config
+        before = _stats([TRUSTED, NAME], config_folder())
+        if named is not None:
+            # It was named once, and is read for as long as the hook is installed.
+            read_owned(named)
+            read: Configuration | None = await asyncio.to_thread(configuration.read, named)
+        else:
+            read = await asyncio.to_thread(configuration.read_for_session, file)
+        if reason := missing_required(self._settings.required, read):
+            raise LoadError(reason)
+        if read is None or not read.components:
+            return _ChainInForce(None, None, before)
+        is_project = named is None and file is not None and read.file.samefile(file)
+        project = str(read.file) if is_project else None
+        store, settings = self._open_store(), read.approvals
+        # A host waits for the hook: what is left of the limit is for the answer.
+        wait = min(settings.wait or 0.0, self._settings.limit / 2)
+        approvals = settings.make(store, host, wait)
+        host_asks = settings.host_asks is not False
+        skippers = [each for each in read.personal if isinstance(each, PromptSkipper)]
+        chain = HookChain(
+            host, read.components, store, approvals, host_asks=host_asks, skippers=skippers
+        )
+        await self._opened.enter_async_context(chain)
+        return _ChainInForce(chain, project, {**before, **_stats(_files_of(read, project))})
+
+
+def _files_of(read: Configuration, project: str | None) -> list[str]:
+    """Return the files of *read*, and of *project* all that were judged with it."""
+    files = {str(read.file), *({} if project is None else read_trusted().get(project, {}))}
+    for entry in [configured.entry for configured in read.configured]:
+        file = entry.where.rpartition(":")[0]
+        source = entry.use if entry.use.endswith(".py") else entry.use.rpartition(":")[0]
+        files |= {file, str(Path(file).parent / Path(source).expanduser())} if source else {file}
+    return sorted(files)
+
+
+def _stats(names: Iterable[str], folder: Path | None = Path()) -> dict[str, Signature]:
+    if folder is None:
+        return {}
+    return {name: signature(name) for name in [str(folder / each) for each in names]}

@@ -1,0 +1,149 @@
+"""Calls that a host was let run by a yes, or asks about itself, until it tells what became."""
+
+from __future__ import annotations
+
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from toolbus.approvals.records import canonical, digest_of, read_question
+from toolbus.approvals.steps import take_step
+from toolbus.hosts.run.hook_sessions import TakenCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from toolbus.approvals.questions import QuestionSignal
+    from toolbus.events.catalogue import Ask, Deny
+    from toolbus.hosts.run.hook_sessions import HookSessions
+    from toolbus.messages.records import ToolCall
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.gate import Permit
+
+_LIMIT = 100
+"""How many calls of a session may be without an end; the end of the oldest is unknown then."""
+
+_RESULT = "toolbus: the host told of its result"
+
+
+class TakenCalls:
+    """The calls of the host's session *root* whose yes is used up; *known* are those from before.
+
+    *clock* tells nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sessions: HookSessions,
+        root: str,
+        known: Mapping[str, TakenCall],
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._store, self._sessions, self._root = store, sessions, root
+        self._known, self._clock = known, clock
+
+    async def is_again(self, call: ToolCall, ask: Ask, event_id: str) -> bool:
+        """Tell whether the same event has taken the yes to *call* before, and nobody heard so.
+
+        A worker may be killed before it answers; then its client has the event handled once more.
+        """
+        taken = self._known.get(call.id)
+        if taken is None or taken.event_id != event_id:
+            return False
+        question = await read_question(self._store, taken.session_id, taken.question_id)
+        if question is None or question.state != "taken":
+            return False
+        if question.hidden:
+            is_same = bool(taken.live) and taken.live == self._live(call)
+        else:
+            is_same = question.digest == digest_of(call.name, call.arguments)
+        return is_same and (question.rule, question.rules) == (ask.rule, ask.rules)
+
+    async def is_handed_over(self, call_id: str, event_id: str) -> bool:
+        """Tell whether the same event has handed the call over to the host before."""
+        taken = self._known.get(call_id)
+        if taken is None or taken.event_id != event_id:
+            return False
+        question = await read_question(self._store, taken.session_id, taken.question_id)
+        return question is not None and question.state == "hosted"
+
+    async def take(
+        self,
+        permit: Permit | None,
+        call_id: str,
+        session_id: str,
+        event_id: str = "",
+        *,
+        call: ToolCall | None = None,
+    ) -> Deny | None:
+        """Use up the yes to *call*, under its id; return why it may not run after all."""
+        if permit is None:
+            return None
+        if not permit.question_id:
+            return await permit.take(call)
+        live = "" if call is None else await self._live_of(permit, call, session_id)
+        # Before the yes is used up: a process that is killed in between leaves a name too many.
+        taken = TakenCall(
+            session_id=session_id, question_id=permit.question_id, event_id=event_id, live=live
+        )
+        await self.add(call_id, taken)
+        refusal = await permit.take(call)
+        if refusal is not None:
+            await self._change(lambda calls: _without(calls, [call_id]))
+        return refusal
+
+    async def add(self, call_id: str, taken: TakenCall) -> None:
+        """Let the host's result of a call end its question; of too many the oldest are lost."""
+        oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
+        await self._lose(oldest)
+        await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
+
+    async def end(self, call_id: str) -> None:
+        """Say that the host has told the result of a call: it ran."""
+        if call_id not in self._known:
+            return
+        if not await self._step(call_id, "end", ended_ns=self._clock()):
+            # The session went on before, so that its end was unknown.
+            ended = {"ended_ns": self._clock(), "settled_by": _RESULT}
+            await self._step(call_id, "settle_ran", **ended)
+        await self._change(lambda calls: _without(calls, [call_id]))
+
+    async def lose(self, session_id: str | None) -> None:
+        """Say that *session_id*, None for all of them, went on without results of its calls.
+
+        One that comes later settles it.
+        """
+        await self._lose(
+            [key for key, each in self._known.items() if session_id in {None, each.session_id}]
+        )
+
+    async def _lose(self, call_ids: Collection[str]) -> None:
+        for call_id in call_ids:
+            await self._step(call_id, "lose")
+
+    async def _live_of(self, permit: Permit, call: ToolCall, session_id: str) -> str:
+        """Return the digest of *call* if the question of *permit* does not hold all of it."""
+        question = await read_question(self._store, session_id, permit.question_id)
+        return "" if question is None or not question.hidden else self._live(call)
+
+    def _live(self, call: ToolCall) -> str:
+        """Return a digest of *call* that no other process can make without the key, else ""."""
+        key = self._sessions.digest_key(self._root)
+        if key is None:
+            return ""
+        return blake2b(canonical([call.name, call.arguments]), key=key, digest_size=32).hexdigest()
+
+    async def _step(self, call_id: str, signal: QuestionSignal, **fields: Any) -> bool:
+        taken = self._known[call_id]
+        question = await read_question(self._store, taken.session_id, taken.question_id)
+        if question is None:
+            return False
+        return await take_step(self._store, question, signal, **fields) is not None
+
+    async def _change(self, change: Callable[[dict[str, TakenCall]], dict[str, TakenCall]]) -> None:
+        await self._sessions.change_taken(self._root, change)
+
+
+def _without(calls: Mapping[str, TakenCall], call_ids: Collection[str]) -> dict[str, TakenCall]:
+    return {key: taken for key, taken in calls.items() if key not in call_ids}

@@ -1,0 +1,86 @@
+"""The servers of a group as a configuration names them, checked before any of them starts."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolbus.config.documents import read_document
+from toolbus.config.servers import read_servers
+from toolbus.mcp.group.grouped_server import ServerSettings
+from toolbus.mcp.transport.addresses import read_url
+from toolbus.mcp.transport.extra_headers import read_headers
+from toolbus.mcp.transport.launching import INHERITED, LISTEN_TOKEN, TOKEN
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolbus.config.servers import ServerEntry
+
+_REFERENCE = "env:"
+_AMBIENT = re.compile(
+    "_|[A-Z_]*PWD|SHLVL|LANG(UAGE)?|LC_.*|TZ|XDG_.*|DISPLAY|WAYLAND_DISPLAY|DBUS_.*|SSH_.*|GPG_.*"
+    "|HOST(NAME)?|MAIL|EDITOR|VISUAL|PAGER|LESS.*|LS_COLORS|COLORTERM|TERM_.*|WINDOWID|HIST.*|TMUX.*"
+    "|VIRTUAL_ENV.*|PS[0-4]|TOOLBUS_.*"
+)
+"""Variables of a person's terminal and desktop, which no server is configured by."""
+
+
+def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
+    """Return the servers that the file *config* names.
+
+    Raises `ConfigurationError`, and `UsageError` for an address or a header that is none.
+    """
+    if config is None:
+        return ()
+    entries = read_servers(read_document(Path(config).expanduser()))
+    return tuple([settings_of(entry) for entry in entries])
+
+
+def settings_of(entry: ServerEntry) -> ServerSettings:
+    """Return how to reach the server of *entry*; raises `UsageError`, which says where it is."""
+    if entry.url is None:
+        return ServerSettings(entry.name, entry.command, _environment_of(entry))
+    if (url := read_url(entry.url)) is None:
+        reason = f"expected an address of http or https, not {entry.url!r}"
+        raise UsageError(f"{entry.where}: server {entry.name!r}: {reason}")
+    try:
+        words = [f"{name}: {value}" for name, value in entry.headers.items()]
+        return ServerSettings(entry.name, url=url, headers=read_headers(words, os.environ))
+    except UsageError as error:
+        raise UsageError(f"{entry.where}: server {entry.name!r}: {error}") from None
+
+
+def _environment_of(entry: ServerEntry) -> dict[str, str]:
+    """Return the `env` of *entry*, where `env:VARIABLE` stands for a variable of ours."""
+    env = dict(entry.env)
+    for name, value in env.items():
+        if value.startswith(_REFERENCE):
+            variable = value.removeprefix(_REFERENCE)
+            if variable not in os.environ:
+                problem = f"env {name!r}: {variable!r} is not set in the environment; set it"
+                raise UsageError(f"{entry.where}: server {entry.name!r}: {problem}")
+            env[name] = os.environ[variable]
+    return env
+
+
+def left_out(servers: Sequence[ServerSettings]) -> str | None:
+    """Return a sentence about the variables that the commands of *servers* do not get, or None."""
+    commands = [server for server in servers if server.url is None]
+    named = {name for server in commands for name in server.env}
+    passed = {*INHERITED, TOKEN, LISTEN_TOKEN, *named}
+    missing = sorted(
+        name for name in os.environ if name not in passed and not _AMBIENT.fullmatch(name)
+    )
+    if not (commands and missing):
+        return None
+    names = "server" if len(commands) == 1 else "servers"
+    names += " " + ", ".join([repr(server.name) for server in commands])
+    return (
+        f"{names}: started with {', '.join(INHERITED)} and the `env` of the [[server]] table;"
+        f" not passed on: {', '.join(missing)};"
+        ' to pass a variable on, add env = { NAME = "env:NAME" }'
+    )

@@ -1,0 +1,97 @@
+"""What a process answers to one HTTP request: a JSON body, or a stream that can be resumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.mcp.http.event_streams import EventStream
+from toolbus.mcp.http.http_request import JSON, STREAM, STREAM_FIELDS
+from toolbus.mcp.protocol.jsonrpc import read_batch
+from toolbus.mcp.transport.sse import on_one_line, write_event
+
+if TYPE_CHECKING:
+    from toolbus.mcp.http.event_streams import EventBuffer
+    from toolbus.mcp.http.http_request import Fields, HttpRequest
+
+_PATIENCE = 15.0
+"""Seconds for which an answer alone is waited for, before it becomes the end of a stream.
+
+Clients take long events less well than long bodies: that of the Python SDK has a limit of 1 MiB.
+"""
+
+_HEARTBEAT = 15.0
+"""Seconds after which a silent stream says that it is still there."""
+
+
+class AnswerStream(EventStream):
+    """The lines of JSON-RPC that answer an HTTP request, and those that are said on the way.
+
+    *number* tells it from the others of a session; it ends with the last of *pending* answers.
+    """
+
+    def __init__(self, buffer: EventBuffer, number: int = 0, pending: int = 0) -> None:
+        super().__init__(buffer)
+        self.number, self._pending, self._answers = number, pending, 0
+        self.takes_events = self.is_primed = True
+
+    def answer(self, line: bytes) -> None:
+        """Send an answer, or a batch of them; the last one ends the stream."""
+        batch = read_batch(line)
+        self._pending -= 1 if batch is None else len(batch)
+        self._answers += 1
+        self.put(line)
+        if self._pending <= 0:
+            self.end()
+
+    async def last_line(self) -> bytes:
+        """Wait for the end; return the line that was put last."""
+        while not self.ended:
+            await self._change_within(None)
+        return self._events.get(self._next - 1, b"")
+
+    async def body(self, request: HttpRequest) -> bytes | None:
+        """Wait for what is put; return the JSON body of nothing but answers, None for a stream.
+
+        Who takes no stream gets the answers, and the rest is dropped.
+        """
+        self.takes_events = request.accepts(STREAM)
+        plain = request.accepts(JSON) and not request.prefers_stream()
+        if not self.takes_events:
+            await self.last_line()
+        elif plain and not self.ended and not self._events:
+            await self._change_within(_PATIENCE)
+        only_answers = self._answers == len(self._events) or not self.takes_events
+        return self._take_answers() if self.ended and plain and only_answers else None
+
+    def _take_answers(self) -> bytes:
+        lines = [line.strip() for line in self._events.values()]
+        answers = lines[len(lines) - self._answers :]
+        self._events.clear()
+        self.written, self.unwritten = self._next, 0
+        return answers[0] if len(answers) == 1 else b"[" + b",".join(answers) + b"]"
+
+    async def follow(self, request: HttpRequest, fields: Fields = (), after: int = 0) -> None:
+        """Answer *request* with a stream of what was put after the event number *after*."""
+        fields = [*STREAM_FIELDS, *fields]
+        await self.write_to(request, fields=fields, after=after, heartbeat=_HEARTBEAT)
+
+    def _first_event(self, after: int) -> bytes:
+        """Return the event that tells the client how to come back: an id and empty data.
+
+        See MCP 2025-11-25, Transports, "Sending Messages to the Server", 6.
+        """
+        return write_event(b"", self._id(after)) if self.buffer.replays and self.is_primed else b""
+
+    def _event(self, number: int, data: bytes) -> bytes:
+        return write_event(on_one_line(data), self._id(number))
+
+    def _id(self, number: int) -> str | None:
+        return f"{self.number}-{number}" if self.buffer.replays else None
+
+
+def read_event_id(text: str) -> tuple[int, int] | None:
+    """Return the numbers of the stream and the event that *text* names, None if it names none."""
+    stream, dash, event = text.partition("-")
+    if not (dash and stream.isascii() and stream.isdigit() and event.isascii() and event.isdigit()):
+        return None
+    return int(stream), int(event)

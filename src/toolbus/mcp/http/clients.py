@@ -1,0 +1,120 @@
+"""What a relay knows of one client: its session, what it waits for, and what it may ask again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import UNSET
+
+from toolbus.mcp.http.session_table import ClientSession
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
+from toolbus.mcp.protocol.revisions import SESSION, cancelled_id
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.session import ProxySession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.transport.http_client import HttpReply
+    from toolbus.mcp.transport.sse import Event
+
+_ANSWER_LIMIT, _BYTE_LIMIT = 100, 2**24
+"""Answers that a client may ask for again, because it did not get them."""
+
+
+class Relayed(Protocol):
+    """A request of a client under way, which is *frame*; *ids* are those that want an answer."""
+
+    request: HttpRequest
+    frame: Frame | None
+    ids: list[Any]
+
+    def cancel(self) -> None:
+        """Expect no answer any more."""
+        ...
+
+    def reattach(self, successor: Any, request_id: Any, event: Event) -> None:
+        """Have *successor* send the answer to *request_id*, which came with *event*."""
+        ...
+
+
+class Client(ClientSession):
+    """The other end of a session; *add* is called with the id that the server gives it.
+
+    Without such an id, each request is a session of its own, and questions are kept in *asks_in*.
+    """
+
+    def __init__(self, proxy: Proxy, add: Callable[[str, Client], None], asks_in: str = "") -> None:
+        self.session = ProxySession(proxy, Directions(_drop, _drop), asks_in)
+        self._add = add
+        self._requests: set[Relayed] = set()
+        self.detached: dict[Any, Relayed] = {}
+        self._answers: OrderedDict[Any, bytes] = OrderedDict()
+        self._size = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a session that goes on."""
+        return self.id is not None
+
+    def enter(self, request: Relayed) -> None:
+        """Take note of a request; if it cancels another one, nobody waits for that any more."""
+        self._requests.add(request)
+        cancelled = cancelled_id(request.frame)
+        if cancelled is not UNSET:
+            for other in self._requests:
+                if cancelled in other.ids:
+                    other.cancel()
+
+    async def leave(self, request: Relayed, *, resumable: bool) -> None:
+        """Forget a request; what is open of it may be asked for again if it is *resumable*."""
+        self._requests.discard(request)
+        if not self.is_known:
+            await self.session.close()
+            return
+        for request_id in filter(self.session.is_open, request.ids):
+            if resumable:
+                self.detached[request_id] = request
+            else:
+                reason = "the client has closed the connection on which it would get its answer"
+                await self.session.from_server(error_frame(request_id, SERVER_GONE, reason))
+
+    def learn_id(self, request: Relayed, reply: HttpReply) -> None:
+        """Learn from the head of the server's *reply* to *request* whether there is a session.
+
+        See MCP 2025-11-25, Transports, "Session Management".
+        """
+        assigned, named = reply.headers.get(SESSION), request.request.headers.get(SESSION)
+        begins = request.frame is not None and request.frame.method == "initialize"
+        if reply.status >= 400:  # noqa: PLR2004 - HTTP's
+            return
+        if begins and assigned is not None:
+            self._add(assigned, self)
+        elif named is not None and not self.is_known:
+            self._add(named, self)
+
+    async def end(self, reason: str) -> None:  # noqa: ARG002 - the server goes on
+        """Close the session."""
+        await self.session.close()
+
+    def remember(self, line: bytes) -> None:
+        """Keep an answer as the client was sent it."""
+        frame = read_frame(line)
+        if frame is None or len(line) > _BYTE_LIMIT:
+            return
+        self._size += len(line) - len(self._answers.pop(frame.id, b""))
+        self._answers[frame.id] = line
+        while len(self._answers) > _ANSWER_LIMIT or self._size > _BYTE_LIMIT:
+            self._size -= len(self._answers.popitem(last=False)[1])
+
+    def recall(self, request_id: Any) -> bytes | None:
+        """Return the answer to the request *request_id*, if it is still known."""
+        return self._answers.get(request_id)
+
+
+def _drop(_line: bytes) -> None:
+    """Take a line that belongs to no request: there is no stream for it."""

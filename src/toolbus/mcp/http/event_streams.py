@@ -1,0 +1,198 @@
+"""Server-sent events on their way to clients, with back-pressure; relay and bridge use it.
+
+See WHATWG HTML, 9.2 "Server-sent events"; for events that a client asks for again MCP 2025-11-25,
+Transports, "Resumability and Redelivery".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING
+
+from toolbus.mcp.http.http_request import STREAM_FIELDS
+
+if TYPE_CHECKING:
+    from toolbus.mcp.http.http_request import Fields, HttpRequest
+
+logger = logging.getLogger("toolbus")
+
+_LIMIT = 2**22
+"""How many bytes a client may be behind, and how many that it got are kept for it."""
+
+_OVERHEAD = 512
+"""What an event counts besides its bytes, so that the limit bounds small ones as well."""
+
+_WRITE = 2**16
+"""Events are joined up to this many bytes; joining longer ones costs more than it saves."""
+
+
+class EventBuffer:
+    """The events of the streams of one session, or of one answer.
+
+    Those that were written are dropped at once, unless the buffer *replays*: then they stay as long
+    as the limit lets them. The others may have *unwritten* bytes, before the oldest are lost.
+    """
+
+    def __init__(self, unwritten: float = inf, *, replays: bool = False) -> None:
+        self.replays = replays
+        self._unwritten, self._size = unwritten, 0
+        self._events: deque[tuple[EventStream, int, int]] = deque()
+        self._read: set[EventStream] = set()
+        self._progress, self._closed = asyncio.Event(), False
+
+    async def wait_for_room(self) -> None:
+        """Wait while a client that reads one of the streams is far behind."""
+        while not self._closed and any(stream.unwritten > _LIMIT for stream in self._read):
+            self._progress.clear()
+            await self._progress.wait()
+
+    def close(self) -> None:
+        """Let nobody wait for a client any more."""
+        self._closed = True
+        self._progress.set()
+
+    def add(self, stream: EventStream, number: int, size: int) -> None:
+        """Count an event of *size* bytes; older ones may be dropped for it."""
+        self._events.append((stream, number, size))
+        self._size += size
+        self._drop_oldest()
+
+    def written(self) -> None:
+        """Take note that events of a stream were written."""
+        self._progress.set()
+        self._drop_oldest()
+
+    def reads(self, stream: EventStream, *, begins: bool) -> None:
+        """Take note that a client begins to read *stream*, or no longer does."""
+        (self._read.add if begins else self._read.discard)(stream)
+        self._progress.set()
+
+    def _drop_oldest(self) -> None:
+        limit = _LIMIT if self.replays else 0
+        while self._events and self._size > limit:
+            stream, number, size = self._events[0]
+            if number > stream.written:
+                if self._size <= self._unwritten:
+                    break
+                logger.warning("a client fetches nothing; an event of %d bytes is lost", size)
+            self._events.popleft()
+            self._size -= size
+            stream.drop(number, size)
+
+
+class EventStream:
+    """The events of one answer, numbered from 1; *written* is the number of the last written one.
+
+    Whoever puts events much faster than a client may read them awaits `wait_for_room` in between.
+    """
+
+    def __init__(self, buffer: EventBuffer) -> None:
+        self.buffer = buffer
+        self._events: dict[int, bytes] = {}
+        self._next, self.written, self.unwritten = 1, 0, 0
+        self.ended = self.is_read = False
+        self._changed, self._reader = asyncio.Event(), object()
+
+    def put(self, data: bytes) -> None:
+        """Add an event; after the end it is dropped."""
+        if not self.ended:
+            number, self._next = self._next, self._next + 1
+            size = len(data) + _OVERHEAD
+            self._events[number] = data
+            self.unwritten += size
+            self.buffer.add(self, number, size)
+            self._changed.set()
+
+    def end(self) -> None:
+        """Let nothing more come."""
+        self.ended = True
+        self._changed.set()
+
+    def drop(self, number: int, size: int) -> None:
+        """Forget an event of *size* bytes."""
+        if self._events.pop(number, None) is not None and number > self.written:
+            self.unwritten -= size
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is something that a client may ask for."""
+        return bool(self._events) or not self.ended
+
+    def holds_after(self, number: int) -> bool:
+        """Tell whether all that came after the event *number* is still there."""
+        after = number + 1
+        return 0 <= number < self._next and (after == self._next or after in self._events)
+
+    async def write_to(
+        self,
+        request: HttpRequest,
+        status: int = 200,
+        fields: Fields = STREAM_FIELDS,
+        *,
+        after: int = 0,
+        heartbeat: float | None = None,
+    ) -> None:
+        """Answer *request* with the events after the number *after*, until the stream ends.
+
+        If another request comes to read the stream meanwhile, this answer ends. Each *heartbeat*
+        seconds without an event a comment says that the stream is there.
+        """
+        reader = self._reader = object()
+        self._changed.set()
+        self.is_read = True
+        self.buffer.reads(self, begins=True)
+        try:
+            await request.begin(status, fields)
+            await request.write(self._first_event(after))
+            while self._reader is reader:
+                after, data = self._take(after)
+                # While one is written others may come, and the end.
+                if data:
+                    await request.write(data)
+                elif self.ended:
+                    break
+                elif not await self._change_within(heartbeat):
+                    await request.write(b":\n\n")
+            await request.write(b"", more=False)
+        finally:
+            if self._reader is reader:
+                self.is_read = False
+                self.buffer.reads(self, begins=False)
+
+    def _take(self, after: int) -> tuple[int, bytes]:
+        """Return the events to write after the number *after*, and the number of the last."""
+        number = after + 1
+        if number not in self._events:
+            number = next((other for other in self._events if other > after), 0)
+        events: list[bytes] = []
+        size = 0
+        while size < _WRITE and number in self._events:
+            events.append(self._event(number, self._events[number]))
+            after, size, number = number, size + len(events[-1]), number + 1
+            if after > self.written:
+                self.written = after
+                self.unwritten -= len(self._events[after]) + _OVERHEAD
+        if events:
+            self.buffer.written()
+        return after, b"".join(events)
+
+    async def _change_within(self, seconds: float | None) -> bool:
+        """Wait for an event or the end; return False if none comes within *seconds*."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _first_event(self, after: int) -> bytes:  # noqa: ARG002 - for streams with ids
+        """Return what is written before the events after the number *after*."""
+        return b""
+
+    def _event(self, number: int, data: bytes) -> bytes:  # noqa: ARG002 - as above
+        """Return the bytes of the event *number*, which was put as *data*."""
+        return data

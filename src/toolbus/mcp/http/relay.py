@@ -1,0 +1,103 @@
+"""HTTP in front of HTTP: each request of a client becomes one of the proxy's to the server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolbus.mcp.http.checks import check_judged, check_method
+from toolbus.mcp.http.clients import Client
+from toolbus.mcp.http.forwarding import identity
+from toolbus.mcp.http.listings import Listings
+from toolbus.mcp.http.relayed_request import RelayedRequest
+from toolbus.mcp.http.session_table import SessionTable
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
+from toolbus.mcp.protocol.revisions import SESSION, is_stateless
+
+if TYPE_CHECKING:
+    from toolbus.mcp.http.forwarding import Upstream
+    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.proxy.proxy import Proxy
+
+_SETTLE = 1.0
+"""Seconds that handlers have at the end of the proxy to see what it ends."""
+
+_ENDED = "the proxy has ended"
+
+
+class Relay:
+    """Takes requests to *server*; knows at most *limit* sessions, each for *idle* seconds."""
+
+    def __init__(self, proxy: Proxy, server: Upstream, *, limit: int, idle: float) -> None:
+        self._proxy, self._server, self._limit = proxy, server, limit
+        self._clients: SessionTable[Client] = SessionTable(idle)
+        self._requests: set[RelayedRequest] = set()
+        self._listings = Listings()
+
+    async def take(self, request: HttpRequest) -> None:
+        """Answer *request*; being cancelled means that the client has gone."""
+        check_method(request)
+        if (oauth := self._server.oauth) is not None:
+            if oauth.serves(request.path):
+                await oauth.take(request)
+                return
+            oauth.unmark(request)
+        frame = read_frame(request.body) if request.method == "POST" else None
+        self._clients.shrink(self._limit)
+        known = self._clients.get(request.headers.get(SESSION))
+        if self._proxy.latest.judging if known is None else known.session.judging:
+            check_judged(request, frame)
+        if known is not None:
+            await self._pass_on(request, frame, known)
+            return
+        asks_in = ""
+        if is_stateless(request.headers):
+            asks_in = self._proxy.client_approvals.session_of(identity(request.fields))
+        client = Client(self._proxy, self._clients.add, asks_in)
+        if not (is_stateless(request.headers) and client.session.judging):
+            await self._pass_on(request, frame, client)
+            return
+        key = identity(request.fields), self._proxy.latest
+        self._listings.get(key, client.session)
+        try:
+            await self._pass_on(request, frame, client)
+        finally:
+            self._listings.put(key, client.session)
+
+    async def _pass_on(self, request: HttpRequest, frame: Frame | None, client: Client) -> None:
+        relayed = RelayedRequest(request, frame, client, self._server)
+        self._requests.add(relayed)
+        client.enter(relayed)
+        try:
+            with self._clients.using(client):
+                await relayed.run()
+        finally:
+            self._requests.discard(relayed)
+            # MCP 2025-11-25, Transports, "Session Management", 3 and 5.
+            status = relayed.response.status
+            deleted = request.method == "DELETE" and status < 300  # noqa: PLR2004 - HTTP's
+            if deleted or status == 404:  # noqa: PLR2004 - as above
+                ended = self._clients.get(request.headers.get(SESSION))
+                if ended is not None:
+                    self._clients.end(ended)
+
+    def end_streams(self) -> None:
+        """End the answers that would go on as long as their clients like."""
+        for relayed in self._requests:
+            if relayed.listens:
+                relayed.end()
+
+    async def close(self) -> None:
+        """Answer what is still under way with an error, and end all sessions."""
+        remaining = tuple(self._requests)
+        for relayed in remaining:
+            for request_id in relayed.ids:
+                line = error_frame(request_id, SERVER_GONE, _ENDED)
+                await relayed.client.session.from_server(line)
+        # Handlers see that as well, before the client does.
+        await asyncio.gather(*[relayed.client.session.settle(_SETTLE) for relayed in remaining])
+        for relayed in remaining:
+            relayed.end()
+        await self._clients.close(_ENDED)
+        self._server.wire.close()

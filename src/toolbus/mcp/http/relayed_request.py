@@ -1,0 +1,300 @@
+"""One request of a client on its way through a relay: to the server, and its answer back.
+
+See MCP 2025-11-25, Transports, "Sending Messages to the Server", "Listening for Messages from the
+Server", and "Resumability and Redelivery".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.mcp.http.failures import failure_of
+from toolbus.mcp.http.forwarding import Exchange
+from toolbus.mcp.http.http_request import requests_in
+from toolbus.mcp.http.relayed_response import RelayedResponse, as_error
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame
+from toolbus.mcp.protocol.revisions import cancelled_id, is_stateless, params_of
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.transport.http_connection import TransportError
+from toolbus.mcp.transport.json_lines import read_body
+from toolbus.mcp.transport.sse import nameless
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from toolbus.mcp.http.clients import Client
+    from toolbus.mcp.http.forwarding import Upstream
+    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.mcp.transport.http_client import HttpReply
+    from toolbus.mcp.transport.sse import Event
+
+_NO_ANSWER = "the server has ended its answer without one"
+_EXCHANGE_LIMIT = 16
+"""How many requests for one request of a client are under way at the server at the same time."""
+
+_OK, _ELSEWHERE, _BAD = 200, 300, 400
+
+
+class RelayedRequest:
+    """Takes *request* to the server for *client*, and what comes of it back.
+
+    It may become several requests to the server: those of a batch that is judged, and what the
+    proxy asks in between, a list of tools or a call once more.
+    """
+
+    def __init__(
+        self, request: HttpRequest, frame: Frame | None, client: Client, server: Upstream
+    ) -> None:
+        self.request, self.frame, self.client, self._server = request, frame, client, server
+        self.ids = [part.id for part in requests_in(frame, request.body)]
+        self._judged, self._limit = client.session.judging, server.limits.frame
+        status = 400 if frame is None else 202
+        self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
+        self._directions = Directions(self.response.say, self._to_server, self.answer)
+        self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
+        self._tasks: dict[Any, asyncio.Task[None]] = {}
+        self._main: asyncio.Task[None] | None = None
+        # By request id, since the session takes its time for each answer.
+        self._answer_events: dict[Any, Event] = {}
+        self._successor: RelayedRequest | None = None
+        self._resumable = self._gone = False
+
+    @property
+    def listens(self) -> bool:
+        """Whether its answer goes on as long as the client likes."""
+        listens = self.frame is not None and self.frame.method == "subscriptions/listen"
+        return listens or self.request.method == "GET"
+
+    async def run(self) -> None:
+        """Answer the request; being cancelled means that the client has gone."""
+        session = self.client.session
+        try:
+            if self.request.method == "POST":
+                # What goes on is compared by identity: it is this, if no handler changes it.
+                self.request.body = session.as_judged(self.request.body)
+                session.from_client(self.request.body, self._directions)
+            else:
+                self._start(None, self.request.body)
+            self.response.check()
+            await self.response.send()
+        finally:
+            await self._leave()
+
+    def cancel(self) -> None:
+        """Expect no answer any more."""
+        self.response.pending = 0
+        self.response.check()
+
+    def end(self) -> None:
+        """Have the answer end as it is."""
+        self.cancel()
+        if self._main is not None:
+            self._main.cancel()
+
+    # --- what the session sends ----------------------------------------------------------------
+
+    def _to_server(self, line: bytes) -> None:
+        frame = read_frame(line)
+        cancelled = cancelled_id(frame)
+        if cancelled is not UNSET and is_stateless(self.request.headers):
+            # MCP 2026-07-28, Transports: the end of the connection is what cancels.
+            if (task := self._tasks.get(cancelled)) is not None:
+                task.cancel()
+        elif self.client.is_known or not self._gone:
+            self._start(frame, line)
+
+    def answer(self, line: bytes) -> None:
+        """Send the client an answer to what it asked."""
+        if self._successor is not None or not self._gone:
+            (self._successor or self).send_answer(line, self._event_of(line))
+
+    def send_answer(self, line: bytes, event: Event | None) -> None:
+        """Send an answer that came with *event*; the client may ask for it again."""
+        if event is not None and event.id is not None:
+            self.client.remember(line)
+        self.response.answer(line, event)
+
+    def _event_of(self, line: bytes) -> Event | None:
+        """Return the event in which the server sent an answer; of a batch the last one."""
+        events = self._answer_events
+        frame = read_frame(line) if events else None
+        if frame is None:
+            return events.popitem()[1] if events else None
+        return events.pop(frame.id, None)
+
+    def reattach(self, successor: RelayedRequest, request_id: Any, event: Event) -> None:
+        """Have *successor* send the answer to *request_id*, which came with *event*.
+
+        It is the GET by which a client resumes a lost stream: see "Resumability and Redelivery".
+        """
+        self._successor, self._answer_events[request_id] = successor, event
+        successor.response.pending += 1
+
+    # --- what the server sends -----------------------------------------------------------------
+
+    def _start(self, frame: Frame | None, line: bytes) -> None:
+        """Send *line* to the server, in a task of its own."""
+        request_id = frame.id if frame is not None and frame.is_request else UNSET
+        # What the proxy asks by itself is never the main; a batch that is not judged goes as one.
+        asked = request_id in self.ids
+        main = self._main is None and (asked or frame is None or not self.ids)
+        exchange = Exchange(frame, line, request_id, main, asked or main)
+        task = asyncio.create_task(self._exchange(exchange))
+        self._tasks[object() if request_id is UNSET else request_id] = task
+        if main:
+            self._main, self.response.is_over = task, False
+            # Not in its `finally`, which a task that is cancelled before it begins never enters.
+            task.add_done_callback(self._end_main)
+
+    async def _exchange(self, exchange: Exchange) -> None:
+        """Send a request to the server, take what it says, and answer what it leaves open."""
+        try:
+            async with self._slots:
+                problem = await failure_of(self._send(exchange))
+            await self._answer_open(exchange, problem)
+        except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
+            self.response.break_off(error)
+
+    def _end_main(self, _: asyncio.Task[None]) -> None:
+        self.response.is_over = True
+        self.response.check()
+
+    async def _send(self, exchange: Exchange) -> str:
+        """Send a request, and take the answer; return why a request in it has none."""
+        try:
+            schema = None
+            if exchange.line is not self.request.body:
+                schema = self.client.session.schema(str(params_of(exchange.frame).get("name", "")))
+            reply = await self._server.send(
+                self.request, exchange.frame, exchange.line, schema, judged=self._judged
+            )
+            try:
+                return await self._take(exchange, reply)
+            finally:
+                reply.close()
+        except Exception:
+            if exchange.main:
+                self.response.fail()
+            raise
+
+    async def _take(self, exchange: Exchange, reply: HttpReply) -> str:
+        if reply.is_coded and self._judged:
+            raise TransportError("the server compressed its answer, so nobody can judge it")
+        if exchange.main:
+            self.client.learn_id(self, reply)
+        if reply.is_coded:
+            await self._pass_coded(reply)
+        elif reply.is_stream and reply.status == _OK:
+            await self._take_stream(exchange, reply, reply.events(self._limit))
+        else:
+            return await self._take_body(exchange, reply)
+        return _NO_ANSWER
+
+    async def _pass_coded(self, reply: HttpReply) -> None:
+        # In it nobody can look for answers.
+        self.response.pending = 0
+        self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
+        async for part in reply.pieces():
+            self.response.put_bytes(part)
+            await self.response.wait_for_room()
+
+    async def _take_stream(
+        self, exchange: Exchange, reply: HttpReply, events: AsyncIterator[Event]
+    ) -> None:
+        if exchange.main:
+            fields, in_lines = self._server.answered(self.request, reply), not reply.is_stream
+            self.response.begin_stream(reply.status, fields, in_lines=in_lines)
+        async for event in events:
+            self._resumable = self._resumable or (exchange.asked and event.id is not None)
+            # What the proxy has asked for by itself the client cannot resume.
+            await self._take_event(event if exchange.asked else nameless(event))
+            await self.response.wait_for_room()
+
+    async def _take_event(self, event: Event) -> None:
+        frame = read_frame(event.data) if event.data else None
+        if not event.data:
+            self.response.put(b"", event)
+        elif frame is not None and frame.is_answer:
+            await self._take_answer(frame, event)
+        else:
+            envelope: list[Event] = [event]
+
+            def to_client(line: bytes) -> None:
+                self.response.say(line, envelope.pop() if envelope else None)
+
+            directions = Directions(to_client, self._to_server)
+            await self.client.session.from_server(event.data, directions)
+            if envelope:
+                # It was withheld, but where the stream goes on the client has to know.
+                self.response.put(b"", event)
+
+    async def _take_answer(self, frame: Frame, event: Event) -> None:
+        client, session, data = self.client, self.client.session, event.data or b""
+        if frame.id in self.ids:
+            self._answer_events[frame.id] = event
+        elif session.is_open(frame.id):
+            detached = client.detached.pop(frame.id, None)
+            if detached is not None:
+                detached.reattach(self, frame.id, event)
+        elif (line := client.recall(frame.id)) is not None:
+            self.response.put(line, event)
+            return
+        elif not session.judging:
+            self.response.put(data, event)
+            return
+        await session.from_server(data, self._directions)
+
+    async def _take_body(self, exchange: Exchange, reply: HttpReply) -> str:
+        status, body = reply.status, await read_body(reply, exchange.frame, self._limit)
+        if not isinstance(body, bytes):
+            await self._take_stream(exchange, reply, body)
+            return _NO_ANSWER
+        if _ELSEWHERE <= status < _BAD:
+            reason = "the server is elsewhere; give the proxy the address that it means"
+            raise TransportError(reason)
+        answer = read_frame(body)
+        is_answer = exchange.is_answered_by(answer)
+        is_whole = is_answer or (self._wants_answer(exchange) and status < _BAD)
+        line = body if is_whole else as_error(exchange.request_id, answer, body, status)
+        if exchange.main:
+            self.response.set_body(status, self._server.answered(self.request, reply), line, body)
+        if is_whole or body:
+            await self.client.session.from_server(line, self._directions)
+        if is_whole:
+            return _NO_ANSWER if is_answer else "the server's answer is no JSON-RPC"
+        return f"the server answered with HTTP status {status}"
+
+    def _wants_answer(self, exchange: Exchange) -> bool:
+        return exchange.request_id is not UNSET or (exchange.frame is None and bool(self.ids))
+
+    async def _answer_open(self, exchange: Exchange, problem: str) -> None:
+        """Answer what the server has left open, unless the client may resume it."""
+        response, request_id = self.response, exchange.request_id
+        if request_id is UNSET:
+            if exchange.main and self._wants_answer(exchange):
+                # What of a batch has no answer by now gets none.
+                response.pending = 0
+            if exchange.main and response.failed:
+                response.fail(error_frame(None, SERVER_GONE, problem))
+        elif self.client.session.is_open(request_id):
+            if exchange.main and self._resumable and response.stream is not None:
+                self.client.detached[request_id] = self
+                response.pending -= 1
+            else:
+                line = error_frame(request_id, SERVER_GONE, problem)
+                await self.client.session.from_server(line, self._directions)
+
+    async def _leave(self) -> None:
+        self._gone = True
+        running = [task for task in self._tasks.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        await self.client.leave(self, resumable=self._resumable)
+        # What is detached lives as long as its session, and the rest until the collector comes.
+        self.request.body, self.frame = b"", None
+        self.response.release()

@@ -1,0 +1,187 @@
+"""A session of a client over HTTP with a process of its own, and where what that says goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.mcp.http.answer_streams import AnswerStream, read_event_id
+from toolbus.mcp.http.event_streams import EventBuffer
+from toolbus.mcp.http.failures import failure_of
+from toolbus.mcp.http.http_request import requests_in
+from toolbus.mcp.http.session_table import ClientSession
+from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame, read_json
+from toolbus.mcp.protocol.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of
+from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.transport.processes import explain_end
+from toolbus.mcp.transport.sse import on_one_line
+
+if TYPE_CHECKING:
+    from toolbus.mcp.group.server_group import ServerGroup
+    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.processes import Process
+
+logger = logging.getLogger("toolbus")
+
+_PRIMED = "2025-11-25"
+"""Since this revision clients understand an event that only has an id."""
+
+_OF_THE_SESSION = ("list_changed", "resources/updated")
+"""How the methods of notifications end that are about no request."""
+
+
+class SessionProcess(ClientSession):
+    """A session, and *process*, which serves nobody else."""
+
+    def __init__(self, proxy: Proxy, process: Process | ServerGroup, limits: ProxyLimits) -> None:
+        self._process, self._limits = process, limits
+        self.session = ProxySession(
+            proxy, Directions(partial(self._to_client, None), process.write)
+        )
+        self.version: str | None = None
+        self._buffer = EventBuffer(limits.frame, replays=True)
+        self.standing = AnswerStream(self._buffer)
+        """The stream of what belongs to no request: a GET follows it."""
+        self._streams: dict[int, AnswerStream] = {0: self.standing}
+        self._next = 1
+        self._by_id: dict[Any, AnswerStream] = {}
+        self._by_token: dict[Any, AnswerStream] = {}
+        self.task = asyncio.create_task(self._run())
+
+    def takes(self, version: str | None) -> bool:
+        """Tell whether a request of this session may name the revision *version*."""
+        return version is None or version in HANDSHAKE or version == self.version
+
+    def ask(self, body: bytes) -> AnswerStream | None:
+        """Take what the client has posted; return the stream of answers, None if it wants none."""
+        frame = read_frame(body)
+        requests = requests_in(frame, body)
+        stream = AnswerStream(self._buffer, self._next, len(requests))
+        stream.is_primed = self.standing.is_primed
+        if requests:
+            self._open(stream, requests)
+        self._note_cancelled(frame)
+        to_client = partial(self._to_client, stream if requests else None)
+        directions = Directions(to_client, self._process.write, stream.answer)
+        self.session.from_client(on_one_line(body) + b"\n", directions)
+        return stream if requests else None
+
+    def resume(self, event_id: str) -> tuple[AnswerStream, int] | None:
+        """Return the stream that the event *event_id* was of, and its number; None: it is gone."""
+        numbers = read_event_id(event_id)
+        stream = None if numbers is None else self._streams.get(numbers[0])
+        if numbers is None or stream is None or not stream.holds_after(numbers[1]):
+            return None
+        return stream, numbers[1]
+
+    def take_handshake(self, answer: bytes) -> bool:
+        """Learn from the *answer* to `initialize` which revision holds; False: there is none."""
+        frame = read_frame(answer)
+        if frame is None or frame.failed or frame.result is UNSET:
+            return False
+        match read_json(frame.result):
+            case {"protocolVersion": str(version)}:
+                self.version = version
+        self.standing.is_primed = self.version is not None and self.version >= _PRIMED
+        return True
+
+    async def drain(self) -> None:
+        """Wait until the process has read most of what it was sent."""
+        if (full := self._process.drain()) is not None:
+            await full
+
+    async def end(self, reason: str) -> None:
+        """End the process, and with it the session."""
+        self.session.client_gone()
+        self.session.server_gone(reason)
+        self._buffer.close()
+        await self._process.end(self._limits.grace)
+        await asyncio.wait({self.task})
+
+    async def _run(self) -> None:
+        try:
+            reason = await failure_of(self._listen())
+            # Who is answered now, and asks again at once, is to learn that it has ended.
+            self.is_over = True
+            self.session.server_gone(reason)
+            await self.session.settle(self._limits.grace)
+        finally:
+            for stream in self._streams.values():
+                stream.end()
+            await self._process.kill()
+            await self.session.close()
+
+    async def _listen(self) -> str:
+        """Take what the process says until it ends; return why it answers nothing more."""
+        limits, session = self._limits, self.session
+        why = await self._process.lines(
+            limits.frame, session.from_server, self._buffer.wait_for_room
+        )
+        if why:
+            logger.error("the server is stopped: %s", why)
+        code = await self._process.end(limits.grace, at_once=bool(why))
+        return explain_end(code, why)
+
+    # --- where it goes -------------------------------------------------------------------------
+
+    def _open(self, stream: AnswerStream, requests: list[Frame]) -> None:
+        self._forget_ended()
+        self._streams[self._next] = stream
+        self._next += 1
+        for frame in requests:
+            self._by_id[frame.id] = stream
+            meta = params_of(frame).get("_meta")
+            token = meta.get("progressToken") if isinstance(meta, dict) else None
+            if isinstance(token, str | int):
+                self._by_token[token] = stream
+
+    def _forget_ended(self) -> None:
+        if any(stream.ended for stream in self._streams.values()):
+            self._by_id = _without_ended(self._by_id)
+            self._by_token = _without_ended(self._by_token)
+            streams = self._streams.items()
+            self._streams = {n: stream for n, stream in streams if stream.is_kept or not n}
+
+    def _note_cancelled(self, frame: Frame | None) -> None:
+        request_id = cancelled_id(frame)
+        stream = self._by_id.get(request_id)
+        if stream is not None and not stream.ended:
+            # Of its answer, if one comes all the same, nobody wants to know.
+            line = error_frame(request_id, REFUSED, "the request was cancelled")
+            asyncio.get_running_loop().call_soon(stream.answer, line)
+
+    def _to_client(self, stream: AnswerStream | None, line: bytes) -> None:
+        """Send what answers nothing, on *stream* if that can be."""
+        if stream is None or not _is_open(stream):
+            stream = self._stream_for(read_frame(line))
+        stream.put(line)
+
+    def _stream_for(self, frame: Frame | None) -> AnswerStream:
+        """Return the stream on which the client gets *frame*.
+
+        MCP 2025-11-25, Transports, "Multiple Connections": on one stream alone.
+        """
+        method = "" if frame is None or frame.method is UNSET else frame.method
+        if method == PROGRESS:
+            stream = self._by_token.get(params_of(frame).get("progressToken"))
+            if stream is not None and _is_open(stream):
+                return stream
+        if method.endswith(_OF_THE_SESSION) and self.standing.is_read:
+            return self.standing
+        newest_first = reversed(self._streams.values())
+        return next(filter(_is_open, newest_first), self.standing)
+
+
+def _is_open(stream: AnswerStream) -> bool:
+    return not stream.ended and stream.takes_events
+
+
+def _without_ended(streams: dict[Any, AnswerStream]) -> dict[Any, AnswerStream]:
+    return {key: stream for key, stream in streams.items() if not stream.ended}

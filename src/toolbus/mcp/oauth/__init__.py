@@ -1,0 +1,1 @@
+"""OAuth in front of a server at an address, and the person's own login."""

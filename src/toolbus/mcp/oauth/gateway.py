@@ -1,0 +1,264 @@
+"""OAuth of a server through a relay: the client's token is for the server, and goes there alone.
+
+A client believes that it talks to the relay's address, and refuses metadata of another resource
+(RFC 9728, 3.3). An authorization server gives tokens for the server's (RFC 8707). So the relay is
+an authorization server to its clients, which says the one in the place of the other, and sends
+everything else on. What is had through it is bound to the server, for an address of a relay may
+have another one behind it tomorrow: tokens carry a mark, and codes, refresh tokens and secrets of
+clients come to an address that is made of the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from toolbus.mcp.http.failures import HttpError
+from toolbus.mcp.http.http_request import JSON
+from toolbus.mcp.oauth.metadata import GRANTS, RESOURCE, SERVER, digest_of, discover
+from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
+from toolbus.mcp.transport.addresses import authority
+from toolbus.mcp.transport.http_client import Timeouts
+from toolbus.mcp.transport.http_connection import TransportError
+
+if TYPE_CHECKING:
+    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.mcp.oauth.metadata import Authorization
+    from toolbus.mcp.transport.http_client import HttpClient, HttpReply
+
+    Fields = list[tuple[str, str]]
+
+logger = logging.getLogger("toolbus")
+
+ISSUERS = "/oauth/"
+"""Under it, by a digest, is the authorization server that the relay is."""
+
+_MARK = "toolbus-"
+_FORM = "application/x-www-form-urlencoded"
+_FRESH = 60.0
+"""Seconds for which metadata are kept: a login asks for them several times."""
+
+_TIMEOUTS = Timeouts(10.0, 60.0)
+_SIZE = 2**18
+_PARAMS = 64
+_OK = 200
+_METADATA_PARAM = re.compile(r'\bresource_metadata\s*=\s*("[^"]*"|[^\s,]+)', re.IGNORECASE)
+_TOKEN_MEMBERS = ("access_token", "token_type", "expires_in", "scope", "refresh_token")
+_CODE = re.compile(r"[a-z_]{1,50}")
+_NO_STORE = [("cache-control", "no-store"), ("referrer-policy", "no-referrer")]
+
+
+class OAuthGateway:
+    """Serves the OAuth of the server at *url*, over *wire*, to clients that know it as *path*."""
+
+    def __init__(self, wire: HttpClient, url: SplitResult, path: str) -> None:
+        self._wire, self._url, self._path = wire, url, path
+        self._mark = f"{_MARK}{digest_of(url.geturl())}."
+        self._named: SplitResult | None = None
+        self._known: tuple[float, Authorization | None] | None = None
+        self._lock = asyncio.Lock()
+        self._warned = False
+
+    def serves(self, path: str) -> bool:
+        """Tell whether *path* is of OAuth."""
+        return path != self._path and path.startswith((RESOURCE, SERVER, ISSUERS))
+
+    # --- on the way to the server and back -----------------------------------------------------
+
+    def unmark(self, request: HttpRequest) -> None:
+        """Let *request* bring its token as the authorization server gave it.
+
+        Raises `HttpError` for a token that was had for another server.
+        """
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token.startswith(_MARK):
+            return
+        if not token.startswith(self._mark):
+            where = f'resource_metadata="{_view(request, self._path).metadata}"'
+            shown = [("www-authenticate", f'Bearer error="invalid_token", {where}')]
+            raise HttpError(401, "this token is for another server", shown)
+        plain = f"{scheme} {token.removeprefix(self._mark)}"
+        request.headers["authorization"] = plain
+        request.fields = [
+            (name, plain if name == "authorization" else value) for name, value in request.fields
+        ]
+
+    def challenges(self, request: HttpRequest, fields: Fields) -> Fields:
+        """Return *fields* of an answer, in which challenges lead to the relay's metadata."""
+        return [
+            (name, self._challenge(request, value) if name == "www-authenticate" else value)
+            for name, value in fields
+        ]
+
+    def _challenge(self, request: HttpRequest, value: str) -> str:
+        if (match := _METADATA_PARAM.search(value)) is None:
+            return value
+        named = urlsplit(match[1].strip('"'))
+        # RFC 9728, 3.3: metadata of elsewhere would not be those of the server.
+        if (named.scheme, authority(named)) == (self._url.scheme, authority(self._url)):
+            self._named = named._replace(fragment="")
+        ours = f'resource_metadata="{_view(request, self._path).metadata}"'
+        return _METADATA_PARAM.sub(ours, value)
+
+    # --- what the relay answers by itself ------------------------------------------------------
+
+    async def take(self, request: HttpRequest) -> None:
+        """Answer *request*, whose path is of OAuth; raises `HttpError`."""
+        if request.is_preflight:
+            await request.answer(204, _cors(request))
+            return
+        known = await self._authorization()
+        if known is None:
+            raise HttpError(404, "the server says nothing of OAuth")
+        view = _view(request, self._path)
+        mine = ISSUERS + digest_of(self._url.geturl(), known.issuer)
+        issuer = view.origin + mine
+        match request.method, request.path:
+            case "GET", path if path in {RESOURCE, RESOURCE + self._path.rstrip("/")}:
+                await _say(request, known.resource_metadata(view.resource, issuer))
+            case "GET", path if path in {SERVER, SERVER + mine}:
+                await _say(request, known.server_metadata(issuer))
+            case "GET", path if path == f"{mine}/authorize":
+                await self._authorize(request, known, view)
+            case "POST", path if path == f"{mine}/token":
+                await self._token(request, known, view)
+            case _:
+                # Also for what was had while another server was behind this address.
+                raise HttpError(404, "there is nothing here of OAuth")
+
+    async def _authorization(self) -> Authorization | None:
+        async with self._lock:
+            if self._known is None or self._known[0] < time.monotonic():
+                known = await discover(self._wire, self._url, self._named)
+                self._known = time.monotonic() + _FRESH, known
+                self._warn(known)
+            return self._known[1]
+
+    def _warn(self, known: Authorization | None) -> None:
+        says = known is not None and known.metadata.get(
+            "authorization_response_iss_parameter_supported"
+        )
+        if known is not None and says is True and not self._warned:
+            self._warned = True
+            text = "%s says who it is when it sends a browser back (RFC 9207): clients that check "
+            text += (
+                "that refuse to log in through a relay; they can over pipes, see `toolbus login`"
+            )
+            logger.warning(text, known.issuer)
+
+    async def _authorize(self, request: HttpRequest, known: Authorization, view: _View) -> None:
+        """Send the browser on to the authorization server: RFC 6749, 4.1.1, and RFC 8707, 2.1."""
+        pairs = _for_resource(request.query, known, view)
+        end = urlsplit(known.authorization_endpoint)
+        query = "&".join(filter(None, (end.query, urlencode(pairs))))
+        place = end._replace(query=query, fragment="").geturl()
+        await request.answer(302, [("location", place), *_NO_STORE])
+
+    async def _token(self, request: HttpRequest, known: Authorization, view: _View) -> None:
+        """Ask the authorization server for a token: RFC 6749, 4.1.3 and 6, and RFC 8707, 2.2."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != _FORM or len(request.body) > _SIZE:
+            raise HttpError(400, f"a request for a token is {_FORM}")
+        pairs = _for_resource(request.body.decode("latin-1"), known, view)
+        if dict(pairs).get("grant_type") not in GRANTS:
+            await _say(request, {"error": "unsupported_grant_type"}, 400)
+            return
+        shown = [("authorization", value) for name, value in request.fields if name == _SHOWN]
+        asks = [("accept", JSON), ("accept-encoding", "identity"), ("content-type", _FORM)]
+        body = urlencode(pairs).encode()
+        try:
+            reply = await self._wire.send(
+                urlsplit(known.token_endpoint), "POST", [*asks, *shown], body, _TIMEOUTS
+            )
+            status, document = reply.status, await _object(reply)
+        except (TransportError, FrameTooLongError):
+            # What it said may hold a token.
+            raise HttpError(502, "the authorization server gave no answer") from None
+        await _say(request, *self._answer(status, document))
+
+    def _answer(self, status: int, document: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        if status == _OK and isinstance(document.get("access_token"), str):
+            members = {name: document[name] for name in _TOKEN_MEMBERS if name in document}
+            return members | {"access_token": self._mark + document["access_token"]}, _OK
+        # No text for people: nobody has judged it.
+        code = document.get("error")
+        known = isinstance(code, str) and _CODE.fullmatch(code)
+        refused = 400 <= status < 500  # noqa: PLR2004 - HTTP's
+        return {"error": code if known else "server_error"}, status if refused else 502
+
+
+_SHOWN = "authorization"
+
+
+class _View(NamedTuple):
+    """The relay as a client sees it."""
+
+    origin: str
+    resource: str
+    metadata: str
+
+
+def _view(request: HttpRequest, path: str) -> _View:
+    # Who says so falsely misleads nobody but himself: nothing of it is kept.
+    forwarded = request.headers.get("x-forwarded-proto", "").strip().lower()
+    scheme = "https" if forwarded == "https" else "http"
+    origin = f"{scheme}://{request.headers.get('host', '')}"
+    return _View(origin, origin + path, origin + RESOURCE + path.rstrip("/"))
+
+
+def _for_resource(text: str, known: Authorization, view: _View) -> list[tuple[str, str]]:
+    """Return the parameters in *text*, which now ask for a token for the server.
+
+    Raises `HttpError` if they ask for one for anybody but the relay.
+    """
+    try:
+        pairs = parse_qsl(
+            text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_PARAMS
+        )
+    except ValueError:
+        raise HttpError(400, "the parameters cannot be read") from None
+    asked = {value.rstrip("/") for name, value in pairs if name == "resource"}
+    if asked - {view.resource.rstrip("/")}:
+        raise HttpError(400, "the resource is another one than this")
+    others = [pair for pair in pairs if pair[0] != "resource"]
+    if len({name for name, _ in others}) < len(others):
+        # RFC 6749, 3.1 and 3.2: nothing is there twice.
+        raise HttpError(400, "a parameter is there twice")
+    return [*others, ("resource", known.resource)]
+
+
+async def _object(reply: HttpReply) -> dict[str, Any]:
+    """Return the JSON object that *reply* holds, empty if it holds none."""
+    try:
+        document = msgspec.json.decode(await reply.body(_SIZE))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    finally:
+        reply.close()
+    return document if isinstance(document, dict) else {}
+
+
+async def _say(request: HttpRequest, document: dict[str, Any], status: int = _OK) -> None:
+    fields = [("content-type", JSON), *_NO_STORE, *_cors(request)]
+    await request.answer(status, fields, msgspec.json.encode(document))
+
+
+def _cors(request: HttpRequest) -> Fields:
+    """Return what lets a page read the answer; where it may come from was judged before."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return []
+    allowed = [("access-control-allow-origin", origin), ("vary", "origin")]
+    if request.is_preflight:
+        allowed += [
+            ("access-control-allow-methods", "GET, POST"),
+            ("access-control-allow-headers", "authorization, content-type, mcp-protocol-version"),
+        ]
+    return allowed

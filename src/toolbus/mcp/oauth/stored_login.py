@@ -1,0 +1,153 @@
+"""The token of a login that a person made by `toolbus login`, for requests to its server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from toolbus.errors import LoadError
+from toolbus.mcp.oauth.logins import Logins, server_address
+from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
+from toolbus.mcp.transport.http_client import Timeouts
+from toolbus.mcp.transport.http_connection import TransportError
+from toolbus.terminal.screen import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from urllib.parse import SplitResult
+
+    from toolbus.mcp.oauth.logins import Login
+    from toolbus.mcp.transport.http_client import HttpClient, HttpReply
+
+_EARLY = 30.0
+"""Seconds before its end at which a token is renewed."""
+
+_TIMEOUTS = Timeouts(10.0, 60.0)
+_SIZE = 2**18
+_OK, _UNAUTHORIZED, _BROKEN = 200, 401, 500
+_NO_ANSWER = "the authorization server of the login gave no answer"
+
+
+class StoredLogin:
+    """The login at *url*, as its file says at the time; renewed over *wire*."""
+
+    def __init__(self, url: SplitResult, wire: HttpClient, logins: Logins | None = None) -> None:
+        try:
+            self._address = server_address(url.geturl())
+        except UsageError:
+            # Nobody can have logged in there.
+            self._address = ""
+        self._wire, self._logins = wire, logins or Logins()
+        self._lock = asyncio.Lock()
+
+    async def send(
+        self,
+        url: SplitResult,
+        method: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        waits: Timeouts,
+    ) -> HttpReply:
+        """Send a request with the token, as `HttpClient.send` does; with a new one if it ended.
+
+        What is refused with 401 had no effects: RFC 9110, 15.5.2.
+        """
+        fields, token = list(headers), await self.token()
+        reply = await self._wire.send(url, method, [*fields, *_bearer(token)], body, waits)
+        if reply.status != _UNAUTHORIZED:
+            return reply
+        renewed = await self.renewed(token)
+        if renewed is None:
+            return reply
+        reply.close()
+        return await self._wire.send(url, method, [*fields, *_bearer(renewed)], body, waits)
+
+    async def token(self) -> str | None:
+        """Return the token to show, None without a login; raises `TransportError`."""
+        login = self._read()
+        if login is None:
+            return None
+        if login.expires_at is not None and login.expires_at - _EARLY < time.time():
+            renewed = await self.renewed(login.access_token)
+            # What has ended by our clock may be good by that of the server.
+            return renewed or login.access_token
+        return login.access_token
+
+    async def renewed(self, stale: str | None) -> str | None:
+        """Return another token than *stale*, None if there is none; raises `TransportError`."""
+        if self._read() is None:
+            return None
+        try:
+            async with self._lock, self._logins.locked(self._address):
+                login = self._read()
+                if login is None or login.access_token != stale:
+                    return None if login is None else login.access_token
+                return await self._renew(login)
+        except TimeoutError:
+            raise TransportError("another process renews the login, and does not end") from None
+        except (LoadError, OSError) as error:
+            raise TransportError(f"the login cannot be kept: {error}") from error
+
+    def _read(self) -> Login | None:
+        try:
+            return self._logins.read(self._address) if self._address else None
+        except LoadError as error:
+            raise TransportError(str(error)) from error
+
+    async def _renew(self, login: Login) -> str | None:
+        """Return a new token by the refresh token: RFC 6749, 6."""
+        if login.refresh_token is None:
+            return None
+        answer = await self._ask(login)
+        token, lasts = answer.get("access_token"), answer.get("expires_in")
+        if not isinstance(token, str) or str(answer.get("token_type", "")).lower() != "bearer":
+            return None
+        refresh = answer.get("refresh_token")
+        changed = msgspec.structs.replace(
+            login,
+            access_token=token,
+            refresh_token=refresh if isinstance(refresh, str) else login.refresh_token,
+            expires_at=time.time() + lasts if isinstance(lasts, int | float) else None,
+        )
+        self._logins.write(changed)
+        return token
+
+    async def _ask(self, login: Login) -> dict[str, Any]:
+        """Return what the authorization server says, empty if it refuses."""
+        form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token or ""}
+        form["client_id"] = login.client_id
+        if login.resource is not None:
+            form["resource"] = login.resource
+        fields = [("accept", "application/json"), ("accept-encoding", "identity")]
+        fields.append(("content-type", "application/x-www-form-urlencoded"))
+        secret = login.client_secret
+        if secret is not None and login.auth_method == "client_secret_basic":
+            pair = f"{quote(login.client_id, safe='')}:{quote(secret, safe='')}"
+            fields.append(("authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"))
+        elif secret is not None and login.auth_method == "client_secret_post":
+            form["client_secret"] = secret
+        try:
+            place, body = urlsplit(login.token_endpoint), urlencode(form).encode()
+            reply = await self._wire.send(place, "POST", fields, body, _TIMEOUTS)
+            try:
+                status, data = reply.status, await reply.body(_SIZE)
+            finally:
+                reply.close()
+        except (TransportError, FrameTooLongError):
+            raise TransportError(_NO_ANSWER) from None
+        if status >= _BROKEN:
+            raise TransportError(_NO_ANSWER)
+        try:
+            answer = msgspec.json.decode(data) if status == _OK else {}
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            answer = {}
+        return answer if isinstance(answer, dict) else {}
+
+
+def _bearer(token: str | None) -> list[tuple[str, str]]:
+    return [] if token is None else [("authorization", f"Bearer {token}")]

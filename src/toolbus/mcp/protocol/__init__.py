@@ -1,0 +1,1 @@
+"""JSON-RPC and the revisions of MCP: frames in one form that every reader reads alike."""

@@ -1,0 +1,201 @@
+"""What one reader tells apart and another does not: names of members, and numbers.
+
+Names must differ (RFC 8259, 4; RFC 7493, 2.3), and integers be exact as doubles (RFC 7493, 2.2).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolbus.errors import ToolbusError
+from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PROTOTYPE = "__proto__"
+"""Where JavaScript copies an object, a member of this name becomes what all others stand for."""
+
+_NO_PROTOTYPE = f"no member may be called {PROTOTYPE!r}"
+
+_MAX_EXACT = 2**53 - 1
+"""JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
+
+
+class FlawError(ToolbusError):
+    """What stands at *path* is read as one thing by some and as another by others."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        self.reason, self.path = reason, path
+        super().__init__(reason, path)
+
+    def __str__(self) -> str:
+        return f"{self.path.lstrip('.')}: {self.reason}" if self.path else self.reason
+
+
+class Digits(float):
+    """A number that is not the double next to it; *digits* is how it was written."""
+
+    digits: str
+
+
+class Shape(NamedTuple):
+    """The members that the protocol knows of an object, with the shapes of what stands in them."""
+
+    members: Mapping[str, Shape | None]
+    alike: Mapping[str, str]
+
+    @classmethod
+    def of(cls, *names: str, **inner: Shape | None) -> Shape:
+        """Return the shape of an object with *names*, and those of *inner*."""
+        members = {**dict.fromkeys(names), **inner}
+        return cls(members, {squeeze(name): name for name in members})
+
+
+def fold(name: str) -> str:
+    """Return *name* as readers compare it that mind no case: Go's `encoding/json`, and Java.
+
+    That is the simple folding of Unicode, and the dotless i as well.
+    """
+    return name.lower() if name.isascii() else "".join(map(_fold_letter, name))
+
+
+@cache
+def _fold_letter(letter: str) -> str:
+    # Some letters have several in the other case (ß, SS), which the simple folding never does.
+    upper = letter.upper()
+    lower = (upper if len(upper) == 1 else letter).lower()
+    return lower if len(lower) == 1 else letter
+
+
+def squeeze(name: str) -> str:
+    """Return *name* as the most generous reader compares it: also without its dashes.
+
+    Python's SDK reads `mime_type` as `mimeType`.
+    """
+    return fold(name).replace("_", "").replace("-", "")
+
+
+def check_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `FlawError` for one of *names* that is one of *known* but for its case."""
+    folded = {fold(name): name for name in known}
+    for name in names:
+        if name == PROTOTYPE:
+            raise FlawError(_NO_PROTOTYPE)
+        if (meant := folded.get(fold(name), name)) != name:
+            raise FlawError(f"the member {_short(name)} is {meant!r} to some readers")
+
+
+def check(value: Any, *, numbers: bool = False) -> None:
+    """Raise `FlawError` for two members of one name in any case, and for `__proto__`.
+
+    With *numbers* also for those that JavaScript rounds.
+    """
+    kind = type(value)
+    if kind is dict:
+        _check_names(value)
+        for name, inner in value.items():
+            if type(inner) is not str:
+                _check_inner(inner, f".{name:.120}", numbers=numbers)
+    elif kind is list:
+        for index, inner in enumerate(value):
+            if type(inner) is not str:
+                _check_inner(inner, f"[{index}]", numbers=numbers)
+    elif numbers and not _is_exact(value):
+        raise FlawError("a number that some readers would round; send it as text")
+
+
+def _check_inner(value: Any, step: str, *, numbers: bool) -> None:
+    try:
+        check(value, numbers=numbers)
+    except FlawError as error:
+        error.path = step + error.path
+        raise
+
+
+def _check_names(members: dict[str, Any]) -> None:
+    if PROTOTYPE in members:
+        raise FlawError(_NO_PROTOTYPE)
+    if len(members) < 2 or len({*map(fold, members)}) == len(members):  # noqa: PLR2004 - a pair
+        return
+    seen: dict[str, str] = {}
+    for name in members:
+        if (other := seen.setdefault(fold(name), name)) != name:
+            raise FlawError(f"{_short(other)} and {_short(name)} are one member to some readers")
+
+
+def _is_exact(value: Any) -> bool:
+    return -_MAX_EXACT <= value <= _MAX_EXACT if type(value) is int else type(value) is not Digits
+
+
+def drop_prototypes(value: Any) -> Any:
+    """Return *value* without the members that are called `__proto__`."""
+    match value:
+        case dict():
+            return {
+                name: drop_prototypes(inner) for name, inner in value.items() if name != PROTOTYPE
+            }
+        case list():
+            return [drop_prototypes(inner) for inner in value]
+    return value
+
+
+def prune(value: Any, shape: Shape) -> list[str]:
+    """Take from *value* what generous readers take for a member of *shape*; return which."""
+    pruned: list[str] = []
+    if type(value) is list:
+        for item in value:
+            pruned += prune(item, shape)
+    elif type(value) is dict:
+        for name in value.keys() - shape.members.keys():
+            if (meant := shape.alike.get(squeeze(name))) is not None:
+                del value[name]
+                pruned.append(meant)
+        for name, inner in shape.members.items():
+            if inner is not None and name in value:
+                pruned += prune(value[name], inner)
+    return pruned
+
+
+def _short(name: str) -> str:
+    return repr(re.sub(r"(?s)(.{100}).+", r"\1…", name))
+
+
+# --- the members that MCP knows, where handlers tell one from another by its name -----------------
+
+_OF_CALLS = frozenset(
+    {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
+)
+CLIENT_MEMBERS = {
+    CALL: _OF_CALLS,
+    "prompts/get": _OF_CALLS,
+    "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
+}
+"""What clients ask, and handlers decide by."""
+
+_RESOURCE = Shape.of("uri", "mimeType", "text", "blob")
+_BLOCK = Shape.of(
+    *("type", "text", "data", "mimeType", "uri", "name", "title", "description", "annotations"),
+    resource=_RESOURCE,
+)
+_TOOL = Shape.of(
+    *("name", "title", "description", "annotations", "icons", "execution"),
+    *("inputSchema", "outputSchema"),
+)
+_HANDSHAKE = Shape.of(
+    *("protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"),
+)
+SERVER_SHAPES = {
+    CALL: Shape.of("structuredContent", "isError", "resultType", content=_BLOCK),
+    "resources/read": Shape.of("resultType", contents=_RESOURCE),
+    "prompts/get": Shape.of("description", "resultType", messages=Shape.of("role", content=_BLOCK)),
+    LIST: Shape.of("nextCursor", "resultType", "ttlMs", "cacheScope", tools=_TOOL),
+    "initialize": _HANDSHAKE,
+    "server/discover": _HANDSHAKE,
+    "notifications/message": Shape.of("level", "logger", "data"),
+    "notifications/progress": Shape.of("progressToken", "progress", "total", "message"),
+    ERROR: Shape.of("code", "message", "data"),
+}
+"""What servers say, and handlers see at its place."""

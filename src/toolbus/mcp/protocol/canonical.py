@@ -1,0 +1,241 @@
+"""Frames in the one form that all readers read alike, in which they go on where somebody judges.
+
+`from_client(line)` and `from_server(line, method_of)` return the frame in *line* written anew: one
+line of compact UTF-8 with a line end; the members `jsonrpc`, `id`, `method`, `params`, `result`
+and `error` alone, each once, in this order; no CR and nothing else at which a reader cuts lines;
+U+FFFD for half a character. What cannot be said so is a `Refusal`: no JSON, NaN, what is nested
+too deeply, and what readers take for different things. That is about I-JSON, RFC 7493, section 2.
+
+What a server says is read by a client whose answer nobody can ask for again, so it is mended where
+that is safe: members that no handler takes for what some reader takes them are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from toolbus.mcp.protocol.ambiguity import (
+    CLIENT_MEMBERS,
+    PROTOTYPE,
+    SERVER_SHAPES,
+    Digits,
+    FlawError,
+    check,
+    check_known,
+    drop_prototypes,
+    prune,
+)
+from toolbus.mcp.protocol.jsonrpc import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    outline,
+    read_frame,
+    write_line,
+)
+from toolbus.mcp.protocol.parsing import HALF, UnreadableError, parse
+from toolbus.mcp.protocol.revisions import CALL, ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+logger = logging.getLogger("toolbus")
+
+_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+
+_METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
+"""What the methods and the ids of servers look like: they are no place for prose."""
+
+_SERVER_ASKS = "The MCP server asks, not toolbus: "
+
+Kind = Literal["request", "notification", "answer", "unknown"]
+
+
+class Refusal(NamedTuple):
+    """Why a frame must not go on: the error's *code* and *reason*, for the *id* that it names.
+
+    *kind* is what it is, for all that can be known: nothing of it goes on, but who waits for an
+    answer needs one. The id is `UNSET` if it has none.
+    """
+
+    id: Any
+    kind: Kind
+    code: int
+    reason: str
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether its sender may wait for an answer."""
+        return self.kind in {"request", "unknown"}
+
+
+def from_client(line: bytes) -> bytes | Refusal:
+    """Return the client's frame in *line* as it may go on to a server, or why it may not.
+
+    That is *line* itself, if it is so already.
+    """
+    try:
+        frame = parse(line, digits=True)
+    except UnreadableError as error:
+        return _unreadable(line, error)
+    try:
+        if not frame.keys() <= _MEMBERS:
+            check_known(frame, _MEMBERS)
+        _check_form(frame)
+        _check_params(frame)
+    except FlawError as error:
+        return _refused(frame, str(error))
+    written = _written(frame)
+    return line if line == written else written
+
+
+def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | Refusal:
+    """Return the server's frame in *line* as it may go on to a client, or why it may not.
+
+    *method_of* returns the method of the request with an id, which tells what an answer means.
+    """
+    try:
+        frame = parse(line)
+    except UnreadableError as error:
+        return _unreadable(line, error)
+    try:
+        _check_form(frame)
+        _check_prose(frame)
+    except FlawError as error:
+        return _refused(frame, str(error))
+    _prune(frame, method_of)
+    _mark_forms(frame)
+    written = _written(frame)
+    # Only here an escaped name looks like what it means.
+    if b'"__proto__":' in written:
+        logger.warning("the server said a member %r; dropped", PROTOTYPE)
+        return _written(drop_prototypes(frame))
+    return written
+
+
+# --- judging -----------------------------------------------------------------------------------
+
+
+def _check_form(frame: dict[str, Any]) -> None:
+    request_id, answers = frame.get("id"), "result" in frame or "error" in frame
+    if not _is_id(request_id):
+        raise FlawError("an id is a text or a number")
+    if type(request_id) is str and HALF.search(request_id):
+        raise FlawError("an id is a text of whole characters")
+    if "method" not in frame:
+        if not answers:
+            raise FlawError("neither a request nor an answer")
+        if "id" not in frame:
+            raise FlawError("an answer to nothing")
+    elif answers:
+        raise FlawError("a request and an answer in one")
+    elif type(frame["method"]) is not str:
+        raise FlawError("a method is a text")
+
+
+def _check_params(frame: dict[str, Any]) -> None:
+    params, method = frame.get("params"), frame.get("method")
+    if method is None or type(params) not in {dict, list}:
+        return
+    if type(params) is dict and (known := CLIENT_MEMBERS.get(method)) is not None:
+        if not params.keys() <= known:
+            check_known(params, known)
+        if method == CALL:
+            check({"arguments": params.get("arguments")}, numbers=True)
+    check(params)
+
+
+def _check_prose(frame: dict[str, Any]) -> None:
+    """Raise `FlawError` for a text where a server has a name to say: no handler is shown it."""
+    method, request_id = frame.get("method"), frame.get("id")
+    if method is None:
+        return
+    if not _METHOD.fullmatch(method):
+        raise FlawError("a method is a short name")
+    if type(request_id) is str and not _ID.fullmatch(request_id):
+        raise FlawError("an id is a short name")
+
+
+def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> None:
+    kind, about = "params", frame.get("method")
+    if about is None:
+        kind = "error" if frame.get("error") is not None else "result"
+        about = ERROR if kind == "error" else method_of(frame.get("id"))
+    shape = SERVER_SHAPES.get(about or "")
+    for name in () if shape is None else prune(frame.get(kind), shape):
+        logger.warning("the server said %r under a name alike; dropped", name)
+
+
+def _mark_forms(frame: dict[str, Any]) -> None:
+    """Have each form that a server shows in *frame* say that the server asks.
+
+    Otherwise a server could word its question as one of ours, and train its person to say yes.
+    Forms are requests, or stand in results: MCP 2026-07-28, basic/patterns/mrtr.
+    """
+    match frame:
+        case {"method": "elicitation/create", "params": dict(params)}:
+            _mark(params)
+        case {"result": {"inputRequests": dict(requests)}}:
+            for request in requests.values():
+                match request:
+                    case {"method": "elicitation/create", "params": dict(params)}:
+                        _mark(params)
+
+
+def _mark(params: dict[str, Any]) -> None:
+    params["message"] = f"{_SERVER_ASKS}{params.get('message', '')}"
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def _written(frame: dict[str, Any]) -> bytes:
+    members = {name: frame[name] for name in _members_of(frame) if name in frame}
+    return write_line({"jsonrpc": "2.0", **members}, _encoder)
+
+
+def _members_of(frame: dict[str, Any]) -> tuple[str, ...]:
+    if "method" in frame:
+        return "id", "method", "params"
+    if frame.get("error") is None:
+        # Some servers say `null` for no error.
+        frame.setdefault("result", None)
+        return "id", "result"
+    return "id", "error"
+
+
+def _encode_number(value: Digits) -> msgspec.Raw:
+    return msgspec.Raw(value.digits.encode())
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_number)
+
+
+def _refused(frame: dict[str, Any], reason: str) -> Refusal:
+    request_id = frame.get("id", UNSET)
+    if type(request_id) is Digits or (request_id is not UNSET and not _is_id(request_id)):
+        request_id = None
+    return Refusal(request_id, _kind(frame.keys()), INVALID_REQUEST, reason)
+
+
+def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
+    request_id, names = outline(line)
+    code = PARSE_ERROR if read_frame(line) is None else INVALID_REQUEST
+    return Refusal(request_id, _kind(names), code, error.reason)
+
+
+def _kind(names: Collection[str]) -> Kind:
+    # Who gives an id waits for an answer, also if nobody can tell which id it is.
+    if "method" in names:
+        return "request" if "id" in names else "notification"
+    return "answer" if "result" in names or "error" in names else "unknown"
+
+
+def _is_id(value: Any) -> bool:
+    # By its type: `true` is no id, but in Python it is 1, which may be another request's.
+    return value is None or type(value) in {str, int, float, Digits}

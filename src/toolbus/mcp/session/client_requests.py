@@ -1,0 +1,104 @@
+"""What a client asks besides tool calls, past `MCP_REQUEST_BEFORE`, before the server sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from toolbus.events.catalogue import MCP_REQUEST_BEFORE, McpRequest
+from toolbus.mcp.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    REFUSED,
+    error_frame,
+    read_frame,
+    read_json,
+    write_frame,
+)
+from toolbus.mcp.session.pending_requests import run_or_fail
+from toolbus.mcp.session.response_filter import Refused, explain, refusing_failures
+from toolbus.messages.immutable import thaw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Scope
+    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.session.request_table import Directions
+
+    Forward = Callable[[Frame, bytes, Directions], None]
+
+METHODS = frozenset({"resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
+"""What names a resource or a prompt, and makes the server act or tell."""
+
+
+class ClientRequests:
+    """Shows requests of `METHODS` to the handlers of *bus*; what they leave goes to *forward*."""
+
+    def __init__(self, bus: EventBus, scope: Scope, forward: Forward) -> None:
+        self._bus, self._scope, self._forward = bus, scope, forward
+        self._by_id: dict[Any, asyncio.Task[None]] = {}
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The tasks of those that handlers judge at the moment."""
+        return [*self._by_id.values()]
+
+    def take(self, frame: Frame, line: bytes, directions: Directions) -> bool:
+        """Begin to judge the request in *line*; False: it is none that a handler wants to see."""
+        if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
+            return False
+        if not frame.is_request:
+            # What wants no answer some servers may act upon as well.
+            return True
+        task = asyncio.create_task(self._run(frame, line, directions))
+        self._by_id[frame.id] = task
+        task.add_done_callback(lambda _: self._forget(frame.id, task))
+        return True
+
+    def stop(self, request_id: Any) -> bool:
+        """Judge the client's *request_id* no more, and send it nowhere; False: it is not here."""
+        task = self._by_id.get(request_id)
+        return task is not None and task.cancel()
+
+    def _forget(self, request_id: Any, task: asyncio.Task[None]) -> None:
+        if self._by_id.get(request_id) is task:
+            del self._by_id[request_id]
+
+    async def _run(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        def fail(error: BaseException) -> None:
+            reason = explain(str(frame.method), error)
+            code = REFUSED if isinstance(error, Refused) else INTERNAL_ERROR
+            directions.reply(error_frame(frame.id, code, reason))
+
+        await run_or_fail(self._judge(frame, line, directions), fail)
+
+    async def _judge(self, frame: Frame, line: bytes, directions: Directions) -> None:
+        params = {} if frame.params is UNSET else read_json(frame.params)
+        if not isinstance(params, dict):
+            problem = f"the params of {frame.method} are no object"
+            directions.reply(error_frame(frame.id, INVALID_PARAMS, problem))
+            return
+        method = str(frame.method)
+        with refusing_failures(method):
+            asked = McpRequest(method=method, params=params)
+            context = await self._bus.apply(MCP_REQUEST_BEFORE, asked, scope=self._scope)
+        judged = context.value
+        if context.denied is not None:
+            raise Refused(context.denied.reason)
+        if judged.method != method:
+            raise Refused(f"a handler made it another method, {judged.method!r}")
+        if judged is not asked:
+            line = write_frame(id=frame.id, method=method, params=thaw(judged.params))
+            # Its parameters tell later how its answer is to be shown.
+            frame = _read(line)
+        self._forward(frame, line, directions)
+
+
+def _read(line: bytes) -> Frame:
+    frame = read_frame(line)
+    assert frame is not None  # noqa: S101 - it was written here
+    return frame

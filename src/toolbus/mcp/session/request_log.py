@@ -1,0 +1,177 @@
+"""A line for each request of a client: when, what, how it ended, and how long that took.
+
+No argument, no URI and no text of an answer stands in it, for those may be secret. What a client or
+a server can choose freely is left out as well, unless it is a name of a few harmless characters.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from datetime import UTC, datetime
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from toolbus.mcp.protocol.jsonrpc import REFUSED, SERVER_GONE, read_batch, read_frame, read_json
+from toolbus.mcp.protocol.names import is_tool_name
+from toolbus.mcp.protocol.revisions import cancelled_id, params_of
+from toolbus.settings.private_files import is_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.session.request_table import Directions
+
+logger = logging.getLogger("toolbus")
+
+_STDERR = 2
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OUTCOMES = {REFUSED: "refused", SERVER_GONE: "no_answer"}
+
+
+class _Result(Struct):
+    isError: bool = False  # noqa: N815 - as MCP writes it
+
+
+_result = msgspec.json.Decoder(_Result)
+
+
+def open_log(file: Path | None) -> int:
+    """Return the descriptor of *file*, which only its owner can read; None: standard error.
+
+    Raises `OSError`, also for a file that others can read or own, and for what is no file.
+    """
+    if file is None:
+        return _STDERR
+    number = os.open(file, _FLAGS, 0o600)
+    status = os.fstat(number)
+    if not (stat.S_ISREG(status.st_mode) and is_private(status)):
+        os.close(number)
+        reason = "it must be a file that nobody else owns or reads; chmod 600 it"
+        raise PermissionError(0, reason, str(file))
+    return number
+
+
+class RequestLog:
+    """Writes lines to the descriptor *number*, about *server*.
+
+    Without a *server* there are several, and the name of what is asked for begins with its own.
+    """
+
+    def __init__(self, number: int, server: str | None) -> None:
+        self._number = number
+        # A path may have spaces, and say more than a log should.
+        self._server = None if server is None else _harmless(server.rpartition("/")[2])
+        self._works = True
+
+    def session(self, session_id: str) -> SessionRequests:
+        """Return what takes the requests of a session."""
+        return SessionRequests(self, session_id)
+
+    def write(self, session_id: str, request: LoggedRequest, outcome: str, size: int) -> None:
+        """Write that *request* ended in *outcome*, with an answer of *size* bytes."""
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        server = self._server or request.name.partition("_")[0] or "-"
+        took = (perf_counter_ns() - request.began_ns) / 1e6
+        line = (
+            f"time={moment} session={session_id[-8:]} server={server} method={request.method}"
+            f" name={request.name or '-'} outcome={outcome} ms={took:.1f}"
+            f" in={request.size} out={size}\n"
+        )
+        try:
+            os.write(self._number, line.encode())
+            self._works = True
+        except OSError as error:
+            if self._works:
+                logger.warning("the log of requests cannot be written: %s", error.strerror)
+            self._works = False
+
+
+class LoggedRequest(Struct):
+    """A request of *size* bytes for *name*; *status* is what handlers made of a tool call."""
+
+    method: str
+    name: str
+    size: int
+    began_ns: int
+    status: str | None = None
+
+
+class SessionRequests:
+    """The requests of the session *session_id* that have no line in *log* yet."""
+
+    def __init__(self, log: RequestLog, session_id: str) -> None:
+        self._log, self._session_id = log, session_id
+        self._open: dict[Any, LoggedRequest] = {}
+
+    def begin(self, line: bytes, directions: Directions) -> Directions:
+        """Take what the client sends; return *directions* that tell how it is answered."""
+        batch = read_batch(line)
+        for part in [line] if batch is None else batch:
+            frame = read_frame(part)
+            if frame is None and part.strip():
+                self._write(_logged(None, part), "unreadable", 0)
+            elif frame is not None and frame.is_request:
+                self._end(frame.id, "no_answer", 0)
+                self._open[frame.id] = _logged(frame, part)
+            elif (request_id := cancelled_id(frame)) is not UNSET:
+                self._end(request_id, "cancelled", 0)
+
+        def answer(answered: bytes) -> None:
+            self._take(answered)
+            directions.reply(answered)
+
+        return directions._replace(answer=answer, settle=self._settle)
+
+    def close(self) -> None:
+        """Write what was never answered."""
+        for request_id in tuple(self._open):
+            self._end(request_id, "no_answer", 0)
+
+    def _settle(self, request_id: Any, status: str) -> None:
+        if (request := self._open.get(request_id)) is not None:
+            request.status = status
+
+    def _take(self, line: bytes) -> None:
+        batch = read_batch(line)
+        for part in [line] if batch is None else batch:
+            frame = read_frame(part)
+            if frame is not None and frame.is_answer:
+                self._end(frame.id, _outcome(frame), len(part.strip()))
+
+    def _end(self, request_id: Any, outcome: str, size: int) -> None:
+        if (request := self._open.pop(request_id, None)) is not None:
+            self._write(request, request.status or outcome, size)
+
+    def _write(self, request: LoggedRequest, outcome: str, size: int) -> None:
+        self._log.write(self._session_id, request, outcome, size)
+
+
+def _logged(frame: Frame | None, line: bytes) -> LoggedRequest:
+    method = _harmless(None if frame is None else frame.method)
+    name = params_of(frame).get("name")
+    size = len(line.strip())
+    return LoggedRequest(method, "" if name is None else _harmless(name), size, perf_counter_ns())
+
+
+def _harmless(name: object) -> str:
+    """Return *name* if it is one, with nothing in it that a reader of the log may mistake."""
+    return str(name) if is_tool_name(name) else "?"
+
+
+def _outcome(frame: Frame) -> str:
+    """Return how the request that *frame* answers has ended, in one word."""
+    try:
+        if frame.failed and frame.error is not UNSET:
+            error = read_json(frame.error)
+            code = error.get("code") if isinstance(error, dict) else None
+            return _OUTCOMES.get(code, f"error:{code}") if isinstance(code, int) else "error"
+        failed = frame.result is not UNSET and _result.decode(frame.result).isError
+    except (ValueError, msgspec.DecodeError, TypeError):
+        return "ok" if not frame.failed else "error"
+    return "error" if failed else "ok"

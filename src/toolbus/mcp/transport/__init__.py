@@ -1,0 +1,1 @@
+"""Pipes, processes and HTTP: the ways on which frames come and go."""

@@ -1,0 +1,63 @@
+"""Bodies of HTTP answers that are several JSON-RPC frames, each on a line of its own.
+
+MCP has no such answers, but some servers stream so: as `application/json`, or as JSON lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.mcp.protocol.jsonrpc import FrameTooLongError, LineSplitter, read_batch, read_frame
+from toolbus.mcp.transport.sse import Event, on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.transport.http_client import HttpReply
+
+_OK = 200
+
+
+async def read_body(
+    reply: HttpReply, frame: Frame | None, limit: int
+) -> bytes | AsyncIterator[Event]:
+    """Return the body of *reply*, which answers *frame*, or its lines as events, as they come.
+
+    It has lines if the first is a whole frame that is not the answer, or if each is one. Raises
+    `FrameTooLongError` for a body, or a line, of more than *limit* bytes.
+    """
+    whole, chunks, has_line = bytearray(), reply.pieces(), reply.status != _OK
+    async for chunk in chunks:
+        whole += chunk
+        if not has_line and (has_line := b"\n" in chunk):
+            first = read_frame(bytes(whole.partition(b"\n")[0]))
+            if first is not None and not (first.is_answer and frame and first.id == frame.id):
+                return _lines(bytes(whole), chunks, limit)
+        if len(whole) > limit:
+            raise FrameTooLongError(limit)
+    body = bytes(whole)
+    return _lines(body, chunks, limit) if _is_frames(body) else body
+
+
+def _is_frames(body: bytes) -> bool:
+    """Tell whether *body* is more than one frame, each on its line."""
+    lines = body.strip().split(b"\n")
+    if len(lines) == 1 or read_frame(lines[0]) is None or read_batch(body) is not None:
+        return False
+    return all(read_frame(line) is not None for line in lines if line.strip())
+
+
+async def _lines(start: bytes, chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Event]:
+    """Give the lines of *start* and then of *chunks*; an empty one has no data."""
+    splitter = LineSplitter(limit)
+    for line in splitter.feed(start):
+        yield _event(line)
+    async for chunk in chunks:
+        for line in splitter.feed(chunk):
+            yield _event(line)
+    yield _event(splitter.remainder)
+
+
+def _event(line: bytes) -> Event:
+    return Event(on_one_line(line) or None, raw=line)

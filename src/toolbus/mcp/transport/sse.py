@@ -1,0 +1,149 @@
+"""Server-sent events: a stream cut into events, and events as bytes; WHATWG HTML, 9.2.5, 9.2.6."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from toolbus.mcp.protocol.jsonrpc import FrameTooLongError, escape_breaks
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_WAIT = 60_000
+_MOST_DIGITS = 9
+
+
+class Event(NamedTuple):
+    """One event: its *data*, None if it has none, its *id*, and milliseconds before a *retry*.
+
+    *raw* is how it came. It may be *named* a message, which it is without a name as well, and may
+    hold *comments*, which are for nobody.
+    """
+
+    data: bytes | None
+    id: str | None = None
+    retry: int | None = None
+    raw: bytes = b""
+    named: bool = False
+    comments: bool = False
+
+    @property
+    def line(self) -> bytes:
+        """The frame that it carries, on one line, with a line end."""
+        return on_one_line(self.data or b"") + b"\n"
+
+    @property
+    def wait(self) -> float:
+        """Seconds to wait before its stream is taken up again; 0: it does not say."""
+        return min(self.retry or 0, _LONGEST_WAIT) / 1000
+
+
+class EventParser:
+    """Cuts a stream into events; raises `FrameTooLongError` for one of more than *limit* bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._partial: list[bytes] = []
+        self._lines: list[bytes] = []
+        self._raw: list[bytes] = []
+        self._first, self._halved = True, False
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that *chunk* completes; a comment alone is an event as well."""
+        events = []
+        if self._halved and chunk.startswith(b"\n"):
+            # The CR before it has ended the line already, and perhaps its event.
+            self._raw.append(b"\n")
+            chunk = chunk[1:]
+            self._halved = False
+        for part in chunk.splitlines(keepends=True):
+            self._partial.append(part)
+            self._size += len(part)
+            if self._size > self._limit:
+                raise FrameTooLongError(self._limit)
+            if part.endswith((b"\n", b"\r")) and (event := self._end_line()) is not None:
+                events.append(event)
+        if chunk:
+            self._halved = chunk.endswith(b"\r")
+        return events
+
+    def _end_line(self) -> Event | None:
+        """Take the line that has begun; return the event that it ends."""
+        line = b"".join(self._partial)
+        self._partial = []
+        self._raw.append(line)
+        if self._first:
+            self._first, line = False, line.removeprefix(_BOM)
+        line = line.rstrip(b"\r\n")
+        if line:
+            self._lines.append(line)
+            return None
+        event = _event(self._lines, b"".join(self._raw))
+        self._lines, self._raw, self._size = [], [], 0
+        return event
+
+
+def write_event(
+    data: bytes | None,
+    event_id: str | None = None,
+    retry: int | None = None,
+    *,
+    named: bool = False,
+) -> bytes:
+    """Return the event that carries *data*, one line, under the id *event_id*; *retry* in ms.
+
+    Without anything to say it is no event, but empty.
+    """
+    lines = [
+        b"" if event_id is None else b"id: " + event_id.encode() + b"\n",
+        b"event: message\n" if named and data is not None else b"",
+        b"" if retry is None else b"retry: %d\n" % retry,
+        b"" if data is None else b"data: " + data + b"\n" if data else b"data:\n",
+    ]
+    written = b"".join(lines)
+    return written + b"\n" if written else b""
+
+
+def rewrite_event(event: Event, data: bytes | None) -> bytes:
+    """Return *event* as we write it, with other *data*; without any only where its stream is.
+
+    What was a comment says no more than that the stream is there.
+    """
+    event_id = event.id if event.id is not None and event.id.isprintable() else None
+    data = None if data is None else unbroken(data)
+    written = write_event(data, event_id, event.retry, named=event.named)
+    return written or (b":\n\n" if event.comments or event.data else b"")
+
+
+def nameless(event: Event) -> Event:
+    """Return *event* with its data alone, as if its stream could not be resumed."""
+    raw = write_event(on_one_line(event.data)) if event.data else b""
+    return Event(event.data or None, raw=raw)
+
+
+def on_one_line(data: bytes) -> bytes:
+    """Return the JSON *data* on one line: in it a line end can only be space between tokens."""
+    return data.replace(b"\r", b" ").replace(b"\n", b" ").strip()
+
+
+def unbroken(data: bytes) -> bytes:
+    """Return the JSON *data* on what is one line for every reader."""
+    return escape_breaks(on_one_line(data))
+
+
+def _event(lines: list[bytes], raw: bytes) -> Event:
+    data: list[bytes] = []
+    event_id, retry, named, comments = None, None, False, False
+    for line in lines:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                data.append(value)
+            case b"id" if b"\0" not in value:
+                event_id = value.decode(errors="replace")
+            case b"event":
+                named = value == b"message"
+            case b"retry" if value.isdigit() and len(value) <= _MOST_DIGITS:
+                retry = int(value)
+            case b"":
+                comments = True
+    return Event(b"\n".join(data) if data else None, event_id, retry, raw, named, comments)

@@ -1,0 +1,199 @@
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbus.hosts.dialects.hook_events import HookAnswer
+from toolbus.hosts.install import installation
+from toolbus.hosts.install.installation import (
+    command_line,
+    interpreter,
+    remove_client,
+    write_client,
+)
+from toolbus.hosts.run.hook_client import read_settings
+from toolbus.terminal.screen import UsageError
+
+BLOCKS = {
+    "PreToolUse": HookAnswer(stdout=b'{"reason": "it\'s $(no) \xe2\x80\x94"}\n', exit_code=0),
+    "Stop": HookAnswer(stderr=b"stopped\n", exit_code=2),
+}
+
+
+def settings(tmp_path, **changes):
+    fields = {
+        "python": sys.executable,
+        "search_path": tuple(each for each in sys.path if each.startswith("/")),
+        "version": "1",
+        "variables": {"HOME": str(tmp_path)},
+        "sockets": str(tmp_path / "sockets"),
+        "store": str(tmp_path / "hooks.db"),
+    }
+    return installation.ClientSettings(**{**fields, **changes})
+
+
+def contents(folder):
+    return {
+        file.name: (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns)
+        for file in folder.iterdir()
+        if file.is_file()
+    }
+
+
+def run(line):
+    return subprocess.run(["/bin/sh", "-c", line], input=b"{}", capture_output=True, check=False)
+
+
+def test_what_is_written_is_ours_alone_and_the_same_when_written_again(tmp_path):
+    folder = tmp_path / "hooks"
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    before = contents(folder)
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    assert contents(folder) == before
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {mode & 0o777 for _, mode, _ in before.values()} == {0o600}
+    assert set(before) == {"hook.py", "hook_client.py", "settings", "a.blocks"}
+
+
+def test_other_settings_have_another_digest(tmp_path):
+    digests = set()
+    for limit in (1.0, 2.0):
+        write_client(tmp_path / "hooks", settings(tmp_path, limit=limit), "a", BLOCKS)
+        digests.add(read_settings(str(tmp_path / "hooks" / "settings"))[b"digest"][0])
+    assert len(digests) == 2
+
+
+def test_a_loosened_file_and_folder_are_tightened(tmp_path):
+    folder = tmp_path / "hooks"
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    folder.chmod(0o755)
+    (folder / "settings").chmod(0o644)
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "settings").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    folder = tmp_path / "hooks"
+    folder.mkdir()
+    (tmp_path / "victim").write_text("kept")
+    (folder / "settings").symlink_to(tmp_path / "victim")
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    assert (tmp_path / "victim").read_text() == "kept"
+    assert not (folder / "settings").is_symlink()
+
+
+def test_a_folder_that_others_write_is_refused(tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(UsageError, match="others may write"):
+        write_client(tmp_path / "shared" / "hooks", settings(tmp_path), "a", BLOCKS)
+
+
+def test_a_value_of_two_lines_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="more than one line"):
+        write_client(
+            tmp_path / "hooks", settings(tmp_path, variables={"HOME": "/a\nx=y"}), "a", BLOCKS
+        )
+
+
+def test_the_last_host_takes_the_client_with_it(tmp_path):
+    folder = tmp_path / "hooks"
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    write_client(folder, settings(tmp_path), "b", BLOCKS)
+    remove_client(folder, "a")
+    assert (folder / "hook.py").is_file()
+    assert not (folder / "a.blocks").exists()
+    remove_client(folder, "b")
+    assert not folder.exists()
+    remove_client(folder, "b")
+
+
+def test_what_others_keep_in_the_folder_stays(tmp_path):
+    folder = tmp_path / "hooks"
+    write_client(folder, settings(tmp_path), "a", BLOCKS)
+    (folder / "notes").write_text("kept")
+    remove_client(folder, "a")
+    assert [file.name for file in folder.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize("event", BLOCKS)
+@pytest.mark.parametrize("broken", ["no script", "empty script", "no interpreter", "false", "kill"])
+def test_the_line_ends_in_the_block_whatever_ends_the_client(tmp_path, broken, event):
+    folder, block = tmp_path / "a folder's", BLOCKS[event]
+    python = tmp_path / "python"
+    if broken == "false":
+        python.write_text("#!/bin/sh\nexit 0\n")
+    if broken == "kill":
+        python.write_text("#!/bin/sh\nkill -9 $$\n")
+    if python.exists():
+        python.chmod(0o755)
+    gone = broken not in {"no script", "empty script"}
+    used = settings(tmp_path, python=str(python)) if gone else settings(tmp_path)
+    script = write_client(folder, used, "a", BLOCKS)
+    line = command_line(script, "a", event)
+    if broken == "no script":
+        script.unlink()
+    if broken == "empty script":
+        script.write_text("")
+    ended = run(line)
+    assert (ended.returncode, ended.stdout) == (block.exit_code, block.stdout.rstrip())
+    assert ended.stderr.endswith(block.stderr.rstrip())
+
+
+def test_exit_codes_of_answers_come_through_the_line(tmp_path):
+    script = write_client(tmp_path / "hooks", settings(tmp_path), "a", BLOCKS)
+    line = command_line(script, "a", "Stop")
+    for code, stdout in ((0, b"{}"), (2, b"")):
+        script.write_text(
+            f"import sys\nprint({stdout.decode()!r}, end='')\nsys.exit(100 + {code})\n"
+        )
+        ended = run(line)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (code, stdout, b"")
+
+
+def test_the_interpreter_is_that_of_the_environment():
+    assert interpreter() == sys.executable
+
+
+@pytest.mark.parametrize("name", ["shims/python3", "bin/python3", "bin/mise"])
+def test_a_version_managers_python_is_refused(tmp_path, monkeypatch, name):
+    python = tmp_path / name
+    python.parent.mkdir()
+    if name == "bin/python3":
+        python.write_text("#!/bin/sh\n")
+    else:
+        python.symlink_to(os.path.realpath(sys.executable) if "shims" in name else "/bin/sh")
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(UsageError, match="version manager's"):
+        interpreter()
+
+
+def test_settings_of_this_process_find_this_toolbus(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("TOOLBUS_SECRET", "x")
+    found = installation.client_settings("toolbus.toml")
+    assert found.python == sys.executable
+    assert found.config == str(Path.cwd() / "toolbus.toml")
+    assert found.sockets == str(tmp_path / ".local/state/toolbus/sockets")
+    assert "TOOLBUS_SECRET" not in found.variables
+
+
+def test_sockets_lie_in_the_systems_folder_where_it_is_ours(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    tmp_path.chmod(0o755)
+    assert "sockets" in installation.client_settings().sockets
+    tmp_path.chmod(0o700)
+    assert installation.client_settings().sockets == str(tmp_path / "toolbus")
+
+
+def test_a_line_has_no_word_that_its_shell_would_change(tmp_path):
+    script = write_client(tmp_path / "a $HOME `x` 'y'", settings(tmp_path), "a", BLOCKS)
+    words = shlex.split(command_line(script, "a", "Stop").partition(";")[0])
+    assert words[1:] == ["-I", "-S", str(script), "a", "Stop", "100"]

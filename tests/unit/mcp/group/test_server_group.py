@@ -1,0 +1,116 @@
+"""A group of servers, of which one takes too long."""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+
+from toolbus.mcp.group import group_requests
+from toolbus.mcp.group.grouped_server import ServerSettings
+from toolbus.mcp.group.resource_table import ResourceTable
+from toolbus.mcp.group.server_group import ServerGroup
+from toolbus.mcp.proxy.stdio import ProxyLimits
+
+SERVER = """\
+import json, os, sys, time
+name, slow = sys.argv[1:]
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m:
+        continue
+    while m["method"] == slow and not os.path.exists("go"):
+        time.sleep(0.01)
+    tools = [{"name": "x", "inputSchema": {}}]
+    result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "tools": tools}
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}), flush=True)
+"""
+
+
+@asynccontextmanager
+async def running(folder, **slow):
+    """Give a function that asks a group, and all that the group says."""
+    (folder / "server.py").write_text(SERVER)
+    words = [(name, (sys.executable, "server.py", name, method)) for name, method in slow.items()]
+    group = ServerGroup([ServerSettings(*each) for each in words], ProxyLimits(grace=1))
+    heard: asyncio.Queue = asyncio.Queue()
+
+    def take(line):
+        heard.put_nowait(json.loads(line))
+
+    reading = asyncio.create_task(group.lines(2**20, take, lambda: None))
+
+    async def ask(own, method, **params):
+        frame = {"jsonrpc": "2.0", "id": own, "method": method, "params": params}
+        group.write(json.dumps(frame).encode() + b"\n")
+        return await asyncio.wait_for(heard.get(), 60)
+
+    try:
+        yield group, ask, heard
+    finally:
+        await group.end(1, at_once=True)
+        await reading
+        await group.kill()
+
+
+async def test_who_begins_late_comes_in(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(group_requests, "START", 0.05)
+
+    async with running(tmp_path, a="initialize", b="") as (group, ask, heard):
+        begun = await ask(1, "initialize")
+        group.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        before = await ask(2, "tools/list")
+        (tmp_path / "go").touch()
+        told = await asyncio.wait_for(heard.get(), 60)
+        after = await ask(3, "tools/list")
+
+    assert begun["result"]["serverInfo"]["name"] == "toolbus (b)"
+    assert [tool["name"] for tool in before["result"]["tools"]] == ["b_x"]
+    assert told["method"] == "notifications/tools/list_changed"
+    assert [tool["name"] for tool in after["result"]["tools"]] == ["a_x", "b_x"]
+    assert "server 'a' has not answered" in caplog.text
+
+
+async def test_a_list_that_never_comes_is_left_out(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+
+    async with running(tmp_path, a="tools/list", b="") as (_, ask, _):
+        await ask(1, "initialize")
+        monkeypatch.setattr(group_requests, "LIST", 1.0)
+        listed = await ask(2, "tools/list")
+
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["b_x"]
+    assert "server 'a' gave no list within 1 s" in caplog.text
+
+
+async def test_what_is_no_frame_is_answered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async with running(tmp_path, a="") as (group, ask, heard):
+        await ask(1, "initialize")
+        group.write(b"{broken\n")
+        broken = await heard.get()
+        group.write(b'[{"id":1,"method":"ping"},{"method":"x"},{"id":2,"method":"ping"}]\n')
+        batch = await heard.get()
+
+    assert (broken["id"], broken["error"]["code"]) == (None, -32700)
+    assert [each["id"] for each in batch] == [1, 2]
+
+
+def test_a_template_fits_by_its_plain_text():
+    table = ResourceTable()
+    table.learn("resources/templates/list", {"a": [{"uriTemplate": "x://{a}/m/{b}.txt"}, {}]})
+
+    found = [table.servers_of(uri) for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")]
+
+    assert found == [["a"], ["a"], [], []]
+    assert table.servers_of("x://{a}/m/{b}.txt") == ["a"]
+
+
+def test_a_server_cannot_list_what_fits_its_neighbour_s_template():
+    table = ResourceTable()
+    table.learn("resources/templates/list", {"good": [{"uriTemplate": "notes://{id}"}]})
+    table.learn("resources/list", {"evil": [{"uri": "notes://7"}], "good": [{"uri": "notes://8"}]})
+
+    assert table.servers_of("notes://7") == ["evil", "good"]
+    assert table.servers_of("notes://8") == ["good"]

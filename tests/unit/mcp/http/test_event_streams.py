@@ -1,0 +1,159 @@
+"""Streams of events with clients that are slow, late, or come twice."""
+
+import asyncio
+
+from toolbus.mcp.http.answer_streams import AnswerStream, read_event_id
+from toolbus.mcp.http.event_streams import EventBuffer, EventStream
+
+
+class SlowRequest:
+    """A request whose client takes what it is written only once the *gate* is open."""
+
+    def __init__(self, *, is_open=False):
+        self.written, self.gate = [], asyncio.Event()
+        if is_open:
+            self.gate.set()
+
+    async def begin(self, *_):
+        pass
+
+    async def write(self, data, *, more=True):
+        if data:
+            self.written.append(data)
+            await self.gate.wait()
+
+    def accepts(self, _kind):
+        return True
+
+    def prefers_stream(self):
+        return False
+
+
+async def turns(count=5):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_what_comes_during_a_write_is_written_too():
+    stream, request = AnswerStream(EventBuffer(2**20, replays=True), 1, 1), SlowRequest()
+    following = asyncio.create_task(stream.follow(request))
+    stream.put(b"a\n")
+    await turns()
+    stream.put(b"b\n")
+    stream.answer(b"c\n")
+    request.gate.set()
+    await asyncio.wait_for(following, 60)
+
+    assert b"".join(request.written) == (
+        b"id: 1-0\ndata:\n\nid: 1-1\ndata: a\n\nid: 1-2\ndata: b\n\nid: 1-3\ndata: c\n\n"
+    )
+
+
+async def test_the_last_to_follow_gets_what_comes():
+    stream = AnswerStream(EventBuffer(2**20, replays=True))
+    first, second = SlowRequest(is_open=True), SlowRequest(is_open=True)
+    one = asyncio.create_task(stream.follow(first))
+    await turns()
+    two = asyncio.create_task(stream.follow(second))
+    await asyncio.wait_for(one, 60)
+    stream.put(b"a\n")
+    stream.end()
+    await asyncio.wait_for(two, 60)
+
+    assert b"data: a" not in b"".join(first.written)
+    assert b"data: a" in b"".join(second.written)
+
+
+async def test_a_server_waits_for_a_client_that_is_behind():
+    for buffer in (EventBuffer(), EventBuffer(2**28, replays=True)):
+        stream, request = EventStream(buffer), SlowRequest()
+        reading = asyncio.create_task(stream.write_to(request))
+        await turns()
+        for _ in range(3):
+            stream.put(b"x" * 2**22)
+            await turns()
+        waiting = asyncio.create_task(buffer.wait_for_room())
+        await turns()
+        waited = not waiting.done()
+        request.gate.set()
+        await asyncio.wait_for(waiting, 60)
+        stream.end()
+        await asyncio.wait_for(reading, 60)
+
+        assert waited
+        assert stream.unwritten == 0
+        assert len(b"".join(request.written)) == 3 * 2**22
+
+
+async def test_nobody_waits_for_a_client_that_left():
+    buffer = EventBuffer()
+    stream, request = EventStream(buffer), SlowRequest()
+    reading = asyncio.create_task(stream.write_to(request))
+    await turns()
+    stream.put(b"x")
+    await turns()
+    stream.put(b"x" * 2**23)
+    waiting = asyncio.create_task(buffer.wait_for_room())
+    await turns()
+    waited = not waiting.done()
+    reading.cancel()
+    await asyncio.wait_for(waiting, 60)
+    await asyncio.wait({reading})
+
+    assert waited
+    assert not stream.is_read
+
+
+async def test_without_a_replay_nothing_written_is_kept():
+    buffer = EventBuffer()
+    stream, request = EventStream(buffer), SlowRequest(is_open=True)
+    for _ in range(3):
+        stream.put(b"x" * 2**16)
+    held = stream.holds_after(0)
+    stream.end()
+    await stream.write_to(request)
+
+    assert held
+    assert not stream.is_kept
+    assert len(request.written) == 3
+
+
+async def test_small_events_are_written_together():
+    stream, request = EventStream(EventBuffer()), SlowRequest(is_open=True)
+    for _ in range(1000):
+        stream.put(b"data: x\n\n")
+    stream.end()
+    await stream.write_to(request)
+
+    assert request.written == [b"data: x\n\n" * 1000]
+
+
+async def test_what_was_fetched_is_dropped_first(caplog):
+    stream = AnswerStream(EventBuffer(2**23, replays=True), 1, 1)
+    following = asyncio.create_task(stream.follow(SlowRequest(is_open=True)))
+    for _ in range(6):
+        stream.put(b"x" * 2**20)
+        await turns()
+    following.cancel()
+    await asyncio.wait({following})
+    held = [stream.holds_after(number) for number in range(7)]
+    lost_before = "is lost" in caplog.text
+    for _ in range(12):
+        stream.put(b"y" * 2**20)
+
+    assert held == [False, False, False, True, True, True, True]
+    assert not lost_before
+    assert "an event of 1049088 bytes is lost" in caplog.text
+
+
+async def test_answers_alone_are_a_body():
+    stream = AnswerStream(EventBuffer(2**20), pending=2)
+    stream.answer(b"1\n")
+    stream.answer(b"2\n")
+
+    assert await stream.body(SlowRequest()) == b"[1,2]"
+
+
+def test_ids_name_stream_and_event():
+    assert read_event_id("3-17") == (3, 17)
+    assert [read_event_id(text) for text in ("", "3", "-1", "a-b", "3-", "٣-1")] == [None] * 6

@@ -1,0 +1,117 @@
+"""Relayed requests: each answer keeps the event in which it came, also if another one overtakes."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+from toolbus.mcp.http.http_request import HttpRequest
+from toolbus.mcp.http.relayed_request import RelayedRequest
+from toolbus.mcp.protocol.jsonrpc import read_frame
+from toolbus.mcp.transport.processes import FAILED
+from toolbus.mcp.transport.sse import Event, write_event
+
+
+def frame(request_id, **members):
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, **members}).encode()
+
+
+class SlowSession:
+    """A session that passes requests on, and answers later, the last answer first."""
+
+    judging = False
+
+    def __init__(self):
+        self.open, self.answers = [1, 2], []
+
+    def as_judged(self, line):
+        return line
+
+    def from_client(self, line, directions):
+        self.directions = directions
+        directions.to_server(line)
+
+    async def from_server(self, line, _directions):
+        self.answers.append(line)
+        if len(self.answers) == 2:
+            loop = asyncio.get_running_loop()
+            for answer in reversed(self.answers):
+                loop.call_soon(self._answer, answer)
+
+    def _answer(self, line):
+        self.open.remove(json.loads(line)["id"])
+        self.directions.answer(line)
+
+    def is_open(self, request_id):
+        return request_id in self.open
+
+
+class Reply:
+    """A stream with an answer to each of two requests, which come at once."""
+
+    status, fields, is_coded, is_stream = 200, [("content-type", "text/event-stream")], False, True
+
+    def __init__(self, *, event_ids):
+        self._event_ids = event_ids
+
+    async def events(self, _limit):
+        for number in (1, 2):
+            data = frame(number, result={})
+            event_id = f"e{number}" if self._event_ids else None
+            yield Event(data, event_id, raw=write_event(data, event_id))
+
+    def close(self):
+        pass
+
+
+class DyingSession(SlowSession):
+    """A session that dies when the server answers."""
+
+    async def from_server(self, line, _directions):
+        if b'"result"' in line:
+            raise LookupError("unforeseen")
+        self._answer(line)
+
+
+async def relay(session, body, *, event_ids=True):
+    """Let a client post *body*; return what it is written."""
+    written = []
+
+    async def send(message):
+        written.append(message.get("body", b""))
+
+    async def send_upstream(*_, **__):
+        return Reply(event_ids=event_ids)
+
+    async def leave(*_, **__):
+        pass
+
+    scope = {"method": "POST", "path": "/mcp", "query_string": b"", "headers": []}
+    request = HttpRequest(scope, None, send)
+    request.body = body
+    client = SimpleNamespace(
+        session=session, is_known=True, learn_id=lambda *_: None, leave=leave,
+        remember=lambda _: None, detached={},
+    )  # fmt: skip
+    limits = SimpleNamespace(frame=2**20)
+    server = SimpleNamespace(send=send_upstream, limits=limits, answered=lambda _, it: it.fields)
+    await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 60)
+    return b"".join(written)
+
+
+async def test_each_answer_keeps_its_event():
+    body = b"[" + frame(1, method="ping") + b"," + frame(2, method="ping") + b"]"
+    written = await relay(SlowSession(), body)
+
+    events = [part.split(b"\n") for part in written.split(b"\n\n") if part]
+    ids = [(event[0], json.loads(event[1].removeprefix(b"data: "))["id"]) for event in events]
+    assert ids == [(b"id: e2", 2), (b"id: e1", 1)]
+
+
+async def test_an_exchange_that_dies_answers_its_request(caplog):
+    session = DyingSession()
+    written = await relay(session, frame(1, method="ping"), event_ids=False)
+
+    answer = json.loads(written.rpartition(b"data: ")[2])
+    assert (answer["id"], answer["error"]["message"]) == (1, FAILED)
+    assert not session.is_open(1)
+    assert "unforeseen" in caplog.text
