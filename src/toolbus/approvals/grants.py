@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from toolbus.approvals.decoding import decode_grant
 from toolbus.approvals.questions import GRANT_PREFIX, Grant, Question
-from toolbus.approvals.records import canonical
+from toolbus.approvals.records import canonical, decode_grant
 from toolbus.errors import FreezeError
 from toolbus.messages.codec import decoder, encode
 from toolbus.messages.ids import new_id

@@ -1,22 +1,29 @@
-"""How questions are kept: the names of their states, and how they are read and listed."""
+"""Questions and grants in a store: the names of their states, and how they are read and listed."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from toolbus.approvals.decoding import decode_question, question_at, readable_questions
-from toolbus.approvals.questions import ATTACH_PREFIX, PREFIX, Question
+from toolbus.approvals.questions import ATTACH_PREFIX, PREFIX, Grant, Question
+from toolbus.errors import DecodeError
 from toolbus.messages.codec import decoder, encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.protocol import Store
+    from toolbus.store.reading import StateRow, StoreReader
 
+logger = logging.getLogger("toolbus")
+
+decode_question, decode_grant = decoder(Question), decoder(Grant)
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -77,6 +84,37 @@ async def find_question(
     if session_id is not None:
         return await read_question(store, session_id, question_id)
     return await asyncio.to_thread(_find, store, question_id)
+
+
+def readable_questions(reader: StoreReader, session_id: str) -> Iterator[Question]:
+    """Give the questions of a session; those that cannot be read are logged, and left out.
+
+    One of them harms its own call alone, of which then nobody knows whether it has run.
+    """
+    session = reader.session(session_id)
+    for row in () if session is None else reader.states(session.key):
+        question = _readable(row, session_id) if row.name.startswith(PREFIX) else None
+        if question is not None:
+            yield question
+
+
+def _readable(row: StateRow, session_id: str) -> Question | None:
+    if row.body is None:
+        return None
+    try:
+        return question_at(row.body, session_id, row.name.removeprefix(PREFIX))
+    except DecodeError as error:
+        logger.error("%s of session %r cannot be read: %s", row.name, session_id, error)  # noqa: TRY400 - it says all
+        return None
+
+
+def question_at(body: bytes, session_id: str, question_id: str) -> Question:
+    """Return the question that *body* is; raises `DecodeError` unless it is that very one."""
+    question = decode_question(body)
+    if (question.session_id, question.id) != (session_id, question_id):
+        reason = f"it says that it is {question.id!r} of session {question.session_id!r}"
+        raise DecodeError(reason, "$")
+    return question
 
 
 async def questions_of(store: Store, session_id: str) -> tuple[Question, ...]:

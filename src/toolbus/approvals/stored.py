@@ -17,13 +17,13 @@ import time
 from copy import copy
 from functools import partial
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING
 
 from toolbus.approvals import sub_sessions
 from toolbus.approvals.attaching import Asking, Attached, attach, note_hosted
 from toolbus.approvals.binding import BoundCall, bind, filled_paths
 from toolbus.approvals.channels import Notices
-from toolbus.approvals.checking import DAY, SHORTEST_KEY, check_arguments, check_limits
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, held_permit, refusal_of
 from toolbus.approvals.recovery import find_open, withdraw
@@ -46,6 +46,13 @@ if TYPE_CHECKING:
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approver import Approver
     from toolbus.tools.calls.gate import ApprovalRequest, CallGate, Permit
+
+DAY = 86_400.0
+LONGEST = 3_650 * DAY
+"""Seconds after which every question expires."""
+
+SHORTEST_KEY = 32
+"""Bytes."""
 
 _PURPOSE = b"toolbus: calls with hidden values"
 
@@ -95,7 +102,7 @@ class StoredApprovals(ResumeGate):
         if approver is not None:
             check_approver(approver)
         self._has_host_store = False
-        check_arguments(wait, expires_after, notify, key)
+        _check_arguments(wait, expires_after, notify, key)
         self._store, self._expires_after = store, expires_after
         self._host, self._clock = host, clock
         self._given_key, self._own_key = key, os.urandom(SHORTEST_KEY)
@@ -103,7 +110,7 @@ class StoredApprovals(ResumeGate):
         # By sessions, the calls that a former run left open, with their questions.
         self._reopened: dict[str, Mapping[str, str]] = {}
         self._limits = QuestionLimits(max_open, max_hourly, max_denials, self._notices.send_limit)
-        check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
+        _check_limits(max_open=max_open, max_hourly=max_hourly, max_denials=max_denials)
         self._answers = AnswerWait(approver, LoopLock(), wait, clock)
 
     keeps_questions = True
@@ -305,3 +312,28 @@ def _pending_text(question_id: str, binding: BoundCall) -> str:
     if binding.stays_open:
         return f"{waits}, and `resume` goes on"
     return f"{waits}. Call it again with the same arguments to learn the answer"
+
+
+def _check_limits(**limits: object) -> None:
+    """Raise `RegistrationError` for what limits nothing."""
+    for name, limit in limits.items():
+        if limit is not None and not (type(limit) is int and limit > 0):
+            raise RegistrationError(name, f"expected a positive number or None, not {limit!r}")
+
+
+def _check_arguments(
+    wait: object, expires_after: object, notify: Sequence[Notifier], key: object
+) -> None:
+    """Raise `RegistrationError` for what questions cannot be stored with."""
+    if not (type(wait) in {int, float} and 0 <= wait < inf):  # type: ignore[operator]  # a number
+        raise RegistrationError("wait", f"expected seconds to wait, not {wait!r}")
+    if not (type(expires_after) in {int, float} and 0 < expires_after <= LONGEST):  # type: ignore[operator]  # as above
+        reason = f"expected a number of seconds from 0 to {LONGEST:.0f}, not {expires_after!r}"
+        raise RegistrationError("expires_after", reason)
+    for channel in notify:
+        if isinstance(channel, type) or not callable(getattr(channel, "notify", None)):
+            reason = "it has no method `async def notify(question)`"
+            raise RegistrationError(f"channel {channel!r}", reason)
+    if key is not None and not (isinstance(key, bytes) and len(key) >= SHORTEST_KEY):
+        # Not the value: it may be a key all the same.
+        raise RegistrationError("key", f"expected at least {SHORTEST_KEY} bytes")

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.decoding import readable_questions
+from toolbus.approvals.records import readable_questions
 from toolbus.errors import DecodeError
 from toolbus.messages.codec import decoder, encode
 

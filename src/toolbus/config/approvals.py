@@ -77,9 +77,8 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
 
         A webhook that cannot be used raises `RegistrationError`.
         """
-        from toolbus.approvals.checking import DAY  # noqa: PLC0415 - not for all
         from toolbus.approvals.limits import DENIALS, HOURLY, OPEN  # noqa: PLC0415 - as above
-        from toolbus.approvals.stored import StoredApprovals  # noqa: PLC0415
+        from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - as above
 
         return StoredApprovals(
             store=store,

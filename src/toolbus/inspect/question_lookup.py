@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from toolbus.approvals.decoding import decode_grant, decode_question
 from toolbus.approvals.questions import GRANT_PREFIX, PREFIX, Grant
+from toolbus.approvals.records import decode_grant, decode_question
 from toolbus.approvals.recovery import as_known
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage

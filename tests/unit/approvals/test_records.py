@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.approvals.decoding import decode_question
 from toolbus.approvals.questions import TRANSITIONS, Question
 from toolbus.approvals.records import (
+    decode_question,
     digest_of,
     find_question,
     question_name,
