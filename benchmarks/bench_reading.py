@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
-from toolbus.inspect.explaining import explain
-from toolbus.inspect.showing import show_session
+from toolbus.cli.explain import explain
+from toolbus.cli.show import show_session
 from toolbus.terminal import Output
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _read(rig: Rig, path: Path, size: int) -> None:
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         out, middle = Output(nowhere), size // 2
         works: dict[str, Callable[[], object]] = {
-            "show --last 20": lambda: show_session(out, path, "s", last=20),
+            "show --last 20": lambda: show_session(out, path, "s", newest=20),
             "show --from": lambda: show_session(out, path, "s", start=size - 19),
             "explain a message": lambda: explain(out, path, f"m-{middle}"),
             "explain a call": lambda: explain(out, path, call=f"c-{middle // 2}"),

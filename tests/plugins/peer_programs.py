@@ -10,7 +10,7 @@ from toolbus import Agent
 from toolbus.mcp import client
 from toolbus.models import ScriptedModel
 
-GUIDE = Path(toolbus.__file__).parent / "guide"
+GUIDE = Path(toolbus.__file__).parent / "cli/guide"
 
 AGENTS = ("from-pydantic-ai", "from-langchain", "from-strands", "from-claude-agent-sdk")
 """Pages whose programs are agents."""

@@ -18,7 +18,7 @@ from terminals import on_terminal
 from toolbus.cli.command_line import main
 from toolbus.models import ScriptedModel
 
-FOLDER = Path(toolbus.__file__).parent / "guide"
+FOLDER = Path(toolbus.__file__).parent / "cli/guide"
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
 STAND_INS = {
     "postgresql://agents@db.example.com/agents": "postgres_service",

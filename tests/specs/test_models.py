@@ -10,9 +10,9 @@ from tests.servers import wire_shapes as shapes
 from tests.servers.fake_provider import WIRES, FakeProvider, Reply
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
+from toolbus.cli.export import run_export
 from toolbus.errors import DecodeError, ModelError, RegistrationError
 from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
-from toolbus.inspect.export import run_export
 from toolbus.messages import encode
 from toolbus.models import AnthropicModel, OpenAIModel
 from toolbus.models.answers import given_call

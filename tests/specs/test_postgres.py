@@ -20,7 +20,7 @@ import toolbus
 from postgres_server import Forwarder, running_server
 from toolbus import Agent, AssistantMessage, Deny, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.cli import main
-from toolbus.console.assembly import find_model
+from toolbus.cli.assembly import find_model
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel

@@ -766,7 +766,7 @@ def test_hints_of_servers_are_not_believed(here, command, tape):
 PROGRAM = """
 import asyncio
 from toolbus import Agent, Ask, events
-from toolbus.console import TerminalApprover
+from toolbus.cli import TerminalApprover
 from toolbus.models import ScriptedModel
 
 def pay(note: str) -> str:

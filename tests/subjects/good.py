@@ -7,9 +7,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, guard, on, tool
+from toolbus.cli.demo import handlers as demo
+from toolbus.cli.demo.tools import Workspace
 from toolbus.components.participants import before_tool
-from toolbus.demo import handlers as demo
-from toolbus.demo.tools import Workspace
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,

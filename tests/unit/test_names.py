@@ -18,7 +18,6 @@ VAGUE = re.compile(
 MOST_LINES = {"function": 50, "file": 500}
 ALLOWED = Counter(
     {
-        ("word", "inspect"): 1,
         ("word", "mcp"): 1,
         ("word", "store"): 3,
     }

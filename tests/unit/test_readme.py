@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.plugins.code_blocks import PageRun, read_code_blocks, read_commands
 
-from toolbus.guide.topics import TOPICS
+from toolbus.cli.guide.topics import TOPICS
 
 README = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
 BLOCKS = read_code_blocks("README.md", README)

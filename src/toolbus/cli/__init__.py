@@ -1,3 +1,13 @@
 """The command `toolbus`: one file for each of its commands."""
 
-from toolbus.cli.command_line import main as main
+from typing import TYPE_CHECKING
+
+from toolbus.settings.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from toolbus.cli.command_line import main as main
+    from toolbus.cli.questions.terminal_approver import TerminalApprover as TerminalApprover
+
+__getattr__, __dir__ = lazily(
+    __name__, {"TerminalApprover": "questions.terminal_approver", "main": "command_line"}
+)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from toolbus.cli.options import store_address
 from toolbus.cli.parsing import Parser, add_action, make_parser
-from toolbus.cli.store_names import store_address
 from toolbus.terminal.durations import seconds_in
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command
-    from toolbus.console.approving import ApprovalTarget
+    from toolbus.cli.questions.approving import ApprovalTarget
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -90,11 +90,11 @@ def command() -> Command:
             case "approve" | "deny" | "settle" | "revoke":
                 return _do(parsed, address, output)
             case "serve":
-                from toolbus.console.answer_serving import serve_answers  # noqa: PLC0415 - for few
+                from toolbus.cli.questions.answer_serving import serve_answers  # noqa: PLC0415 - for few
 
                 return serve_answers(output, address, parsed.listen)
             case "review":
-                from toolbus.console.reviewing import review  # noqa: PLC0415 - loads the house
+                from toolbus.cli.questions.reviewing import review  # noqa: PLC0415 - loads the house
 
                 return review(output, address, watch=parsed.watch)
         return _read(parsed, address, output)
@@ -161,7 +161,7 @@ def _add_reading(parser: argparse.ArgumentParser, *, default: bool | str) -> Non
 
 
 def _read(parsed: argparse.Namespace, address: str, output: Output) -> int:
-    from toolbus.inspect import question_lists  # noqa: PLC0415 - loads half of the house
+    from toolbus.cli.questions import question_lists  # noqa: PLC0415 - loads half of the house
 
     match parsed.action:
         case "show":
@@ -179,7 +179,7 @@ def _read(parsed: argparse.Namespace, address: str, output: Output) -> int:
 
 
 def _do(parsed: argparse.Namespace, address: str, output: Output) -> int:
-    from toolbus.console import approving  # noqa: PLC0415 - loads half of the house
+    from toolbus.cli.questions import approving  # noqa: PLC0415 - loads half of the house
 
     asked: ApprovalTarget = approving.ApprovalTarget(address, parsed.id)
     match parsed.action:

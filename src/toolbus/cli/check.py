@@ -5,13 +5,23 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.writing import count_things
 from toolbus.cli.parsing import make_parser
+from toolbus.errors import WrongPathError
+from toolbus.messages.records import encode
+from toolbus.settings.spans import Span
+from toolbus.store.check.recovery import recover
+from toolbus.store.check.session_check import check_file, check_reader
+from toolbus.store.opening import is_postgres, open_reader
 from toolbus.terminal.output import Output
+from toolbus.terminal.progress import ProgressLine
+from toolbus.terminal.screen import Screen, open_screen
 
 if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.parsing import Command
+    from toolbus.store.check.session_check import CheckReport, ProgressCallback, SessionState
 
 _EPILOG = """\
 examples:
@@ -38,9 +48,101 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.check import check_store  # noqa: PLC0415 - loads SQLite
 
         errors = Output(sys.stderr)
         return check_store(output, errors, parsed.store, new=parsed.recover, as_json=parsed.json)
 
     return parser, run
+
+
+_MAX_PROBLEMS = 20
+"""How many problems a person reads; a program gets them all."""
+
+
+def check_store(
+    output: Output, errors: Output, where: str, *, new: str | None = None, as_json: bool = False
+) -> int:
+    """Print the state of the store *where*, having written what is readable to *new* if given.
+
+    How far it is goes to *errors*, if that is a terminal. Returns 0 if all is well and 1 if there
+    is damage; raises `WrongPathError` for what is no store, and `StoreError`.
+    """
+    line = ProgressLine(errors)
+
+    def progress(done: int, total: int) -> None:
+        line.show(f"{total:,} messages and records", done / total)
+
+    try:
+        report = _report(where, new, progress)
+    finally:
+        line.hide()
+    if as_json:
+        output.write(f"{encode(report).decode()}\n")
+    else:
+        _show(report, open_screen(output))
+    return 0 if report.is_whole else 1
+
+
+def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckReport:
+    if not is_postgres(where):
+        return recover(where, new, progress) if new is not None else check_file(where, progress)
+    if new is not None:
+        reason = "only a file is recovered so; `toolbus copy` takes whole sessions"
+        raise WrongPathError(where, reason)
+    with open_reader(where, live=True) as reader:
+        return check_reader(where, reader, progress)
+
+
+def _show(report: CheckReport, screen: Screen) -> None:
+    pages = f"{count_things(report.pages, 'page')}, " if report.pages else ""
+    facts = f"version {report.version}, {pages}{report.bytes:,} bytes"
+    screen.line(Span(report.path, "strong"), right=[Span(facts, "dim")])
+    if report.sessions:
+        screen.table([_row(state) for state in report.sessions], indent=2, numbers=True)
+    for note in report.notes:
+        screen.prose(f"note: {note}", style="dim")
+    for problem in report.problems[:_MAX_PROBLEMS]:
+        screen.prose(f"✗ {problem}", style="bad")
+    if (rest := len(report.problems) - _MAX_PROBLEMS) > 0:
+        note = f"  and {count_things(rest, 'more problem')}; see them with --json"
+        screen.line(Span(note, "dim"))
+    _show_verdict(report, screen)
+
+
+def _row(state: SessionState) -> list[Span | str]:
+    lost = {"message": 0, "record": 0}
+    for rows in state.lost:
+        lost[rows.kind] += rows.count
+    open_ends = [
+        count_things(number, f"{what} without {other}", f"{what}s without {other}")
+        for number, what, other in (
+            (state.unanswered, "call", "result"),
+            (state.unasked, "result", "call"),
+        )
+        if number
+    ]
+    return [
+        state.id,
+        count_things(state.messages, "message"),
+        count_things(state.records, "record"),
+        count_things(state.states, "state") if state.states else "",
+        Span(", ".join([f"{count_things(n, kind)} lost" for kind, n in lost.items() if n]), "bad"),
+        Span(", ".join(open_ends), "dim"),
+    ]
+
+
+def _show_verdict(report: CheckReport, screen: Screen) -> None:
+    if report.is_whole:
+        screen.line(Span("✓ ", "good"), "no damage found")
+    elif not report.sessions:
+        screen.line(Span("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
+    elif is_postgres(report.path):
+        screen.line(Span("✗ ", "bad"), "it is damaged; copy the sessions that are whole:")
+        screen.command("toolbus", "copy", report.path, "NEW.db")
+    elif report.recovered is None:
+        screen.line(Span("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
+        screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
+    if report.saved is not None:
+        kinds = ("session", "message", "record", "original", "state")
+        saved = [count_things(getattr(report.saved, f"{kind}s"), kind) for kind in kinds]
+        screen.whole(f"{', '.join(saved)} were written to {report.recovered}")

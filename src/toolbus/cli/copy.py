@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.lookup import find_session
+from toolbus.cli.output.writing import count_things, print_json
 from toolbus.cli.parsing import make_parser
+from toolbus.errors import ToolbusError
+from toolbus.settings.spans import Span
+from toolbus.store.copy import SessionCopy, copy_session
+from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.output import Output
+from toolbus.terminal.progress import ProgressLine
+from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from toolbus.cli.parsing import Command
+    from toolbus.store.protocol import Store
+    from toolbus.store.reading import SessionRow, StoreReader
 
 _EPILOG = """\
 examples:
@@ -46,7 +58,6 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.copying_sessions import copy_sessions  # noqa: PLC0415 - loads half of the house
 
         return copy_sessions(
             output,
@@ -58,3 +69,91 @@ def command() -> Command:
         )
 
     return parser, run
+
+
+def copy_sessions(
+    output: Output,
+    errors: Output,
+    source: str,
+    target: str,
+    *,
+    sessions: tuple[str, ...] = (),
+    as_json: bool = False,
+) -> int:
+    """Copy *sessions* of the store *source*, with those below them, else all, to *target*.
+
+    Prints what became of each; how far it is goes to *errors*, if that is a terminal. Returns 1 if
+    one could not be copied; the others are all the same. Raises `StoreError` for a store that
+    cannot be opened, and `UsageError` for an unknown session.
+    """
+    report = _CopyReport(output, as_json=as_json)
+    with open_reader(source, live=True) as reader:
+        names = [find_session(reader, name).id for name in sessions]
+        line = ProgressLine(errors)
+        try:
+            asyncio.run(_copy(reader, names, target, line, report))
+        finally:
+            line.hide()
+    report.end()
+    return 1 if report.failures else 0
+
+
+def _chosen(reader: StoreReader, names: list[str]) -> Iterator[SessionRow]:
+    """Give the sessions of *names*, and those of their sub-agents; all, if there are none."""
+    below = tuple([f"{name}/" for name in names])
+    for session in reader.sessions():
+        if not names or session.id in names or session.id.startswith(below):
+            yield session
+
+
+async def _copy(
+    reader: StoreReader, names: list[str], target: str, line: ProgressLine, report: _CopyReport
+) -> None:
+    store: Store = open_store(target)
+    try:
+        for session in _chosen(reader, names):
+
+            def progress(entries: int, session: SessionRow = session) -> None:
+                done = min(1.0, entries / max(1, session.messages))
+                line.show(f"session {session.id}", done)
+
+            try:
+                copy = await copy_session(reader, session, store, progress)
+            except ToolbusError as error:
+                copy = SessionCopy(session=session.id, status="failed", reason=str(error))
+            line.hide()
+            report.write(copy)
+    finally:
+        await store.close()
+
+
+class _CopyReport:
+    """Writes what became of each session on *output*."""
+
+    def __init__(self, output: Output, *, as_json: bool) -> None:
+        self._output, self._as_json = output, as_json
+        self._screen = open_screen(output)
+        self._copied = self._unchanged = self.failures = 0
+
+    def write(self, copy: SessionCopy) -> None:
+        """Write a line on one session."""
+        self._copied += copy.status == "copied"
+        self._unchanged += copy.status == "unchanged"
+        self.failures += copy.status == "failed"
+        if self._as_json:
+            print_json(self._output, copy)
+        elif copy.status == "failed":
+            self._screen.line(Span("✗ ", "bad"), Span(copy.session, "strong"))
+            self._screen.prose(copy.reason, indent=2)
+        else:
+            sign = Span("✓ ", "good") if copy.status == "copied" else Span("= ", "dim")
+            messages = count_things(copy.messages, "message")
+            counts = f"{messages}, {count_things(copy.records, 'record')}"
+            self._screen.line(sign, copy.session, right=[Span(counts, "dim")])
+
+    def end(self) -> None:
+        """Write how many there were."""
+        if not self._as_json:
+            parts = [f"{self._copied:,} copied", f"{self._unchanged:,} were there already"]
+            parts += [f"{self.failures:,} failed"] if self.failures else []
+            self._screen.line(", ".join(parts))

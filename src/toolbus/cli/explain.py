@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolbus.cli.options import store_address
+from toolbus.cli.output.history import history_of
+from toolbus.cli.output.lookup import find_call, find_message, find_session
+from toolbus.cli.output.wording import describe_change
+from toolbus.cli.output.writing import (
+    describe_call,
+    print_json,
+    write_calls,
+    write_differences,
+    write_invocation,
+    write_text,
+    write_value,
+)
 from toolbus.cli.parsing import make_parser
-from toolbus.cli.store_names import store_address
+from toolbus.settings.spans import Span
+from toolbus.store.opening import open_reader
+from toolbus.terminal.durations import duration_of
+from toolbus.terminal.pager import paged
+from toolbus.terminal.screen import UsageError, open_screen
 
 if TYPE_CHECKING:
     import argparse
+    import os
 
+    from toolbus.cli.output.dispatches import DispatchView, HandlerView, ValueView
+    from toolbus.cli.output.history import CallHistory, MessageHistory
     from toolbus.cli.parsing import Command
+    from toolbus.messages.records import ToolCall
     from toolbus.terminal.output import Output
+    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:
@@ -40,7 +62,6 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.explaining import explain  # noqa: PLC0415 - loads half of the house
 
         return explain(
             output,
@@ -53,3 +74,143 @@ def command() -> Command:
         )
 
     return parser, run
+
+
+_ROOMY = 70
+"""Cells of a line that has room for where a handler stands, beside what it did."""
+
+
+def explain(
+    output: Output,
+    path: str | os.PathLike[str],
+    message: str | None = None,
+    *,
+    call: str | None = None,
+    session: str | None = None,
+    as_json: bool = False,
+    pager: bool = True,
+) -> int:
+    """Print what became of the *message* or of the *call*, in *session* if given; return 0.
+
+    Raises `UsageError` for an id that is unknown, or that several sessions have.
+    """
+    if (message is None) == (call is None):
+        raise UsageError("explain what? give one message id, or `--call` and the id of a call")
+    with open_reader(path) as reader:
+        within = find_session(reader, session) if session is not None else None
+        find = find_message if call is None else find_call
+        history = history_of(reader, find(reader, message or call or "", within))
+    if as_json:
+        print_json(output, history)
+        return 0
+    with paged(output, wanted=pager) as through:
+        _HistoryWriter(open_screen(through)).write(history)
+    return 0
+
+
+class _HistoryWriter:
+    """Writes a history on *screen*."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def write(self, history: MessageHistory) -> None:
+        """Write the parts, from what was asked to what was read."""
+        self._head(history)
+        if history.call:
+            self._call(history.call)
+        for dispatch in history.dispatches:
+            self._dispatch(dispatch)
+        if history.returned or (history.call and history.call.ran):
+            self._section("as the tool answered" if history.call else "as it came")
+            self._value(history, history.returned, "as the model read it")
+        self._section("as it was stored")
+        self._stored(history)
+        self._section("as the model read it")
+        self._value(history, history.read, "as it was stored")
+        if history.read:
+            self._screen.prose("a session that is resumed reads what was stored", indent=2)
+        for dispatch in history.requests:
+            self._dispatch(dispatch)
+        for damage in history.damage:
+            self._screen.prose(f"! {damage}", style="bad")
+
+    def _head(self, history: MessageHistory) -> None:
+        what = (
+            f"{history.role} message" if history.role else "call" if history.call else "no message"
+        )
+        where = f"session {history.session}" + (f", message {history.seq}" if history.seq else "")
+        self._screen.line(f"{what} ", Span(history.id, "strong"), right=[Span(where, "dim")])
+
+    def _call(self, call: CallHistory) -> None:
+        took = [Span(duration_of(call.duration_ns), "dim")] if call.duration_ns else []
+        status = call.status or "no answer"
+        style = Span(status, "good" if status == "ok" else "bad")
+        self._screen.line(f"answers call {call.id}: ", style, right=took)
+        self._section("as the model asked")
+        self._asked(call.asked, f"in message {call.asked_in}" if call.asked_in else "")
+        self._section("as it ran")
+        if call.ran is None:
+            self._screen.line("it did not run" if call.status else "not known", indent=2)
+        elif call.asked and _same(call.asked, call.ran):
+            self._screen.line("as the model asked", indent=2)
+        else:
+            self._asked(call.ran, "")
+
+    def _asked(self, call: ToolCall | None, where: str) -> None:
+        if call is None:
+            self._screen.line("by no message: a call inside another, or of a program", indent=2)
+            return
+        right = [Span(where, "dim")] if where else []
+        self._screen.line(*describe_call(call), right=right, indent=2)
+
+    def _dispatch(self, dispatch: DispatchView) -> None:
+        is_note = dispatch.outcome == "observed" and dispatch.reason is not None
+        if not (dispatch.handlers or is_note):
+            return
+        took = "" if is_note else f"all {duration_of(dispatch.duration_ns)}"
+        self._section(f"{dispatch.event}: {dispatch.outcome}", took)
+        if is_note:
+            self._screen.line(dispatch.reason or "", indent=2)
+        width = max([len(handler.name) for handler in dispatch.handlers], default=0)
+        for handler in dispatch.handlers:
+            self._handler(handler, width)
+
+    def _handler(self, handler: HandlerView, width: int) -> None:
+        did = handler.status.replace("_", " ")
+        if handler.before and handler.after:
+            did += f" {describe_change(handler.fields, handler.before.size, handler.after.size)}"
+        place = f"{handler.kind:<11} {handler.priority:>4}  "
+        words: list[Span | str] = [
+            Span(f"{handler.name:<{width}}", "strong"),
+            "  ",
+            *([place] if self._screen.width >= _ROOMY else []),
+            did,
+        ]
+        write_invocation(self._screen, handler, words, indent=2)
+        if handler.before and handler.after:
+            write_differences(self._screen, handler.before, handler.after, indent=4)
+
+    def _stored(self, history: MessageHistory) -> None:
+        if history.stored is None:
+            why = "it cannot be read" if history.seq else "nothing: it is in no message"
+            self._screen.line(why, indent=2)
+            return
+        write_text(self._screen, history.stored.text, indent=2, full=True)
+        write_calls(self._screen, history.stored, indent=2)
+
+    def _value(self, history: MessageHistory, view: ValueView | None, else_as: str) -> None:
+        if view is not None:
+            write_value(self._screen, view, indent=2)
+        elif history.stored is not None:
+            self._screen.line(else_as, indent=2)
+        else:
+            self._screen.line("nothing", indent=2)
+
+    def _section(self, title: str, right: str = "") -> None:
+        self._screen.line()
+        self._screen.line(Span(title, "strong"), right=[Span(right, "dim")] if right else [])
+
+
+def _same(asked: ToolCall, ran: ToolCall) -> bool:
+    return (asked.name, asked.arguments) == (ran.name, ran.arguments)

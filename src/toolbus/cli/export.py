@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import make_parser
+from toolbus.errors import DecodeError
+from toolbus.formats.native import (
+    EndLine,
+    HeaderLine,
+    Line,
+    MessageLine,
+    RecordLine,
+    SessionLine,
+    encode_line,
+)
+from toolbus.settings.hints import nearest
+from toolbus.store.opening import open_reader
+from toolbus.store.reading import first_folder
+from toolbus.terminal.files import replacing
+from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Generator, Sequence
 
     from toolbus.cli.parsing import Command
+    from toolbus.store.reading import SessionRow
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -37,7 +57,6 @@ def command() -> Command:
     parser.add_argument("--force", action="store_true", help="write over the file if it is there")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.export import run_export  # noqa: PLC0415 - loads half of the house
 
         return run_export(
             output,
@@ -48,3 +67,65 @@ def command() -> Command:
         )
 
     return parser, run
+
+
+def run_export(
+    output: Output,
+    database: str,
+    *,
+    sessions: Sequence[str] = (),
+    file: str | None = None,
+    force: bool = False,
+) -> int:
+    """Write *sessions* of *database*, all if none is named, to *file* or to *output*; return 0.
+
+    The file is there whole or not at all. Raises `StoreError`, `DecodeError` for a damaged row,
+    and `UsageError` for a file that is there, without *force*.
+    """
+    if file is None or file == "-":
+        with closing(_lines(database, sessions)) as lines:
+            for line in lines:
+                output.write(encode_line(line).decode())
+                if output.lost is not None:
+                    break
+        return 0
+    count = 0
+    with replacing(Path(file), force=force) as stream:
+        for line in _lines(database, sessions):
+            stream.write(encode_line(line))
+            count += isinstance(line, EndLine)
+    noun = "session" if count == 1 else "sessions"
+    print(f"toolbus: {count} {noun} written to {file}", file=sys.stderr)  # noqa: T201 - for a person
+    return 0
+
+
+def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
+    with open_reader(database, live=True) as reader:
+        chosen = _chosen(list(reader.sessions()), wanted)
+        yield HeaderLine()
+        for session in chosen:
+            times = {"created_ns": session.created_ns, "updated_ns": session.updated_ns}
+            folder = first_folder(reader, session.key)
+            yield SessionLine(id=session.id, **times, folder=folder)
+            messages = records = 0
+            for row in reader.messages(session.key):
+                if row.message is None:
+                    raise DecodeError(row.problem_in(session.id))
+                messages += 1
+                yield MessageLine(message=row.message)
+            for page in reader.pages(session.key):
+                if page.damage:
+                    raise DecodeError(page.problem_in(session.id))
+                records += len(page.records)
+                yield from [RecordLine(record=record) for record in page.records]
+            yield EndLine(messages=messages, records=records)
+
+
+def _chosen(known: Sequence[SessionRow], wanted: Sequence[str]) -> list[SessionRow]:
+    """Return the sessions that are *wanted*, each once, in the order of the store."""
+    ids = [session.id for session in known]
+    for session_id in wanted:
+        if session_id not in ids:
+            hint = nearest(session_id, ids) or "; see `toolbus sessions`"
+            raise UsageError(f"no session {session_id!r}{hint}")
+    return [session for session in known if not wanted or session.id in wanted]

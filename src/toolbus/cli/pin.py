@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import TYPE_CHECKING
+import sys
+from contextlib import redirect_stdout
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
+from toolbus.cli.assembly import find_components, server_words
+from toolbus.cli.output.side_output import relay_lines
 from toolbus.cli.parsing import CommandParser, make_parser
-from toolbus.terminal.person import require_person
+from toolbus.cli.questions.keyboard import is_at_terminal
+from toolbus.cli.questions.typed_answers import YES
+from toolbus.components.participants import ComponentHost
+from toolbus.config.loading import load
+from toolbus.errors import ConfigurationError, LoadError, RegistrationError
+from toolbus.mcp.transport.launching import own_environment
+from toolbus.messages.records import encode
+from toolbus.policy.pins.lock_files import LOCK_NAME, read_lock, write_lock
+from toolbus.policy.pins.look_alikes import describe_source, reveal, skeleton
+from toolbus.policy.pins.pin_differences import (
+    PinChange,
+    compare_pins,
+    whole_rows,
+)
+from toolbus.policy.pins.pinned_items import (
+    PinnedServer,
+    ToolPins,
+    pin_instructions,
+    pin_program,
+    pin_prompt,
+    pin_tool,
+)
+from toolbus.settings.spans import Span
+from toolbus.terminal.files import replacing
+from toolbus.terminal.output import Output
+from toolbus.terminal.person import person_terminal, require_person
+from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.visible_text import make_visible
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Sequence
 
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.terminal.output import Output
+    from toolbus.config.servers import ServerEntry
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.mcp.client import McpOptions
+    from toolbus.mcp.client.surfaces import ServerSurface
+    from toolbus.settings.spans import Style
+    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:
@@ -67,8 +109,6 @@ def command() -> Command:
             parser.error("--check writes nothing; leave out --yes")
         if not parsed.check:
             require_person()
-        from toolbus.console.pin_sources import PinSources  # noqa: PLC0415 - loads the house
-        from toolbus.console.pinning import PinOptions, run_pin  # noqa: PLC0415 - as above
 
         sources = PinSources(
             targets, tools, parsed.mcp, words, parsed.name, _headers(parsed.headers)
@@ -125,3 +165,256 @@ def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
     if token and "authorization" not in dict(headers):
         headers = (*headers, ("authorization", f"Bearer {token}"))
     return headers
+
+
+_STYLES: dict[str, Style] = {"changed": "changed", "new": "good", "gone": "bad"}
+
+
+class PinOptions(NamedTuple):
+    """What `toolbus pin` is asked for."""
+
+    sources: PinSources
+    lock: str | None = None
+    is_check: bool = False
+    yes: bool = False
+    as_json: bool = False
+
+
+class PinComparison(NamedTuple):
+    """What *file* says, None without one that can be read, what is said now, and what differs."""
+
+    file: Path
+    before: ToolPins | None
+    after: ToolPins
+    changes: list[PinChange]
+
+
+class PinReport(Struct, frozen=True, kw_only=True):
+    """What differs from what the *lock* file says; *written* tells whether it says that now."""
+
+    lock: str
+    written: bool
+    changes: tuple[PinChange, ...]
+
+
+def run_pin(output: Output, options: PinOptions) -> int:
+    """Write the lock file, or compare with it: then 1 if something differs. Return the exit code.
+
+    Raises `LoadError`, `UsageError` and `ToolServerError`.
+    """
+    file = nearest_lock(options.lock, options.sources.targets, LOCK_NAME)
+    before = _read_before(file, options)
+    # What servers and handlers print is none of ours.
+    with redirect_stdout(sys.stderr):
+        after = asyncio.run(read_pins(options.sources))
+    changes = compare_pins(before or ToolPins(), after)
+    compared = PinComparison(file, before, after, changes)
+    if options.is_check or (before is not None and not changes):
+        _show(output, compared, options, written=False)
+        return 1 if changes else 0
+    return _write(output, compared, options)
+
+
+def _read_before(file: Path, options: PinOptions) -> ToolPins | None:
+    """Return what is pinned; None if nothing is, or it cannot be read and is to be written anew."""
+    if not file.exists():
+        if options.is_check:
+            raise LoadError(f"{file}: there is no such file; first pin the tools, without --check")
+        return None
+    try:
+        return read_lock(file)
+    except ConfigurationError as error:
+        if options.is_check:
+            raise LoadError(f"{error}; nothing can be compared with it") from error
+        Output(sys.stderr).write(f"toolbus: {reveal(str(error))}\n")
+        return None
+
+
+def _write(output: Output, compared: PinComparison, options: PinOptions) -> int:
+    file, _, after, changes = compared
+    screen = open_screen(Output(sys.stderr) if options.as_json else output)
+    if not options.as_json:
+        _show_changes(screen, changes)
+    _warn(screen, after)
+    if not options.yes and not _is_allowed(file):
+        screen.whole("nothing is written", style="bad")
+        return 1
+    with replacing(file, force=True) as stream:
+        stream.write(write_lock(after))
+    if options.as_json:
+        _show(output, compared, options, written=True)
+        return 0
+    count = _counted(
+        sum(len(each.tools) for each in (after.program, *after.servers.values())), "tool"
+    )
+    screen.line(Span(f"✓ {count} pinned in {file}", "good"))
+    return 0
+
+
+def _is_allowed(file: Path) -> bool:
+    """Ask the person whether *file* is to be written; without a terminal raises `UsageError`."""
+    if not is_at_terminal(Output(sys.stderr)):
+        raise UsageError("nobody can be asked here; add --yes to write it, or --check to compare")
+    if not file.exists():
+        return True
+    name = make_visible(str(file), one_line=True).text
+    with person_terminal() as terminal:
+        answer = terminal.ask(f"write this over {name}? [y, n] ")
+    return (answer or "n").strip().lower() in YES
+
+
+def _show(output: Output, compared: PinComparison, options: PinOptions, *, written: bool) -> None:
+    file, _, _, changes = compared
+    if options.as_json:
+        report = PinReport(lock=str(file), written=written, changes=tuple(changes))
+        output.write(f"{encode(report).decode()}\n")
+        return
+    screen = open_screen(output)
+    _show_changes(screen, changes)
+    if changes:
+        screen.line(Span(f"{_counted(len(changes), 'difference')} from {file}", "bad"))
+    else:
+        screen.line(Span(f"✓ all is as it was pinned in {file}", "good"))
+
+
+def _show_changes(screen: Screen, changes: Sequence[PinChange]) -> None:
+    for change in changes:
+        what = change.kind if not change.name else f"{change.kind} {reveal(change.name)!r}"
+        note = f" ({change.note})" if change.note else ""
+        title = f"{describe_source(change.server)}: {what} is {change.change}{note}"
+        screen.whole(title, style=_STYLES[change.change])
+        for row in chain.from_iterable(map(whole_rows, change.differences)):
+            screen.whole(row, indent=2)
+
+
+def _warn(screen: Screen, pins: ToolPins) -> None:
+    """Tell of names that look alike: whoever pins both will not tell them apart either."""
+    by_look: dict[str, list[str]] = {}
+    for server, pinned in {"": pins.program, **pins.servers}.items():
+        for name in pinned.tools:
+            text = f"{reveal(name)!r} of {describe_source(server)}"
+            by_look.setdefault(skeleton(name), []).append(text)
+    for alike in by_look.values():
+        if len(alike) > 1:
+            screen.whole(f"these look alike: {', '.join(alike)}", style="changed")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+_ADDRESS = ("http://", "https://")
+
+
+class PinSources(NamedTuple):
+    """Where the tools are: *targets*, components called *tools*, and MCP servers.
+
+    *servers* are commands in one text, or addresses; *command* are the words of one more, which
+    *name* names. Addresses get *headers*.
+    """
+
+    targets: Sequence[str] = ()
+    tools: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    command: Sequence[str] = ()
+    name: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+async def read_pins(sources: PinSources) -> ToolPins:
+    """Return what all *sources* say now.
+
+    Raises `LoadError`, `UsageError` and `ToolServerError`.
+    """
+    specs, entries = _own_specs(sources)
+    servers: dict[str, PinnedServer] = {}
+    for entry in entries:
+        _add(servers, await _read_entry(entry))
+    for server in sources.servers:
+        _add(servers, await _read(server_words(server), {}, sources.headers))
+    if sources.command:
+        # As `toolbus proxy` starts it; those of an agent get less.
+        options: McpOptions = {"env": own_environment()}
+        if sources.name is not None:
+            options["name"] = sources.name
+        _add(servers, await _read(sources.command, options, sources.headers))
+    _refuse_doubles(specs, servers)
+    return ToolPins(pin_program(specs), servers)
+
+
+def _own_specs(sources: PinSources) -> tuple[list[ToolSpec], list[ServerEntry]]:
+    """Return the tools of programs, and the servers that configurations name."""
+    specs: list[ToolSpec] = []
+    entries: list[ServerEntry] = []
+    for target in sources.targets:
+        loaded = load(target)
+        specs += loaded.host.tools.specs
+        entries += () if loaded.configuration is None else loaded.configuration.servers
+    host = ComponentHost()
+    for component in find_components(sources.tools, None):
+        component.setup(host)
+    return _unique([*specs, *host.tools.specs]), entries
+
+
+def _unique(specs: Iterable[ToolSpec]) -> list[ToolSpec]:
+    by_name: dict[str, ToolSpec] = {}
+    for spec in specs:
+        if by_name.setdefault(spec.name, spec) != spec:
+            raise UsageError(f"two tools are called {spec.name!r}; pin their programs apart")
+    return list(by_name.values())
+
+
+def _refuse_doubles(specs: Iterable[ToolSpec], servers: dict[str, PinnedServer]) -> None:
+    """Raise `UsageError` if a program and a server have a tool of the same name."""
+    for spec in specs:
+        for name, server in servers.items():
+            if spec.name in server.tools:
+                both = f"this program and server {name!r} both have a tool {spec.name!r}"
+                raise UsageError(f"{both}; give the server a name of its own as a [[server]]")
+
+
+def _add(servers: dict[str, PinnedServer], surface: ServerSurface) -> None:
+    if surface.label in servers:
+        reason = f"two servers are called {surface.label!r}"
+        raise UsageError(f"{reason}; name them, as [[server]] in a toolbus.toml")
+    servers[surface.label] = PinnedServer(
+        {spec.name: pin_tool(spec) for spec in surface.tools},
+        {prompt["name"]: pin_prompt(prompt["name"], prompt) for prompt in surface.prompts},
+        pin_instructions(surface.instructions),
+    )
+
+
+async def _read_entry(entry: ServerEntry) -> ServerSurface:
+    from toolbus.mcp.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
+
+    settings = settings_of(entry)
+    options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}
+    if entry.url is not None:
+        return await _read([entry.url], options, settings.headers)
+    return await _read(settings.command, {**options, "env": settings.env}, ())
+
+
+async def _read(
+    words: Sequence[str], options: McpOptions, headers: Iterable[tuple[str, str]]
+) -> ServerSurface:
+    name, *rest = words
+    try:
+        from toolbus.mcp.client.surfaces import read_surface  # noqa: PLC0415 - it needs an extra
+
+        if name.lower().startswith(_ADDRESS):
+            options["headers"] = dict(headers)
+            options.pop("env", None)
+            return await read_surface(name, rest, **options)
+        with relay_lines(Output(sys.stderr)) as options["stderr"]:
+            return await read_surface(name, rest, **options)
+    except (ImportError, RegistrationError) as error:
+        raise UsageError(str(error)) from error
+
+
+def nearest_lock(lock: str | None, targets: Sequence[str], name: str) -> Path:
+    """Return the file *lock*, else *name* beside the first configuration, else here."""
+    if lock is not None:
+        return Path(lock).expanduser()
+    configurations = [target for target in targets if target.endswith(".toml")]
+    folder = Path(configurations[0]).expanduser().parent if configurations else Path()
+    return folder / name

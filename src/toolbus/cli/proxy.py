@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.cli.approval_options import add_approval_wait, check_approval_wait
+from toolbus.cli.options import add_approval_wait, check_approval_wait
 from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolbus.cli.options import store_address
 from toolbus.cli.parsing import make_parser, megabytes
-from toolbus.cli.store_names import store_address
 
 if TYPE_CHECKING:
     import argparse

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from toolbus.cli.parsing import make_parser
+from toolbus.cli.policy import starting_policy
 from toolbus.config import configuration
 from toolbus.config.documents import NAME, read_document
 from toolbus.config.entries import read_entries
@@ -44,7 +45,6 @@ from toolbus.hosts.install.plan_pages import (
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
 from toolbus.hosts.run.filtered_shell import FILTERED_HOSTS
-from toolbus.inspect.policies import starting_policy
 from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
+from toolbus.bus.ledger.records import is_notable
+from toolbus.cli.options import store_address
+from toolbus.cli.output.history import status_of
+from toolbus.cli.output.lookup import find_session
+from toolbus.cli.output.wording import describe, describe_change
+from toolbus.cli.output.writing import (
+    count_things,
+    print_json,
+    write_calls,
+    write_invocation,
+    write_text,
+)
 from toolbus.cli.parsing import make_parser, positive
-from toolbus.cli.store_names import store_address
+from toolbus.cli.sessions import facts, moment
+from toolbus.messages.records import Message, ToolMessage
+from toolbus.settings.spans import Span
+from toolbus.store.opening import open_reader
+from toolbus.store.reading import MessageRow, Page
+from toolbus.terminal.pager import paged
+from toolbus.terminal.screen import UsageError, open_screen
 
 if TYPE_CHECKING:
     import argparse
+    import os
+    from collections.abc import Callable, Iterable, Iterator
 
+    from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
     from toolbus.cli.parsing import Command
+    from toolbus.store.reading import SessionRow, StoreReader
     from toolbus.terminal.output import Output
+    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:
@@ -41,14 +65,13 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.inspect.showing import show_session  # noqa: PLC0415 - loads half of the house
 
         return show_session(
             output,
             store_address(parsed.database),
             parsed.session,
             start=vars(parsed)["from"],
-            last=parsed.last,
+            newest=parsed.last,
             full=parsed.full,
             follow=parsed.follow,
             as_json=parsed.json,
@@ -56,3 +79,179 @@ def command() -> Command:
         )
 
     return parser, run
+
+
+PAUSE = 0.2
+"""Seconds between two looks at a session that is being written."""
+
+_INDENT = 6
+
+Item: TypeAlias = "MessageRow | Page"
+ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
+"""Gives what has come since it was last called."""
+
+
+class SessionReader:
+    """Reads a session behind the message number *after* in the order in which it happened."""
+
+    def __init__(self, reader: StoreReader, session: int, after: int = 0) -> None:
+        self._reader, self._session = reader, session
+        self._after, self._last_record = after, 0
+
+    def read_on(self) -> Iterator[Item]:
+        """Give what has come since the last time: messages, and records before what they led to."""
+        for row in self._reader.messages(self._session, self._after):
+            yield from self._new(self._reader.pages(self._session, self._after, row.seq))
+            self._after = row.seq
+            yield row
+        behind = self._reader.pages(self._session, self._after, self._after + 1)
+        # The page of a message that has come since is given with it.
+        yield from self._new(page for page in behind if not page.with_message)
+
+    def _new(self, pages: Iterable[Page]) -> Iterator[Page]:
+        for page in pages:
+            # What came behind the last message comes before the next one, and was given then.
+            if page.seq > self._last_record:
+                self._last_record = page.seq
+                yield page
+
+
+def show_session(
+    output: Output,
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    start: int = 1,
+    newest: int | None = None,
+    full: bool = False,
+    follow: bool = False,
+    as_json: bool = False,
+    pager: bool = True,
+) -> int:
+    """Print the session *name* of the store *path*; return 0.
+
+    It begins with the message number *start*, or with the *newest* so many. With *follow* it ends
+    when nobody reads any more. Raises `UsageError` for an unknown session, and for a *start*
+    behind its end.
+    """
+    with open_reader(path, live=follow) as reader:
+        session = find_session(reader, name)
+        if start > max(1, session.messages) and not follow:
+            has = f"session {session.id!r} has {session.messages:,} messages"
+            raise UsageError(f"{has}, so there is nothing to show from {start:,} on")
+        after = start - 1 if newest is None else max(0, session.messages - newest)
+        timeline = SessionReader(reader, session.key, after)
+        with paged(output, wanted=pager and not (as_json or follow)) as through:
+            read_on: ReadOn = timeline.read_on
+            if as_json:
+                write = _json_writer(through, session)
+            else:
+                write = _TextWriter(open_screen(through), session, full=full).write
+                read_on = partial(_under_its_message, timeline.read_on)
+            for item in _followed(reader, read_on, through) if follow else read_on():
+                write(item)
+                if through.lost:
+                    break
+    return 0
+
+
+def _under_its_message(read_on: ReadOn) -> Iterator[Item]:
+    """Give the same, but what handlers did to a message behind it, not before."""
+    page: Page | None = None
+    for item in read_on():
+        if isinstance(item, Page):
+            if page is not None:
+                yield page
+            page = item
+        elif page is not None:
+            yield from _around(item, page)
+            page = None
+        else:
+            yield item
+    if page is not None:
+        yield page
+
+
+def _around(row: MessageRow, page: Page) -> Iterator[Item]:
+    """Give *row* between the records of *page* about others and those about it."""
+    under = tuple([record for record in page.records if record.subject == row.id])
+    before = tuple([record for record in page.records if record.subject != row.id])
+    yield page._replace(records=before)
+    yield row
+    yield page._replace(records=under, damage="")
+
+
+def _followed(reader: StoreReader, read_on: ReadOn, output: Output) -> Iterator[Item]:
+    """Give what there is, and what comes, until nobody reads."""
+    while not output.lost:
+        # Asked first: what is written while we read is then there in the next round.
+        changes = reader.changes
+        yield from read_on()
+        while not output.lost and reader.changes == changes:
+            output.rest(PAUSE)
+
+
+def _json_writer(output: Output, session: SessionRow) -> Callable[[Item], None]:
+    def line(**fields: object) -> None:
+        print_json(output, fields)
+
+    def write(item: Item) -> None:
+        if item.damage:
+            line(kind="damage", reason=item.problem)
+        elif isinstance(item, MessageRow):
+            line(kind="message", seq=item.seq, message=item.message)
+        else:
+            for record in item.records:
+                line(kind="record", before=item.place, record=record)
+
+    line(kind="session", **facts(session))
+    return write
+
+
+class _TextWriter:
+    """Writes a session on *screen*; *full* shows texts to their end."""
+
+    def __init__(self, screen: Screen, session: SessionRow, *, full: bool) -> None:
+        self._screen, self._full = screen, full
+        messages = count_things(session.messages, "message")
+        counts = f"{messages}, {count_things(session.records, 'record')}"
+        screen.line("session ", Span(session.id, "strong"), right=[counts])
+        times = f"{moment(session.created_ns)} to {moment(session.updated_ns)} UTC"
+        screen.line(Span(times, "dim"))
+
+    def write(self, item: Item) -> None:
+        """Write a message, or what handlers did."""
+        if item.damage:
+            self._screen.line()
+            self._screen.prose(f"! {item.problem}", style="bad")
+        elif isinstance(item, Page):
+            for record in item.records:
+                self._record(record)
+        elif item.message is not None:
+            self._message(item.seq, item.message)
+
+    def _record(self, record: DispatchRecord) -> None:
+        for entry in record.entries:
+            if is_notable(entry.status):
+                write_invocation(self._screen, entry, _words(record, entry), indent=_INDENT)
+
+    def _message(self, seq: int, message: Message) -> None:
+        head: list[Span | str] = [f"{seq:>4}  ", Span(message.role, "strong")]
+        if isinstance(message, ToolMessage):
+            status = status_of(message)
+            head += [
+                f"  {message.tool_name}  ",
+                Span(status, "good" if status == "ok" else "bad"),
+            ]
+        self._screen.line()
+        self._screen.line(*head, right=[Span(message.id, "dim")])
+        write_text(self._screen, message.text, indent=_INDENT, full=self._full)
+        write_calls(self._screen, message, indent=_INDENT)
+
+
+def _words(record: DispatchRecord, entry: HandlerEntry) -> list[Span | str]:
+    """Return what a handler did to which message or call."""
+    words = describe(entry.status, record.event, record.subject)
+    if entry.before is not None and entry.status != "rejected":
+        words += f", {describe_change(entry.fields, entry.size_before, entry.size_after)}"
+    return [Span(entry.name, "strong"), f" {words}"]

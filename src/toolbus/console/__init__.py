@@ -1,10 +1,7 @@
-"""An agent in a terminal, or in a pipe: `toolbus run`."""
+"""The former place of `toolbus.cli.TerminalApprover`; it goes with the next version."""
 
-from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
-
-if TYPE_CHECKING:
-    from toolbus.console.terminal_approver import TerminalApprover as TerminalApprover
-
-__getattr__, __dir__ = lazily(__name__, {"TerminalApprover": "terminal_approver"})
+def __getattr__(name: str) -> object:
+    if name == "TerminalApprover":
+        raise ImportError("toolbus.console.TerminalApprover is toolbus.cli.TerminalApprover now")
+    raise AttributeError(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import toolbus.demo.demo
+import toolbus.cli.demo.scenes
 from toolbus.cli import command_line as cli
 from toolbus.cli import parsing
 from toolbus.errors import StoreError
@@ -32,7 +32,7 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
     def run_demo(*_, **__):
         raise error
 
-    monkeypatch.setattr(toolbus.demo.demo, "run_demo", run_demo)
+    monkeypatch.setattr(toolbus.cli.demo.scenes, "run_demo", run_demo)
 
     assert cli.main(["demo"]) == 1
     assert capsys.readouterr() == ("", f"toolbus: {getattr(error, 'strerror', error)}\n")
@@ -110,3 +110,8 @@ def test_commands_to_copy_begin_as_the_person_began(monkeypatch, called, words):
     monkeypatch.setattr(sys, "argv", [called])
 
     assert parsing.program() == words
+
+
+def test_the_former_place_of_the_approver_names_the_present_one():
+    with pytest.raises(ImportError, match=r"toolbus\.cli\.TerminalApprover now"):
+        from toolbus.console import TerminalApprover  # noqa: F401

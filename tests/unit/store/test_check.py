@@ -16,9 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolbus.bus.ledger.records import DispatchRecord
+from toolbus.cli import check as checking
 from toolbus.errors import DecodeError, StoreError, WrongPathError
 from toolbus.events.catalogue import Scope
-from toolbus.inspect import check as checking
 from toolbus.messages.records import (
     AssistantMessage,
     ToolCall,

@@ -11,8 +11,8 @@ import pytest
 
 from store_laws.subject_store import record
 from toolbus import AssistantMessage, ToolCall, UserMessage
+from toolbus.cli.forget import read_moment
 from toolbus.errors import StoreError, WrongPathError
-from toolbus.inspect.retention import read_moment
 from toolbus.replay.sources import find_sources
 from toolbus.store.check.session_check import check_file
 from toolbus.store.opening import is_postgres, open_reader, open_store

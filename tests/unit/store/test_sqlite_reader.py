@@ -18,11 +18,11 @@ import pytest
 from benchmarks.archives import make_archive
 
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+from toolbus.cli.explain import explain
+from toolbus.cli.sessions import list_sessions
+from toolbus.cli.show import SessionReader, show_session
 from toolbus.errors import StoreError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
-from toolbus.inspect.explaining import explain
-from toolbus.inspect.sessions import list_sessions
-from toolbus.inspect.showing import SessionReader, show_session
 from toolbus.messages.records import (
     AssistantMessage,
     ToolCall,
@@ -161,7 +161,7 @@ def statements(monkeypatch):
 @pytest.mark.parametrize(
     "work",
     [
-        lambda path, out, size: show_session(out, path, "s", last=20),
+        lambda path, out, size: show_session(out, path, "s", newest=20),
         lambda path, out, size: show_session(out, path, "s", start=size - 20),
         lambda path, out, size: explain(out, path, "m-100"),
         lambda path, out, size: explain(out, path, call="c-50"),

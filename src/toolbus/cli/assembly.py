@@ -1,0 +1,203 @@
+"""What the options of a run name: a model, components, MCP servers, a session."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolbus.cli.output.lookup import find_session
+from toolbus.cli.output.side_output import relay_lines
+from toolbus.config import configuration
+from toolbus.config.making import make_component
+from toolbus.config.offers import find_maker
+from toolbus.config.prices import find_price, make_price
+from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
+from toolbus.models.naming import model_named
+from toolbus.models.replay import ReplayModel
+from toolbus.settings.hints import nearest
+from toolbus.store.opening import open_reader
+from toolbus.terminal.files import worded
+from toolbus.terminal.screen import UsageError
+from toolbus.toml.values import MisfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AsyncExitStack
+
+    from toolbus.components.components import AgentComponent
+    from toolbus.config.configuration import Configuration
+    from toolbus.config.prices import Price
+    from toolbus.config.servers import ServerEntry
+    from toolbus.mcp.client import McpOptions
+    from toolbus.models.protocol import Model
+    from toolbus.terminal.output import Output
+    from toolbus.tools.toolset import Toolset
+
+_RECORDED = "replay:"
+_WORKSPACE = {
+    "files": "toolbus.workspace.file_tools:FileTools",
+    "shell": "toolbus.workspace.shell_tool:ShellTool",
+}
+"""Names that no other package takes over."""
+
+
+def find_model(name: str, base_url: str | None = None, key_env: str | None = None) -> Model:
+    """Return the model *name*, or one that plays a file; raises `UsageError`.
+
+    One at a *base_url* gets no key but that of the variable *key_env*.
+    """
+    try:
+        if name.startswith(_RECORDED):
+            if base_url or key_env:
+                raise UsageError("a recording has no address and no key; leave them out")
+            return _recorded(name.removeprefix(_RECORDED))
+        return model_named(name, base_url=base_url, key_env=key_env)
+    except OSError as error:
+        raise UsageError(f"--model {name!r}: {worded(error)}") from error
+    except RegistrationError as error:
+        way_out = nearest(name.partition(":")[0], [_RECORDED[:-1]])
+        raise UsageError(f"{error}{way_out}") from error
+    except (DecodeError, StoreError, ImportError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _recorded(place: str) -> ReplayModel:
+    """Return what plays the file or store *place*, or its session that stands behind a `#`."""
+    file, mark, session = place.rpartition("#")
+    if mark and not Path(place).exists():
+        return ReplayModel.from_file(file, session=session)
+    return ReplayModel.from_file(place)
+
+
+def find_configuration(config: str | None) -> Configuration | None:
+    """Return the one in the file *config*, else what is in force here, None if nothing is.
+
+    Raises what `toolbus.config` raises.
+    """
+    return configuration.read_nearest() if config is None else configuration.read(config)
+
+
+def find_components(tools: Iterable[str], config: Configuration | None) -> list[AgentComponent]:
+    """Return those of *config*, and behind them those that *tools* names.
+
+    What the configuration has already, with its settings, is not made again. Raises `UsageError`
+    and `LoadError`.
+    """
+    components = [] if config is None else list(config.components)
+    folder = Path.cwd()
+    for name in dict.fromkeys(tools):
+        maker = find_maker(_WORKSPACE.get(name, name), folder)
+        if isinstance(maker, type) and any(type(each) is maker for each in components):
+            continue
+        try:
+            components.append(make_component(maker, {}, folder))
+        except MisfitError as error:
+            raise UsageError(f"--tools {name}: {error.reason}") from error
+    return components
+
+
+async def open_servers(
+    opened: AsyncExitStack,
+    servers: Iterable[str],
+    entries: Iterable[ServerEntry],
+    side: Output,
+) -> list[Toolset]:
+    """Connect to MCP *servers*, commands or addresses, and to those of *entries*.
+
+    What commands complain of goes to *side*. Raises `UsageError` and `ToolServerError`; what is
+    wrong with an entry says where that is.
+    """
+    toolsets = []
+    for server in servers:
+        name, *words = server_words(server)
+        toolsets.append(await _open(opened, side, name, words, {}))
+    for entry in entries:
+        try:
+            toolsets.append(await _open_entry(opened, side, entry))
+        except ToolServerError as error:
+            where = f"{entry.where}: server {entry.name!r}"
+            raise ToolServerError(where, error.reason, error.kind) from error
+    return toolsets
+
+
+async def _open_entry(opened: AsyncExitStack, side: Output, entry: ServerEntry) -> Toolset:
+    """Connect to the server of *entry*, whose tools have its name in front."""
+    from toolbus.mcp.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
+
+    settings = settings_of(entry)
+    options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}
+    if entry.url is not None:
+        headers = dict(settings.headers)
+        return await _open(opened, side, entry.url, [], {**options, "headers": headers})
+    name, *words = settings.command
+    return await _open(opened, side, name, words, {**options, "env": settings.env})
+
+
+async def _open(
+    opened: AsyncExitStack, side: Output, name: str, words: Sequence[str], options: McpOptions
+) -> Toolset:
+    try:
+        from toolbus.mcp.client import tools  # noqa: PLC0415 - it needs an extra
+
+        if not name.lower().startswith(("http://", "https://")):
+            options["stderr"] = opened.enter_context(relay_lines(side))
+        made = tools(name, words, **options)
+        return await opened.enter_async_context(made)
+    except (ImportError, RegistrationError) as error:
+        raise UsageError(str(error)) from error
+
+
+def server_words(server: str) -> Sequence[str]:
+    """Return the words of a `--mcp` option; raises `UsageError`."""
+    try:
+        words = shlex.split(server)
+    except ValueError as error:
+        raise UsageError(f"--mcp {server!r}: {str(error).lower()}") from error
+    if not words:
+        raise UsageError("--mcp is empty; give a command or an address")
+    return words
+
+
+def find_model_price(words: str | None, config: Configuration | None, model: str) -> Price | None:
+    """Return what *model* costs by *words*, `input=3,output=15`, else by *config*; or None.
+
+    Raises `UsageError`.
+    """
+    if words is None:
+        return None if config is None else find_price(config.prices, model)
+    values: dict[str, Any] = {}
+    for word in words.split(","):
+        key, equals, value = word.strip().partition("=")
+        if not equals or key == "model":
+            raise UsageError(f"--price expects input=NUMBER,output=NUMBER, not {word!r}")
+        try:
+            values[key] = value if key == "currency" else float(value)
+        except ValueError:
+            raise UsageError(f"--price {key!r}: expected a number, not {value!r}") from None
+    try:
+        return make_price(values)
+    except MisfitError as error:
+        raise UsageError(f"--price: {error.reason}") from None
+
+
+def find_session_id(store: str | None, resume: str | None) -> str | None:
+    """Return the session of *store* to go on with, None for a fresh one; raises `UsageError`.
+
+    An empty *resume* means the session that was written to last, and no one of a sub-agent.
+    """
+    if resume is None:
+        return None
+    if store is None:
+        raise UsageError("--resume needs the store; add --store STORE")
+    with open_reader(store) as reader:
+        if resume:
+            return find_session(reader, resume).id
+        latest = max(
+            (session for session in reader.sessions() if "/" not in session.id),
+            key=lambda session: session.updated_ns,
+            default=None,
+        )
+    if latest is None:
+        raise UsageError(f"{store!r} has no session to resume; leave out --resume")
+    return latest.id

@@ -1,0 +1,1 @@
+"""Output of the commands: words, texts, values, histories and reports."""

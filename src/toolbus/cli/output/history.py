@@ -1,0 +1,182 @@
+"""What became of one message or call, as data: what handlers did, what was stored and read."""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolbus.cli.output.dispatches import DispatchView, ValueView, view_of
+from toolbus.events.catalogue import (
+    MESSAGE_APPEND_BEFORE,
+    MESSAGE_PERSIST_BEFORE,
+    MODEL_CALL_BEFORE,
+    TOOL_CALL_BEFORE,
+)
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolbus.bus.ledger.records import DispatchRecord
+    from toolbus.cli.output.lookup import Match
+    from toolbus.messages.records import ToolResponse
+    from toolbus.store.reading import MessageRow, Page
+    from toolbus.store.sql_reader import SqlReader
+
+_LOOKAHEAD = 1_000
+"""How many messages are looked through for the next one of the model."""
+
+_NEVER_RAN = {"denied", "unknown_tool", "invalid_arguments", "interrupted", "answered"}
+_STATUSES = _NEVER_RAN | {"timeout", "cancelled"}
+
+
+class CallHistory(Struct, frozen=True, kw_only=True):
+    """A call as it was *asked* in a message, as it *ran*, if it did, and its *status*.
+
+    *status* is what happened to the tool, "" without an answer; *duration_ns* is the tool's.
+    """
+
+    id: str
+    status: str
+    asked_in: str
+    asked: ToolCall | None
+    ran: ToolCall | None
+    duration_ns: int | None
+
+
+class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "passages"}):
+    """All that a store knows of one message or call.
+
+    *seq* is the message's number in its session, None if it never entered. *read* is what the
+    model read if that is not what was *stored*, *returned* what a tool gave if the model read
+    something else, *requests* the later changes of what was sent to the model. *damage* names
+    rows that cannot be read.
+    """
+
+    session: str
+    id: str
+    role: str
+    seq: int | None
+    call: CallHistory | None
+    dispatches: tuple[DispatchView, ...]
+    returned: ValueView | None
+    read: ValueView | None
+    stored: Message | None
+    requests: tuple[DispatchView, ...]
+    damage: tuple[str, ...]
+
+
+def history_of(reader: SqlReader, match: Match) -> MessageHistory:
+    """Return what became of the message or call of *match*."""
+    pages = list(_pages(reader, match))
+    session, row = match.session.key, match.row
+    dispatches = tuple([view_of(reader, session, record) for record in _records(match, pages)])
+    stored = row.message if row else None
+    problems = [page.problem for page in pages] + [row.problem for row in _rows(match)]
+    return MessageHistory(
+        session=match.session.id,
+        id=row.id if row else match.name,
+        role=stored.role if stored else "",
+        seq=row.seq if row else None,
+        call=_call_history(match, dispatches) if match.call_id else None,
+        dispatches=dispatches,
+        returned=_value_before(MESSAGE_APPEND_BEFORE.name, dispatches),
+        read=_value_before(MESSAGE_PERSIST_BEFORE.name, dispatches),
+        stored=stored,
+        requests=tuple(_requests(reader, match)),
+        damage=tuple(dict.fromkeys(filter(None, problems))),
+    )
+
+
+def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -> str:
+    """Return what happened to the tool that *message* answers for."""
+    outcomes = {dispatch.event: dispatch.outcome for dispatch in dispatches}
+    if outcomes.get(TOOL_CALL_BEFORE.name) == "answered":
+        return "answered"
+    refused = outcomes.get(MESSAGE_APPEND_BEFORE.name) in {"denied", "rejected"}
+    if refused and outcomes.get(TOOL_CALL_BEFORE.name) != "denied":
+        return "ran, and its result was refused"
+    response = message.tool_response
+    if response is None or not response.is_error:
+        return "ok"
+    return response.error_type if response.error_type in _STATUSES else "error"
+
+
+def _call_history(match: Match, dispatches: tuple[DispatchView, ...]) -> CallHistory:
+    answer = match.row.message if match.row else None
+    message = answer if isinstance(answer, ToolMessage) else None
+    response = message.tool_response if message else None
+    status = status_of(message, dispatches) if message else ""
+    return CallHistory(
+        id=match.call_id,
+        status=status,
+        asked_in=match.asking.id if match.asking else "",
+        asked=_asked_call(match),
+        ran=None if message is None or status in _NEVER_RAN else _call_that_ran(message, response),
+        duration_ns=response.duration_ns if response else None,
+    )
+
+
+def _asked_call(match: Match) -> ToolCall | None:
+    message = match.asking.message if match.asking else None
+    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    return next((call for call in calls if call.id == match.call_id), None)
+
+
+def _call_that_ran(message: ToolMessage, response: ToolResponse | None) -> ToolCall | None:
+    if response is None:
+        return None
+    arguments = response.parameters or {}
+    return ToolCall(id=message.tool_call_id, name=message.tool_name, arguments=arguments)
+
+
+def _rows(match: Match) -> list[MessageRow]:
+    return [row for row in (match.row, match.asking) if row]
+
+
+def _pages(reader: SqlReader, match: Match) -> Iterator[Page]:
+    """Give the pages of records that speak of it, each once, in order."""
+    pages = [page for row in _rows(match) if (page := reader.page(row))]
+    for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
+        pages += reader.pages_of(name, match.asking)
+    by_seq = {page.seq: page for page in pages if page.session == match.session.key}
+    return iter([by_seq[seq] for seq in sorted(by_seq)])
+
+
+def _records(match: Match, pages: list[Page]) -> Iterator[DispatchRecord]:
+    """Give the records about it; an id of a call may have been used before, and again."""
+    start = match.asking.seq if match.asking else 0
+    end = match.reused.seq if match.reused else inf
+    message_id = match.row.id if match.row else match.name
+    for page in pages:
+        for record in page.records:
+            in_time = start < page.place <= end
+            about_call = match.call_id and match.call_id == record.call_id and in_time
+            if about_call or record.subject == message_id:
+                yield record
+
+
+def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView | None:
+    """Return what the latest dispatch of *event* began with, if it did not come out the same."""
+    for dispatch in reversed(dispatches):
+        if dispatch.event == event:
+            return dispatch.original if dispatch.outcome != "unchanged" else None
+    return None
+
+
+def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
+    """Give how handlers changed the messages of the first request with this one in it."""
+    if match.row is None:
+        return
+    key, after = match.session.key, match.row.seq
+    for row in islice(reader.messages(key, after), _LOOKAHEAD):
+        page = reader.page(row)
+        for record in page.records if page else ():
+            fields = {field for entry in record.entries for field in entry.fields}
+            if record.event == MODEL_CALL_BEFORE.name and "messages" in fields:
+                yield view_of(reader, key, record)
+        if isinstance(row.message, AssistantMessage):
+            return

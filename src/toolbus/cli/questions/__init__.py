@@ -1,0 +1,1 @@
+"""Questions on a terminal: shown, paged and answered."""

@@ -1,1 +1,0 @@
-"""The guide: a page a topic, and how it is shown."""

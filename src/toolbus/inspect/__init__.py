@@ -1,1 +1,0 @@
-"""What a store, or a configuration, tells a person."""
