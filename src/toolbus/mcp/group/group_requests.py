@@ -6,8 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError
 from toolbus.mcp.group.merging import (
@@ -22,14 +21,11 @@ from toolbus.mcp.protocol.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     SERVER_GONE,
-    read_json,
     write_frame,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from msgspec import UnsetType
 
     from toolbus.mcp.protocol.jsonrpc import Frame
 
@@ -48,9 +44,8 @@ _UNKNOWN_RESOURCE = -32002
 """MCP 2025-11-25, server/resources, "Error Handling"."""
 
 _INITIALIZED = write_frame(method="notifications/initialized")
-_members = msgspec.json.Decoder(dict[str, Raw])
 
-Params = dict[str, Raw]
+Params = dict[str, Any]
 
 
 class GroupRequests:
@@ -95,7 +90,7 @@ class GroupRequests:
 
     # --- the handshake -------------------------------------------------------------------------
 
-    async def _initialize(self, params: Raw | UnsetType) -> Any:
+    async def _initialize(self, params: Any) -> Any:
         greetings = {
             name: asyncio.create_task(self._greet(server, params))
             for name, server in self._servers.items()
@@ -117,11 +112,11 @@ class GroupRequests:
         self._greeted = True
         return merged_handshake(results)
 
-    async def _greet(self, server: GroupedServer, params: Raw | UnsetType) -> Any:
+    async def _greet(self, server: GroupedServer, params: Any) -> Any:
         """Return the result of a server's handshake, None if it takes none."""
         await server.connected.wait()
         try:
-            result = read_json(await server.ask("initialize", params))
+            result = await server.ask("initialize", params)
             match result:
                 case {"protocolVersion": str(), "capabilities": dict(capabilities)}:
                     server.capabilities, server.ready = capabilities, server.gone is None
@@ -154,7 +149,7 @@ class GroupRequests:
         try:
             async with asyncio.timeout(LIST):
                 for _ in range(_MOST_PAGES):
-                    page = read_json(await server.ask(method, params))
+                    page = await server.ask(method, params)
                     listed = page.get(member) if isinstance(page, dict) else None
                     items += listed if isinstance(listed, list) else []
                     if not (isinstance(page, dict) and isinstance(page.get("nextCursor"), str)):
@@ -168,7 +163,7 @@ class GroupRequests:
             return []
         return items
 
-    async def _set_level(self, params: Raw | UnsetType) -> Any:
+    async def _set_level(self, params: Any) -> Any:
         servers = [each for each in self._servers.values() if each.offers("logging")]
         asking = [each.ask("logging/setLevel", params) for each in servers]
         for result in await asyncio.gather(*asking, return_exceptions=True):
@@ -182,15 +177,15 @@ class GroupRequests:
         """Return the server that a request is for, and its params as that server knows them."""
         if method in _NAMED:
             server, name = self._named(_NAMED[method], _text(params.get("name")))
-            return server, {**params, "name": _raw(name)}
+            return server, {**params, "name": name}
         if method in _OF_RESOURCES:
             return await self._owner(_text(params.get("uri"))), params
         if method == "completion/complete":
-            reference = read_json(params.get("ref", Raw(b"null")))
+            reference: Any = params.get("ref")
             match reference:
                 case {"type": "ref/prompt", "name": str(prompt)}:
                     server, rest = self._named("prompt", prompt)
-                    return server, {**params, "ref": _raw({**reference, "name": rest})}
+                    return server, {**params, "ref": {**reference, "name": rest}}
                 case {"type": "ref/resource", "uri": str(uri)}:
                     return await self._owner(uri), params
             raise _error(INVALID_PARAMS, "`ref` must name a prompt or a resource")
@@ -224,25 +219,21 @@ class GroupRequests:
         return self._servers[names[0]]
 
 
-def _params(raw: Raw | UnsetType) -> Params:
-    try:
-        return {} if raw is UNSET else _members.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        raise _error(INVALID_PARAMS, "params must be an object") from None
+def _params(value: Any) -> Params:
+    if value is UNSET:
+        return {}
+    if not isinstance(value, dict):
+        raise _error(INVALID_PARAMS, "params must be an object")
+    return value
 
 
 def _token(params: Mapping[str, Any]) -> Any:
-    meta = read_json(params.get("_meta", Raw(b"null")))
+    meta = params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
     return token if isinstance(token, str | int) else None
 
 
-def _raw(value: Any) -> Raw:
-    return Raw(msgspec.json.encode(value))
-
-
-def _text(raw: Raw | None) -> str:
-    value = None if raw is None else read_json(raw)
+def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _error(INVALID_PARAMS, "a request needs the name, or the uri, of what it is for")
     return value
@@ -255,6 +246,5 @@ def _error(code: int, message: str) -> ServerError:
 def _worded(error: BaseException) -> str:
     """Return what *error* says; the text of a server's, which it may have chosen to mislead."""
     value = error.error if isinstance(error, ServerError) else None
-    value = read_json(value) if isinstance(value, Raw) else value
     text = value.get("message") if isinstance(value, dict) else None
     return repr(text)[:200] if isinstance(text, str) else str(error)[:200]

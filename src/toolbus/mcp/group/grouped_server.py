@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import UNSET
 
 from toolbus.errors import ToolbusError
-from toolbus.mcp.protocol.jsonrpc import read_json, write_frame
-from toolbus.mcp.session.pending_requests import PendingRequests, give
+from toolbus.mcp.protocol.jsonrpc import write_frame
+from toolbus.mcp.protocol.revisions import params_of
+from toolbus.mcp.session.pending_requests import PendingRequests, resolve
 from toolbus.mcp.transport.launching import listed_environment
 from toolbus.mcp.transport.processes import describe_end, start
 
@@ -135,7 +136,7 @@ class GroupedServer:
         return self.ready and isinstance(self.capabilities.get(capability), dict)
 
     async def ask(self, method: str, params: Any = UNSET, *, token: Any = None) -> Any:
-        """Return the result that it gives, as `msgspec.Raw`; raises `ServerError`.
+        """Return the result that it gives; raises `ServerError`.
 
         *token* is the one by which the client wants to be told of progress. Who is cancelled here
         cancels the request.
@@ -152,21 +153,20 @@ class GroupedServer:
                 self._tokens[token] -= 1
                 if not self._tokens[token]:
                     del self._tokens[token]
-        if answer.frame.failed or answer.frame.result is UNSET:
-            raise ServerError(answer.frame.error)
-        return answer.frame.result
+        if answer.failed or answer.result is UNSET:
+            raise ServerError(answer.error)
+        return answer.result
 
-    def answered(self, frame: Frame, line: bytes) -> None:
+    def answered(self, frame: Frame) -> None:
         """Take an answer of the server; one that nobody asked for is dropped."""
         if (request := self.pending.asked.take(frame.id)) is not None:
-            give(request, line, frame)
+            resolve(request, frame)
         else:
             logger.warning("server %r answered what nobody asked; dropped", self.name)
 
     def owes_progress(self, frame: Frame) -> bool:
         """Tell whether a notification of progress is about a request that it works on."""
-        params = {} if frame.params is UNSET else read_json(frame.params)
-        token = params.get("progressToken") if isinstance(params, dict) else None
+        token = params_of(frame).get("progressToken")
         return isinstance(token, str | int) and token in self._tokens
 
     def write(self, line: bytes) -> None:

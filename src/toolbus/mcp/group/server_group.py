@@ -28,11 +28,10 @@ from toolbus.mcp.protocol.jsonrpc import (
     outline,
     read_batch,
     read_frame,
-    read_json,
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import CANCELLED, PROGRESS, cancelled_id
-from toolbus.mcp.session.pending_requests import give
+from toolbus.mcp.session.pending_requests import fail
 from toolbus.mcp.transport.processes import FAILED, start
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ class ServerGroup:
         frame = read_frame(line)
         if frame is not None:
             try:
-                self._take_frame(server, frame, line)
+                self._take_frame(server, frame)
             except ValueError as error:
                 logger.warning("what server %r said is dropped: %s", server.name, error)
         elif (batch := read_batch(line)) is not None:
@@ -212,13 +211,13 @@ class ServerGroup:
             logger.warning("server %r wrote %d bytes that are no JSON-RPC", server.name, len(line))
             if (request := server.pending.asked.take(outline(line)[0])) is not None:
                 reason = "the server's answer is no JSON-RPC"
-                give(request, error_frame(request.id, SERVER_GONE, reason))
+                fail(request, SERVER_GONE, reason)
         if self._outbox.qsize() > _MOST_WAITING:
             await self._outbox.join()
 
-    def _take_frame(self, server: GroupedServer, frame: Frame, line: bytes) -> None:
+    def _take_frame(self, server: GroupedServer, frame: Frame) -> None:
         if frame.is_answer:
-            server.answered(frame, line)
+            server.answered(frame)
         elif frame.is_request and frame.method == "ping":
             server.write(write_frame(id=frame.id, result={}))
         elif frame.is_request:
@@ -237,8 +236,8 @@ def _notification(server: GroupedServer, frame: Frame) -> bytes:
     if frame.params is UNSET:
         return write_frame(method=frame.method)
     params = frame.params
-    if frame.method == "notifications/message" and isinstance(entry := read_json(params), dict):
-        logger_name = entry.get("logger")
+    if frame.method == "notifications/message" and isinstance(params, dict):
+        logger_name = params.get("logger")
         name = f"{server.name}/{logger_name}" if isinstance(logger_name, str) else server.name
-        return write_frame(method=frame.method, params={**entry, "logger": name})
+        return write_frame(method=frame.method, params={**params, "logger": name})
     return write_frame(method=frame.method, params=params)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.jsonrpc import read_json, write_frame
+from toolbus.mcp.protocol.jsonrpc import write_frame
+from toolbus.mcp.protocol.revisions import params_of
 
 if TYPE_CHECKING:
     from toolbus.mcp.group.grouped_server import GroupedServer
@@ -30,7 +31,7 @@ class ServerRequests:
     def ask(self, server: GroupedServer, frame: Frame) -> bytes:
         """Return the line by which the client is asked what *server* asks in *frame*."""
         request_id = f"{server.name}:{next(self._numbers)}"
-        params = {} if frame.params is UNSET else read_json(frame.params)
+        params = {} if frame.params is UNSET else frame.params
         token = None
         if isinstance(params, dict):
             if isinstance(meta := params.get("_meta"), dict) and "progressToken" in meta:
@@ -50,8 +51,8 @@ class ServerRequests:
 
     def progress(self, frame: Frame) -> None:
         """Pass on what the client tells of a server's request."""
-        params = {} if frame.params is UNSET else read_json(frame.params)
-        token = params.get("progressToken") if isinstance(params, dict) else None
+        params = params_of(frame)
+        token = params.get("progressToken")
         asked = self._open.get(token) if isinstance(token, str) else None
         if asked is not None:
             params = {**params, "progressToken": asked.token}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
 from toolbus.mcp.http.headers import back
@@ -30,8 +30,7 @@ def as_error(request_id: Any, answer: Frame | None, body: bytes, status: int) ->
     """Return *body*, read as *answer*, as the error to *request_id*: so handlers see every text."""
     request_id = None if request_id is UNSET else request_id
     if answer is not None and answer.failed:
-        error = Raw(answer.error if answer.error is not UNSET else b"null")
-        return write_frame(id=request_id, error=error)
+        return write_frame(id=request_id, error=answer.error)
     text = body.decode(errors="replace")
     return write_frame(id=request_id, error={"code": SERVER_GONE, "message": text, "data": status})
 

@@ -14,7 +14,7 @@ from toolbus.mcp.http.event_streams import EventBuffer
 from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.http_request import requests_in
 from toolbus.mcp.http.session_table import ClientSession
-from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame, read_json
+from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.session.request_table import Directions
 from toolbus.mcp.session.session import ProxySession
@@ -86,7 +86,7 @@ class SessionProcess(ClientSession):
         frame = read_frame(answer)
         if frame is None or frame.failed or frame.result is UNSET:
             return False
-        match read_json(frame.result):
+        match frame.result:
             case {"protocolVersion": str(version)}:
                 self.version = version
         self.standing.is_primed = self.version is not None and self.version >= _PRIMED

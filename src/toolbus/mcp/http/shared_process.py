@@ -287,8 +287,8 @@ class PendingRequest:
 
 async def _answer(request: HttpRequest, line: bytes) -> None:
     frame, status = read_frame(line), 200
-    if frame is not None and frame.failed and isinstance(frame.error, Raw):
-        match msgspec.json.decode(frame.error):
+    if frame is not None and frame.failed:
+        match frame.error:
             case {"code": int(code)}:
                 status = _STATUS.get(code, 200)
     await request.answer(status, [("content-type", JSON)], line.strip())

@@ -16,6 +16,7 @@ from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, error_frame, outline, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.session.request_table import Send
 
 logger = logging.getLogger("toolbus")
@@ -67,9 +68,6 @@ def _id_of(part: bytes) -> object:
     return outline(part)[0] if frame is None or frame.id is UNSET else frame.id
 
 
-def wants_answer(canonical: bytes | Refusal) -> bool:
+def wants_answer(canonical: Frame | Refusal) -> bool:
     """Tell whether the sender of a frame, as it may go on or not, waits for an answer."""
-    if isinstance(canonical, Refusal):
-        return canonical.wants_answer
-    frame = read_frame(canonical)
-    return frame is not None and frame.is_request
+    return canonical.wants_answer if isinstance(canonical, Refusal) else canonical.is_request

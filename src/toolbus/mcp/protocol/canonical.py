@@ -33,8 +33,11 @@ from toolbus.mcp.protocol.ambiguity import (
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
+    Frame,
     outline,
     read_frame,
+    read_json,
+    write_frame,
     write_line,
 )
 from toolbus.mcp.protocol.parsing import HALF, UnreadableError, parse
@@ -74,48 +77,50 @@ class Refusal(NamedTuple):
         return self.kind in {"request", "unknown"}
 
 
-def from_client(line: bytes) -> bytes | Refusal:
+def from_client(line: bytes) -> Frame | Refusal:
     """Return the client's frame in *line* as it may go on to a server, or why it may not.
 
-    That is *line* itself, if it is so already.
+    Its line is *line* itself, the same object, if that is in this form already.
     """
     try:
-        frame = parse(line, digits=True)
+        members = parse(line, digits=True)
     except UnreadableError as error:
         return _unreadable(line, error)
     try:
-        if not frame.keys() <= _MEMBERS:
-            check_known(frame, _MEMBERS)
-        _check_form(frame)
-        _check_params(frame)
+        if not members.keys() <= _MEMBERS:
+            check_known(members, _MEMBERS)
+        _check_form(members)
+        _check_params(members)
     except FlawError as error:
-        return _refused(frame, str(error))
-    written = _written(frame)
-    return line if line == written else written
+        return _refused(members, str(error))
+    frame = _written(members)
+    if frame.line == line:
+        frame.line = line
+    return frame
 
 
-def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> bytes | Refusal:
+def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | Refusal:
     """Return the server's frame in *line* as it may go on to a client, or why it may not.
 
     *method_of* returns the method of the request with an id, which tells what an answer means.
     """
     try:
-        frame = parse(line)
+        members = parse(line)
     except UnreadableError as error:
         return _unreadable(line, error)
     try:
-        _check_form(frame)
-        _check_prose(frame)
+        _check_form(members)
+        _check_prose(members)
     except FlawError as error:
-        return _refused(frame, str(error))
-    _prune(frame, method_of)
-    _mark_forms(frame)
-    written = _written(frame)
+        return _refused(members, str(error))
+    _prune(members, method_of)
+    _mark_forms(members)
+    frame = _written(members)
     # Only here an escaped name looks like what it means.
-    if b'"__proto__":' in written:
+    if b'"__proto__":' in frame.line:
         logger.warning("the server said a member %r; dropped", PROTOTYPE)
-        return _written(drop_prototypes(frame))
-    return written
+        return _written(drop_prototypes(members))
+    return frame
 
 
 # --- judging -----------------------------------------------------------------------------------
@@ -194,17 +199,31 @@ def _mark(params: dict[str, Any]) -> None:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def _written(frame: dict[str, Any]) -> bytes:
-    members = {name: frame[name] for name in _members_of(frame) if name in frame}
-    return write_line({"jsonrpc": "2.0", **members}, _encoder)
+def _written(members: dict[str, Any]) -> Frame:
+    """Return the frame of *members* with its one line."""
+    known = {name: members[name] for name in _members_of(members) if name in members}
+    try:
+        line = write_frame(**known)
+    except TypeError:
+        # A number that no double says goes on as it was written; handlers see the next double.
+        line = write_line({"jsonrpc": "2.0", **known}, _exact)
+        known = read_json(line)
+    return Frame(
+        line,
+        known.get("id", UNSET),
+        known.get("method", UNSET),
+        known.get("params", UNSET),
+        known.get("result", UNSET),
+        known.get("error", UNSET),
+    )
 
 
-def _members_of(frame: dict[str, Any]) -> tuple[str, ...]:
-    if "method" in frame:
+def _members_of(members: dict[str, Any]) -> tuple[str, ...]:
+    if "method" in members:
         return "id", "method", "params"
-    if frame.get("error") is None:
+    if members.get("error") is None:
         # Some servers say `null` for no error.
-        frame.setdefault("result", None)
+        members.setdefault("result", None)
         return "id", "result"
     return "id", "error"
 
@@ -213,7 +232,7 @@ def _encode_number(value: Digits) -> msgspec.Raw:
     return msgspec.Raw(value.digits.encode())
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_encode_number)
+_exact = msgspec.json.Encoder(enc_hook=_encode_number)
 
 
 def _refused(frame: dict[str, Any], reason: str) -> Refusal:

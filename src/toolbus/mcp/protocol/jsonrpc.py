@@ -31,13 +31,17 @@ _BREAKS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028
 
 
 class Frame(Struct):
-    """A JSON-RPC frame; *params*, *result* and *error* are left as they came."""
+    """A JSON-RPC frame, read once: its *line* as it came or goes on, and the members in it.
 
+    The values of *params*, *result* and *error* are free to change; the line stays as it is.
+    """
+
+    line: bytes
     id: Any = UNSET
     method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
+    params: Any = UNSET
+    result: Any = UNSET
+    error: Any = UNSET
 
     @property
     def is_request(self) -> bool:
@@ -53,7 +57,7 @@ class Frame(Struct):
     @property
     def failed(self) -> bool:
         """Whether it is an answer that says an error; some servers say `null` for none."""
-        return self.error is not UNSET and bytes(self.error) != b"null"
+        return self.error is not UNSET and self.error is not None
 
 
 class FrameTooLongError(ToolbusError):
@@ -67,42 +71,43 @@ class FrameTooLongError(ToolbusError):
         return f"a frame has more than {self.limit} bytes; raise the limit with --max-frame"
 
 
-_frame = msgspec.json.Decoder(Frame)
 _batch = msgspec.json.Decoder(list[Raw])
 _json = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
-def read_frame(line: bytes | Raw) -> Frame | None:
-    """Return the frame in *line*, None if it is no JSON object or has an id of a strange kind.
+def read_frame(line: bytes) -> Frame | None:
+    """Return the frame in *line*, None if it is not a JSON object or has an id of a strange kind.
 
-    Also one that only some readers take for JSON: with half a character, or NaN.
+    A line that only some readers take for JSON counts: with half a character, or NaN.
     """
     try:
-        frame = _frame.decode(line)
-    except msgspec.ValidationError:
-        return None
+        value = _json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if (lenient := _read_leniently(line)) is None:
-            return None
-        frame = lenient
-    # By their types: `true` is no id, but in Python it is 1, which may be another request's.
-    return frame if frame.id is None or frame.id is UNSET or type(frame.id) in _KEYS else None
+        value = _read_leniently(line)
+    return frame_of(value, line) if type(value) is dict else None
 
 
-def _read_leniently(line: bytes | Raw) -> Frame | None:
+def frame_of(value: dict[str, Any], line: bytes) -> Frame | None:
+    """Return the frame that *value*, read from *line*, stands for; None as `read_frame`."""
+    get = value.get
+    request_id, method = get("id", UNSET), get("method", UNSET)
+    # By their types: `true` is not an id, but in Python it is 1, which may be another request's.
+    if not (request_id is UNSET or request_id is None or type(request_id) in _KEYS):
+        return None
+    if not (method is UNSET or type(method) is str):
+        return None
+    return Frame(
+        *(line, request_id, method),
+        *(get("params", UNSET), get("result", UNSET), get("error", UNSET)),
+    )
+
+
+def _read_leniently(line: bytes) -> Any:
     try:
-        value = json.loads(bytes(line).decode(errors="replace"))
-        if not isinstance(value, dict) or not isinstance(value.get("method", ""), str):
-            return None
-        members: dict[str, Any] = {
-            name: Raw(json.dumps(value[name]).encode())
-            for name in ("params", "result", "error")
-            if name in value
-        }
+        return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
-    return Frame(id=value.get("id", UNSET), method=value.get("method", UNSET), **members)
 
 
 def read_batch(line: bytes) -> list[bytes] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.jsonrpc import read_frame, read_json
+from toolbus.mcp.protocol.jsonrpc import read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -57,12 +57,7 @@ def is_patient(frame: Frame | None) -> bool:
 
 def params_of(frame: Frame | None) -> dict[str, Any]:
     """Return the params of *frame*, empty if there are none that can be read."""
-    if frame is None or frame.params is UNSET:
-        return {}
-    try:
-        params = read_json(frame.params)
-    except ValueError:
-        return {}
+    params = None if frame is None else frame.params
     return params if isinstance(params, dict) else {}
 
 
@@ -216,10 +211,7 @@ class HeaderParams:
     def learn(self, line: bytes) -> None:
         """Take the answer to a `tools/list`."""
         answer = read_frame(line)
-        try:
-            result = {} if answer is None or answer.result is UNSET else read_json(answer.result)
-        except ValueError:
-            return
+        result = None if answer is None else answer.result
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             match tool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from toolbus.errors import MessageDenied
 from toolbus.mcp.protocol.jsonrpc import Frame, read_json, write_frame
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolCallOutcome
     from toolbus.mcp.session.client_approvals import CallApprovals
     from toolbus.mcp.session.pending_requests import PendingRequests
-    from toolbus.mcp.session.request_table import Directions, RpcResponse
+    from toolbus.mcp.session.request_table import Directions
     from toolbus.mcp.session.response_filter import ResponseFilter
     from toolbus.mcp.session.session_log import SessionLog
     from toolbus.messages.records import JsonObject, ToolResponse
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 class CallRequest:
-    """A `tools/call` of the client: its *line*, what it says, and where lines go because of it.
+    """A `tools/call` of the client: its line, what it says, and where lines go because of it.
 
     Raises `FreezeError` and `ValueError` for what is no call of a tool.
     """
 
-    def __init__(self, frame: Frame, line: bytes, directions: Directions) -> None:
-        self.id, self.line, self.directions = frame.id, line, directions
-        params = {} if frame.params is UNSET else read_json(frame.params)
+    def __init__(self, frame: Frame, directions: Directions) -> None:
+        self.id, self.line, self.directions = frame.id, frame.line, directions
+        params = {} if frame.params is UNSET else frame.params
         name = params.get("name") if isinstance(params, dict) else None
         if not isinstance(name, str):
             raise ValueError("it needs a `name`")  # noqa: TRY004 - of what came, not of an argument
@@ -101,7 +101,7 @@ class ProxiedCall:
         self._pending, self._filter, self._log = pending, response_filter, log
         self._asked = 0
         # By the tools' names: what handlers saw of the server's answer, and that answer.
-        self._answers: dict[str, tuple[DecodedBody, RpcResponse]] = {}
+        self._answers: dict[str, tuple[DecodedBody, Frame]] = {}
         self._runner: ToolRunner | None = None
         self._stopped = False
 
@@ -173,9 +173,9 @@ class ProxiedCall:
         request_id = self.request.id if self._asked == 1 else f"toolbus-{new_id()}"
         line = self.request.line_for(request_id, name, arguments)
         answer = await self._pending.ask(request_id, line, self.request.directions.to_server)
-        kind, raw = answer_member(answer.frame)
+        kind, body = answer_member(answer)
         try:
-            seen = decode_body(CALL if kind == "result" else ERROR, read_json(raw))
+            seen = decode_body(CALL if kind == "result" else ERROR, body)
         except ValueError as error:
             raise Refused(explain(f"the result of {name!r}", error)) from None
         self._answers[name] = seen, answer
@@ -190,7 +190,7 @@ class ProxiedCall:
         rest = UNCHANGED if seen.bare else await self._filter.rest(executed, seen)
         if rest is UNCHANGED and is_same(response, seen.response):
             return _with_id(request.id, answer)
-        if answer.frame.failed:
+        if answer.failed:
             error = seen.body(response, response.structured)
             return write_frame(id=request.id, error=error)
         result = seen.result(response, seen.rest if rest is UNCHANGED else rest)
@@ -211,15 +211,16 @@ def _ids_of(call: ToolCall) -> Callable[[], str]:
     return (f"{call.id}-{number}" for number in count(1)).__next__
 
 
-def answer_member(frame: Frame) -> tuple[str, Raw]:
-    """Return the member of an answer that it is about: `error` or `result`, and what it holds."""
-    raw = frame.error if frame.failed else frame.result
-    return "error" if frame.failed else "result", Raw(b"null") if raw is UNSET else raw
+def answer_member(frame: Frame) -> tuple[str, Any]:
+    """Return the member that makes *frame* an answer, `error` or `result`, and its value."""
+    if frame.failed:
+        return "error", frame.error
+    return "result", None if frame.result is UNSET else frame.result
 
 
-def _with_id(request_id: Any, answer: RpcResponse) -> bytes:
-    """Return *answer* under *request_id*; written anew it has nothing that no handler has seen."""
-    if answer.frame.id == request_id:
+def _with_id(request_id: Any, answer: Frame) -> bytes:
+    """Return the line of *answer* under *request_id*."""
+    if answer.id == request_id:
         return answer.line
-    kind, raw = answer_member(answer.frame)
-    return write_frame(id=request_id, **{kind: read_json(raw)})
+    # Its values were changed when they were shown to handlers, its line was not.
+    return write_frame(**{**read_json(answer.line), "id": request_id})

@@ -12,9 +12,8 @@ from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     REFUSED,
+    Frame,
     error_frame,
-    read_frame,
-    read_json,
     write_frame,
 )
 from toolbus.mcp.session.pending_requests import run_or_fail
@@ -26,10 +25,9 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
-    from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.session.request_table import Directions
 
-    Forward = Callable[[Frame, bytes, Directions], None]
+    Forward = Callable[[Frame, Directions], None]
 
 METHODS = frozenset({"resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
 """What names a resource or a prompt, and makes the server act or tell."""
@@ -47,14 +45,14 @@ class ClientRequests:
         """The tasks of those that handlers judge at the moment."""
         return [*self._by_id.values()]
 
-    def take(self, frame: Frame, line: bytes, directions: Directions) -> bool:
-        """Begin to judge the request in *line*; False: it is none that a handler wants to see."""
+    def take(self, frame: Frame, directions: Directions) -> bool:
+        """Begin to judge the request *frame*; False: it is none that a handler wants to see."""
         if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
             return False
         if not frame.is_request:
             # What wants no answer some servers may act upon as well.
             return True
-        task = asyncio.create_task(self._run(frame, line, directions))
+        task = asyncio.create_task(self._run(frame, directions))
         self._by_id[frame.id] = task
         task.add_done_callback(lambda _: self._forget(frame.id, task))
         return True
@@ -68,16 +66,16 @@ class ClientRequests:
         if self._by_id.get(request_id) is task:
             del self._by_id[request_id]
 
-    async def _run(self, frame: Frame, line: bytes, directions: Directions) -> None:
+    async def _run(self, frame: Frame, directions: Directions) -> None:
         def fail(error: BaseException) -> None:
             reason = explain(str(frame.method), error)
             code = REFUSED if isinstance(error, Refused) else INTERNAL_ERROR
             directions.reply(error_frame(frame.id, code, reason))
 
-        await run_or_fail(self._judge(frame, line, directions), fail)
+        await run_or_fail(self._judge(frame, directions), fail)
 
-    async def _judge(self, frame: Frame, line: bytes, directions: Directions) -> None:
-        params = {} if frame.params is UNSET else read_json(frame.params)
+    async def _judge(self, frame: Frame, directions: Directions) -> None:
+        params = {} if frame.params is UNSET else frame.params
         if not isinstance(params, dict):
             problem = f"the params of {frame.method} are no object"
             directions.reply(error_frame(frame.id, INVALID_PARAMS, problem))
@@ -92,13 +90,8 @@ class ClientRequests:
         if judged.method != method:
             raise Refused(f"a handler made it another method, {judged.method!r}")
         if judged is not asked:
-            line = write_frame(id=frame.id, method=method, params=thaw(judged.params))
+            params = thaw(judged.params)
+            line = write_frame(id=frame.id, method=method, params=params)
             # Its parameters tell later how its answer is to be shown.
-            frame = _read(line)
-        self._forward(frame, line, directions)
-
-
-def _read(line: bytes) -> Frame:
-    frame = read_frame(line)
-    assert frame is not None  # noqa: S101 - it was written here
-    return frame
+            frame = Frame(line, frame.id, method, params)
+        self._forward(frame, directions)

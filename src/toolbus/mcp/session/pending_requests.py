@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from toolbus.mcp.protocol.jsonrpc import (
     REFUSED,
     SERVER_GONE,
+    Frame,
     error_frame,
-    read_frame,
-    read_json,
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import CALL, CANCELLED, LIST
 from toolbus.mcp.session.forms import ELICIT, question_form, verdict_of
-from toolbus.mcp.session.request_table import OpenRequest, RequestTable, RpcResponse
+from toolbus.mcp.session.request_table import OpenRequest, RequestTable
 from toolbus.messages.ids import new_id
 from toolbus.tasks.loops import LoopLock
 
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from toolbus.approvals import Question
-    from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.session.request_table import Send
     from toolbus.tools.calls.gate import ApprovalRequest
 
@@ -42,27 +38,25 @@ class PendingRequests:
         """Answer what the server will never answer."""
         self.gone = reason
         for request in self.asked.take_all():
-            give(request, error_frame(request.id, SERVER_GONE, reason))
+            fail(request, SERVER_GONE, reason)
 
     def client_gone(self) -> None:
         """Let nobody wait for the client any more."""
         for request in self.elicited.take_all():
-            give(request, error_frame(request.id, REFUSED, "the client is gone"))
+            fail(request, REFUSED, "the client is gone")
 
-    def take_elicited(self, frame: Frame, line: bytes) -> bool:
+    def take_elicited(self, frame: Frame) -> bool:
         """Take an answer of the client, if the proxy has asked for it."""
         request = self.elicited.take(frame.id)
         if request is not None:
-            give(request, line, frame)
+            resolve(request, frame)
         return request is not None
 
-    async def ask(
-        self, request_id: Any, line: bytes, to_server: Send, method: str = CALL
-    ) -> RpcResponse:
+    async def ask(self, request_id: Any, line: bytes, to_server: Send, method: str = CALL) -> Frame:
         """Send the server a request in the place of the client; return the answer."""
         return await self._ask(self.asked, request_id, method, line, to_server)
 
-    async def ask_list(self, params: dict[str, Any], to_server: Send) -> RpcResponse:
+    async def ask_list(self, params: dict[str, Any], to_server: Send) -> Frame:
         """Ask the server for its tools."""
         request_id = f"toolbus-{new_id()}"
         line = write_frame(id=request_id, method=LIST, params=params)
@@ -80,18 +74,16 @@ class PendingRequests:
         line = write_frame(id=request_id, method=ELICIT, params=form)
         async with self._one_question.here():
             reply = await self._ask(self.elicited, request_id, ELICIT, line, to_client)
-        if reply.frame.failed or reply.frame.result is UNSET:
-            return None
-        return verdict_of(read_json(reply.frame.result))
+        return None if reply.failed else verdict_of(reply.result)
 
     async def _ask(
         self, table: RequestTable, request_id: Any, method: str, line: bytes, send: Send
-    ) -> RpcResponse:
+    ) -> Frame:
         """Write *line* with *send*, and return its answer; cancelling this cancels the request."""
-        future: asyncio.Future[RpcResponse] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         request = OpenRequest(request_id, method, send, future)
         if table is self.asked and self.gone is not None:
-            give(request, error_frame(request_id, SERVER_GONE, self.gone))
+            fail(request, SERVER_GONE, self.gone)
         else:
             table.add(request)
             send(line)
@@ -105,12 +97,18 @@ class PendingRequests:
             raise
 
 
-def give(request: OpenRequest, line: bytes, frame: Frame | None = None) -> None:
-    """Give the answer in *line* to whoever waits for it; *frame* is what *line* says."""
+def resolve(request: OpenRequest, answer: Frame) -> None:
+    """Give *answer* to the client, or to the part of the proxy that waits for it."""
     if request.future is None:
-        request.send(line)
-    elif not request.future.done() and (answer := frame or read_frame(line)) is not None:
-        request.future.set_result(RpcResponse(answer, line))
+        request.send(answer.line)
+    elif not request.future.done():
+        request.future.set_result(answer)
+
+
+def fail(request: OpenRequest, code: int, reason: str) -> None:
+    """Answer *request* with an error."""
+    error = {"code": code, "message": reason}
+    resolve(request, Frame(error_frame(request.id, code, reason), request.id, error=error))
 
 
 async def run_or_fail(work: Awaitable[None], fail: Callable[[BaseException], object]) -> None:

@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET, Struct
 
-from toolbus.mcp.protocol.jsonrpc import REFUSED, SERVER_GONE, read_batch, read_frame, read_json
+from toolbus.mcp.protocol.jsonrpc import REFUSED, SERVER_GONE, read_batch, read_frame
 from toolbus.mcp.protocol.names import is_tool_name
 from toolbus.mcp.protocol.revisions import cancelled_id, params_of
 from toolbus.settings.private_files import is_private
@@ -32,13 +31,6 @@ logger = logging.getLogger("toolbus")
 _STDERR = 2
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OUTCOMES = {REFUSED: "refused", SERVER_GONE: "no_answer"}
-
-
-class _Result(Struct):
-    isError: bool = False  # noqa: N815 - as MCP writes it
-
-
-_result = msgspec.json.Decoder(_Result)
 
 
 def open_log(file: Path | None) -> int:
@@ -166,12 +158,8 @@ def _harmless(name: object) -> str:
 
 def _outcome(frame: Frame) -> str:
     """Return how the request that *frame* answers has ended, in one word."""
-    try:
-        if frame.failed and frame.error is not UNSET:
-            error = read_json(frame.error)
-            code = error.get("code") if isinstance(error, dict) else None
-            return _OUTCOMES.get(code, f"error:{code}") if isinstance(code, int) else "error"
-        failed = frame.result is not UNSET and _result.decode(frame.result).isError
-    except (ValueError, msgspec.DecodeError, TypeError):
-        return "ok" if not frame.failed else "error"
+    if frame.failed:
+        code = frame.error.get("code") if isinstance(frame.error, dict) else None
+        return _OUTCOMES.get(code, f"error:{code}") if isinstance(code, int) else "error"
+    failed = isinstance(frame.result, dict) and frame.result.get("isError") is True
     return "error" if failed else "ok"

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.jsonrpc import read_json
-
 if TYPE_CHECKING:
     import asyncio
-
-    from msgspec import Raw, UnsetType
 
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.messages.records import ToolCall
@@ -46,13 +42,6 @@ class Directions(NamedTuple):
         (self.answer or self.to_client)(line)
 
 
-class RpcResponse(NamedTuple):
-    """The frame that answers a request, and its line."""
-
-    frame: Frame
-    line: bytes
-
-
 class OpenRequest(NamedTuple):
     """A request: *send* takes the line that answers it, or *future* the frame, for the proxy.
 
@@ -62,7 +51,7 @@ class OpenRequest(NamedTuple):
     id: Any
     method: str
     send: Send
-    future: asyncio.Future[RpcResponse] | None = None
+    future: asyncio.Future[Frame] | None = None
     params: Any = UNSET
     call: ToolCall | None = None
 
@@ -129,19 +118,17 @@ class ProgressTokens:
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
 
-    def learn(self, line: bytes, params: Raw | UnsetType) -> None:
-        """Take the token of a request with *params*, if it has one, from its *line*."""
-        if params is UNSET or b'"progressToken"' not in line:
-            return
-        match read_json(params):
+    def learn(self, frame: Frame) -> None:
+        """Take the token of the request *frame*, if it has one."""
+        match frame.params:
             case {"_meta": {"progressToken": str(token)}}:
                 self._known[token] = None
                 if len(self._known) > _MAX_TOKENS:
                     self._known.popitem(last=False)
 
-    def holds(self, params: Raw | UnsetType) -> bool:
-        """Tell whether the *params* of a notification name no token but one of these."""
-        match None if params is UNSET else read_json(params):
+    def holds(self, frame: Frame) -> bool:
+        """Return whether the notification *frame* names no token but one of these."""
+        match frame.params:
             case {"progressToken": str(token)}:
                 return token in self._known
         return True

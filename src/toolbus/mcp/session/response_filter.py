@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
-
 from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
-from toolbus.mcp.protocol.jsonrpc import read_json
 from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
 from toolbus.mcp.session.prose import HANDSHAKES
 from toolbus.mcp.session.texts import DecodedBody, decode_body
@@ -85,13 +82,11 @@ class ResponseFilter:
         """Return what handlers leave of *body*, the result of *method* or its *params*.
 
         They see it as the response to *call*, else to one of a tool that is called like the
-        method. It is JSON as it came, or free to change.
+        method. It is free to change.
         """
         call = call or _call(method)
         with refusing_failures(call.name):
-            seen = decode_body(
-                method, read_json(body) if isinstance(body, Raw) else body, params=params
-            )
+            seen = decode_body(method, body, params=params)
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
             response = await self._show(call, seen.response, append)
@@ -102,24 +97,24 @@ class ResponseFilter:
                 raise Refused("a handler left nothing of it but text")
             return seen.body(response, response.structured)
 
-    async def error(self, method: str, raw: Raw, call: ToolCall | None) -> Any:
-        """Return what handlers leave of the error *raw*, which answers *method* or *call*."""
-        return await self.body(ERROR, raw, call=call or _call(method))
+    async def error(self, method: str, body: Any, call: ToolCall | None) -> Any:
+        """Return what handlers leave of the error *body*, which answers *method* or *call*."""
+        return await self.body(ERROR, body, call=call or _call(method))
 
-    async def result(self, call: ToolCall, raw: Raw) -> Any:
-        """Return what handlers leave of the result *raw* of *call*.
+    async def result(self, call: ToolCall, body: Any) -> Any:
+        """Return what handlers leave of the result *body* of *call*.
 
         For one that comes when nothing waits for it any more.
         """
         with refusing_failures(call.name):
-            seen = decode_body(CALL, read_json(raw))
+            seen = decode_body(CALL, body)
             response = await self._show(call, seen.response)
             rest = await self.rest(call, seen)
             if rest is UNCHANGED and is_same(response, seen.response):
                 return UNCHANGED
             return seen.result(response, seen.rest if rest is UNCHANGED else rest)
 
-    async def recorded(self, record: CallRecord, method: str, raw: Raw, params: Any) -> Any:
+    async def recorded(self, record: CallRecord, method: str, body: Any, params: Any) -> Any:
         """Do as `body` does, and keep it in *record* as the answer to a call of *method*."""
         with refusing_failures(method):
             call = _call(method, params)
@@ -129,7 +124,7 @@ class ResponseFilter:
         async def append(message: ToolMessage) -> Message:
             return await record.answer(message, self._scope)
 
-        return await self.body(method, raw, call=call, append=append)
+        return await self.body(method, body, call=call, append=append)
 
     async def rest(self, call: ToolCall, seen: DecodedBody) -> Any:
         """Return what handlers leave of the rest of *seen*, which stands beside its texts."""

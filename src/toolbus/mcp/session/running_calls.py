@@ -72,8 +72,8 @@ class RunningCalls:
         """Learn from *params* of `initialize` who the client is, and whether it shows forms."""
         self.elicits, self.client = self.elicits or can_elicit(params), client_name(params)
 
-    def take(self, frame: Frame, line: bytes, directions: Directions) -> None:
-        """Begin the call in *line*."""
+    def take(self, frame: Frame, directions: Directions) -> None:
+        """Begin the call *frame*."""
         if frame.id is UNSET or frame.id is None:
             logger.warning("the client sent a tool call without an id; it is dropped")
             if frame.id is None:
@@ -81,7 +81,7 @@ class RunningCalls:
                 directions.reply(problem)
             return
         try:
-            request = CallRequest(frame, line, directions)
+            request = CallRequest(frame, directions)
         except ValueError as error:
             directions.reply(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return

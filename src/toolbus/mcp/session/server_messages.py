@@ -12,7 +12,6 @@ from toolbus.mcp.protocol.jsonrpc import (
     REFUSED,
     Frame,
     error_frame,
-    read_json,
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import LIST
@@ -39,44 +38,44 @@ class ServerMessageFilter:
     ) -> None:
         self._filter, self._tool_list, self._log = response_filter, tool_list, log
 
-    async def answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
+    async def answer(self, request: OpenRequest, frame: Frame) -> None:
         """Send the client the answer *frame* to its *request* as handlers leave it."""
 
         def fail(error: BaseException) -> None:
             reason = explain(request.method, error)
             request.send(error_frame(request.id, INTERNAL_ERROR, reason))
 
-        await run_or_fail(self._answer(request, frame, line), fail)
+        await run_or_fail(self._answer(request, frame), fail)
 
-    async def _answer(self, request: OpenRequest, frame: Frame, line: bytes) -> None:
-        kind, raw = answer_member(frame)
+    async def _answer(self, request: OpenRequest, frame: Frame) -> None:
+        kind, came = answer_member(frame)
         try:
-            body = await self._judge(request, kind, raw)
+            body = await self._judge(request, kind, came)
         except Refused as error:
             request.send(error_frame(request.id, REFUSED, error.reason))
             return
         same = body is UNCHANGED
-        request.send(line if same else write_frame(id=request.id, **{kind: body}))
+        request.send(frame.line if same else write_frame(id=request.id, **{kind: body}))
 
-    async def _judge(self, request: OpenRequest, kind: str, raw: Any) -> Any:
+    async def _judge(self, request: OpenRequest, kind: str, came: Any) -> Any:
         if kind == "error":
-            return await self._filter.error(request.method, raw, request.call)
+            return await self._filter.error(request.method, came, request.call)
         if request.call is not None:
-            return await self._filter.result(request.call, raw)
-        params = read_json(request.params) if request.params is not UNSET else {}
+            return await self._filter.result(request.call, came)
+        params = request.params if request.params is not UNSET else {}
         if request.method == LIST:
             # Handlers see the tools, and then what the list says of them.
             first = not (isinstance(params, dict) and params.get("cursor"))
-            listed = await self._tool_list.relist(raw, first=first)
-            body = await self._filter.body(LIST, raw if listed is UNCHANGED else listed)
+            listed = await self._tool_list.relist(came, first=first)
+            body = await self._filter.body(LIST, came if listed is UNCHANGED else listed)
             return listed if body is UNCHANGED else body
         if request.method in _RECORDED:
             # The model will read it.
             record = self._log.call_record()
-            return await self._filter.recorded(record, request.method, raw, params)
-        return await self._filter.body(request.method, raw)
+            return await self._filter.recorded(record, request.method, came, params)
+        return await self._filter.body(request.method, came)
 
-    async def pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
+    async def pass_on(self, frame: Frame, directions: Directions) -> None:
         """Send the client a notification or a request of the server as handlers leave it."""
 
         def fail(error: BaseException) -> None:
@@ -84,9 +83,9 @@ class ServerMessageFilter:
             if frame.is_request:
                 directions.to_server(error_frame(frame.id, INTERNAL_ERROR, reason))
 
-        await run_or_fail(self._pass_on(frame, line, directions), fail)
+        await run_or_fail(self._pass_on(frame, directions), fail)
 
-    async def _pass_on(self, frame: Frame, line: bytes, directions: Directions) -> None:
+    async def _pass_on(self, frame: Frame, directions: Directions) -> None:
         assert isinstance(frame.method, str)  # noqa: S101 - it has one
         if frame.method.endswith("list_changed"):
             self._tool_list.forget()
@@ -100,7 +99,7 @@ class ServerMessageFilter:
                 directions.to_server(error_frame(frame.id, REFUSED, error.reason))
             return
         if body is UNCHANGED:
-            directions.to_client(line)
+            directions.to_client(frame.line)
             return
         request_id = {"id": frame.id} if frame.is_request else {}
         directions.to_client(write_frame(**request_id, method=frame.method, params=body))

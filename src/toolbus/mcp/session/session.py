@@ -16,7 +16,7 @@ from toolbus.mcp.protocol.canonical import Refusal, from_client, from_server
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, outline, read_batch, read_frame
 from toolbus.mcp.protocol.revisions import CALL, CANCELLED, ERROR, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.session.client_requests import ClientRequests
-from toolbus.mcp.session.pending_requests import PendingRequests, give
+from toolbus.mcp.session.pending_requests import PendingRequests, fail, resolve
 from toolbus.mcp.session.request_table import OpenRequest, ProgressTokens
 from toolbus.mcp.session.response_filter import ResponseFilter
 from toolbus.mcp.session.running_calls import RunningCalls
@@ -81,14 +81,14 @@ class ProxySession:
         elif self.judging:
             directions.to_server(b"\n")
         elif (frame := read_frame(line)) is not None:
-            self._take_frame(frame, line, directions)
+            self._take_frame(frame, directions)
         else:
             self._take_unread(line, directions)
 
     def as_judged(self, line: bytes) -> bytes:
         """Return a line of the client as it goes on if no handler changes what it says."""
-        canonical = from_client(line) if self.judging else line
-        return line if isinstance(canonical, Refusal) else canonical
+        canonical = from_client(line) if self.judging else None
+        return line if canonical is None or isinstance(canonical, Refusal) else canonical.line
 
     async def from_server(self, line: bytes, directions: Directions | None = None) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
@@ -104,16 +104,17 @@ class ProxySession:
             canonical = from_server(line, self._asked.method_of)
             if isinstance(canonical, Refusal):
                 return self._take_refused(canonical, line, directions)
-            line = canonical
-        frame = read_frame(line)
-        if frame is None:
+            frame = canonical
+        elif (read := read_frame(line)) is None:
             return self._take_no_frame(line, directions)
+        else:
+            frame = read
         if frame.is_answer:
-            return self._take_answer(frame, line, directions)
+            return self._take_answer(frame, directions)
         if not self.judging:
             directions.to_client(line)
-        elif frame.method != PROGRESS or self._tokens.holds(frame.params):
-            return self._server_messages.pass_on(frame, line, directions)
+        elif frame.method != PROGRESS or self._tokens.holds(frame):
+            return self._server_messages.pass_on(frame, directions)
         else:
             logger.warning("the server told of progress by a token that nobody gave; dropped")
         return None
@@ -164,16 +165,16 @@ class ProxySession:
 
     # --- what the client sends -----------------------------------------------------------------
 
-    def _take_canonical(self, canonical: bytes | Refusal, directions: Directions) -> None:
+    def _take_canonical(self, canonical: Frame | Refusal, directions: Directions) -> None:
         """Take a frame as it may go on; one that may not is answered, if it wants an answer."""
         if isinstance(canonical, Refusal):
             logger.warning("a frame of the client is refused: %s", canonical.reason)
             if canonical.wants_answer:
                 reason = f"the frame is refused: {canonical.reason}"
                 directions.reply(error_frame(canonical.id, canonical.code, reason))
-        elif (frame := read_frame(canonical)) is not None:
-            self._tokens.learn(canonical, frame.params)
-            self._take_frame(frame, canonical, directions)
+        else:
+            self._tokens.learn(canonical)
+            self._take_frame(canonical, directions)
 
     def _take_unread(self, line: bytes, directions: Directions) -> None:
         """Pass on what is no frame to the proxy; the server may find a request in it."""
@@ -182,22 +183,22 @@ class ProxySession:
             self._asked.add(OpenRequest(request_id, "", directions.reply))
         directions.to_server(line)
 
-    def _take_frame(self, frame: Frame, line: bytes, directions: Directions) -> None:
+    def _take_frame(self, frame: Frame, directions: Directions) -> None:
         match frame.method:
             case "tools/call" if self.judging:
-                self._calls.take(frame, line, directions)
+                self._calls.take(frame, directions)
                 return
             case "initialize" if self.judging:
                 self._calls.introduce(params_of(frame))
             case method if method == CANCELLED and not frame.is_request:
-                self._take_cancellation(frame, line, directions)
+                self._take_cancellation(frame, directions)
                 return
-        if frame.is_answer and self._pending.take_elicited(frame, line):
+        if frame.is_answer and self._pending.take_elicited(frame):
             return
-        if not (self.judging and self._requests.take(frame, line, directions)):
-            self._forward(frame, line, directions)
+        if not (self.judging and self._requests.take(frame, directions)):
+            self._forward(frame, directions)
 
-    def _forward(self, frame: Frame, line: bytes, directions: Directions) -> None:
+    def _forward(self, frame: Frame, directions: Directions) -> None:
         """Send a frame to the server; of a request the answer is expected then."""
         if frame.is_request:
             if self._pending.gone is not None:
@@ -205,7 +206,7 @@ class ProxySession:
                 return
             method = str(frame.method)
             self._asked.add(OpenRequest(frame.id, method, directions.reply, None, frame.params))
-        directions.to_server(line)
+        directions.to_server(frame.line)
 
     def _take_batch(self, batch: list[bytes], line: bytes, directions: Directions) -> None:
         """Take a batch apart if its frames are judged: each may be answered at another time."""
@@ -224,7 +225,7 @@ class ProxySession:
                 self._asked.add(OpenRequest(frame.id, str(frame.method), directions.reply))
         directions.to_server(line)
 
-    def _take_cancellation(self, frame: Frame, line: bytes, directions: Directions) -> None:
+    def _take_cancellation(self, frame: Frame, directions: Directions) -> None:
         """Pass it on; what has not come to the server ends here.
 
         A server may still answer a call that it has cancelled, and the client wait for that: see
@@ -239,7 +240,7 @@ class ProxySession:
             late = OpenRequest(request_id, CALL, answer, call=call.request.call)
         forwarded = self._asked.abandon(request_id, late)
         if call is None or forwarded is not None:
-            directions.to_server(line)
+            directions.to_server(frame.line)
         if call is not None:
             call.stop()
 
@@ -279,24 +280,23 @@ class ProxySession:
         """Drop what nobody can read; if it is the answer to a request, say so."""
         logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
         if (request := self._asked.take(request_id)) is not None:
-            reason = "the server's answer is no JSON-RPC"
-            give(request, error_frame(request.id, SERVER_GONE, reason))
+            fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
 
     def _take_answer(
-        self, frame: Frame, line: bytes, directions: Directions
+        self, frame: Frame, directions: Directions
     ) -> Coroutine[Any, Any, None] | None:
         request = self._asked.take(frame.id)
         if request is not None and request.future is not None:
-            give(request, line, frame)
+            resolve(request, frame)
         elif not self.judging and (request is not None or frame.id is None):
-            (directions.to_client if request is None else request.send)(line)
+            (directions.to_client if request is None else request.send)(frame.line)
         elif request is not None:
-            task = asyncio.create_task(self._server_messages.answer(request, frame, line))
+            task = asyncio.create_task(self._server_messages.answer(request, frame))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif frame.id is None and frame.failed:
             request = OpenRequest(None, ERROR, directions.to_client)
-            return self._server_messages.answer(request, frame, line)
+            return self._server_messages.answer(request, frame)
         else:
             unasked = "the server answered %r, which nobody asked or it answered before; dropped"
             logger.warning(unasked, frame.id)

@@ -9,11 +9,8 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import TOOLS_PROVIDE
-from toolbus.mcp.protocol.jsonrpc import read_json
 from toolbus.mcp.protocol.revisions import LIST
 from toolbus.mcp.session.response_filter import UNCHANGED, refusing_failures
 from toolbus.mcp.session.server_tools import listing_of, rebuild_list, sound, specs_of
@@ -23,15 +20,14 @@ from toolbus.tools.calls.advertised import AdvertisedTools
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from msgspec import Raw
-
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
+    from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.session.calls import CallRequest
-    from toolbus.mcp.session.request_table import RpcResponse, Send
+    from toolbus.mcp.session.request_table import Send
     from toolbus.tools.toolset import Toolset
 
-    AskList = Callable[[dict[str, Any], Send], Awaitable[RpcResponse]]
+    AskList = Callable[[dict[str, Any], Send], Awaitable[Frame]]
 
 logger = logging.getLogger("toolbus")
 
@@ -59,13 +55,12 @@ class ToolList:
         """Ask the server for its tools before the next call: it has said that they changed."""
         self._complete = False
 
-    async def relist(self, raw: Raw, *, first: bool) -> Any:
+    async def relist(self, body: Any, *, first: bool) -> Any:
         """Return the result of `tools/list` as handlers leave it, or `UNCHANGED`.
 
         Raises `Refused` if they could not be asked.
         """
         with refusing_failures(LIST):
-            body = read_json(raw)
             return await self._relist(body if isinstance(body, dict) else {}, first=first)
 
     async def advertise(self, request: CallRequest, ask: AskList) -> AdvertisedTools:
@@ -103,10 +98,8 @@ class ToolList:
             params["_meta"] = {name: meta[name] for name in meta if name != "progressToken"}
         for _ in range(_MAX_PAGES):
             answer = await ask(params, request.directions.to_server)
-            if answer.frame.failed or answer.frame.result is UNSET:
-                break
-            body = read_json(answer.frame.result)
-            if not isinstance(body, dict):
+            body = answer.result
+            if answer.failed or not isinstance(body, dict):
                 break
             await self._relist(body, first="cursor" not in params)
             if not isinstance(body.get("nextCursor"), str):

@@ -20,7 +20,6 @@ from toolbus.mcp.protocol.jsonrpc import (
     FrameTooLongError,
     error_frame,
     read_frame,
-    read_json,
 )
 from toolbus.mcp.protocol.revisions import (
     LIST,
@@ -254,10 +253,9 @@ class RemoteServer:
     def _learn_version(self, line: bytes) -> None:
         answer = read_frame(line)
         if answer is not None and answer.result is not UNSET:
-            with suppress(ValueError):
-                match read_json(answer.result):
-                    case {"protocolVersion": str(version)} if is_header(version):
-                        self._headers[REVISION] = version
+            match answer.result:
+                case {"protocolVersion": str(version)} if is_header(version):
+                    self._headers[REVISION] = version
 
     async def _close_open(self, frame: Frame | None, problem: str) -> None:
         """Answer the request, if the server has not."""

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from toolbus.mcp.protocol.ambiguity import fold
 from toolbus.mcp.protocol.canonical import Refusal, from_client, from_server
+from toolbus.mcp.protocol.jsonrpc import Frame
 
 
 def nothing(_own):
@@ -38,7 +39,7 @@ def call(arguments):
     ],
 )
 def test_a_frame_is_written_in_one_way(line, written):
-    assert from_client(line) == from_server(line, nothing) == written
+    assert from_client(line).line == from_server(line, nothing).line == written
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_how_deep_a_frame_may_be_is_no_matter_of_the_interpreter(depth, inside):
 
 
 def test_brackets_in_a_text_are_not_deep():
-    assert b"[[[[" in call(json.dumps({"a": "[" * 1_000}).encode())
+    assert b"[[[[" in call(json.dumps({"a": "[" * 1_000}).encode()).line
 
 
 @pytest.mark.parametrize(
@@ -107,14 +108,16 @@ def test_brackets_in_a_text_are_not_deep():
 def test_numbers_that_readers_round_are_no_arguments(number, fine):
     made = call(b'{"a":[{"b":%s}]}' % number)
 
-    assert isinstance(made, bytes) is fine
+    assert isinstance(made, Frame) is fine
     assert fine or "arguments.a[0].b: " in made.reason or "beyond" in made.reason
 
 
 def test_elsewhere_numbers_keep_their_digits():
     for number in (b"9007199254740993", b"0.1000000000000000055511151231257827"):
         line = b'{"jsonrpc":"2.0","id":1,"method":"x","params":[%s]}\n' % number
-        assert from_client(line) == line
+        made = from_client(line)
+        assert made.line is line
+        assert made.params == [json.loads(number)]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_members_that_some_reader_takes_for_others_are_refused(params):
 
 
 def test_a_name_of_any_case_may_stand_alone():
-    assert isinstance(call(b'{"Path":{"KEY":1},"path_":2,"constructor":3}'), bytes)
+    assert isinstance(call(b'{"Path":{"KEY":1},"path_":2,"constructor":3}'), Frame)
 
 
 def test_what_a_server_says_under_a_name_alike_is_dropped():
@@ -150,7 +153,7 @@ def test_what_a_server_says_under_a_name_alike_is_dropped():
     )
     made = from_server(f'{{"id":1,"result":{result},"Result":1}}'.encode(), called)
 
-    assert json.loads(made)["result"] == {
+    assert json.loads(made.line)["result"] == {
         "other": [{}],
         "content": [
             {"type": "text", "text": "a"},
@@ -167,7 +170,7 @@ def test_a_server_says_no_prose_where_names_stand(name):
 
     assert isinstance(from_server(notice, nothing), Refusal)
     assert isinstance(from_server(request, nothing), Refusal)
-    assert isinstance(from_server(b'{"id":"3f-1/a=","method":"a/b_c"}', nothing), bytes)
+    assert isinstance(from_server(b'{"id":"3f-1/a=","method":"a/b_c"}', nothing), Frame)
 
 
 @given(st.text(max_size=8))
@@ -204,6 +207,7 @@ def test_what_goes_on_is_what_the_last_of_each_name_says():
 
     for text in texts:
         made = from_server(f'{{"id":1,"result":{text}}}'.encode(), nothing)
-        read = json.loads(made, object_pairs_hook=once)["result"]
-        assert made.decode().splitlines() == [made.decode()[:-1]]
+        read = json.loads(made.line, object_pairs_hook=once)["result"]
+        assert made.result == read
+        assert made.line.decode().splitlines() == [made.line.decode()[:-1]]
         assert json.dumps(read) == json.dumps(json.loads(text)).replace("\\ud83d", "\\ufffd")
