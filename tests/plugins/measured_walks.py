@@ -20,8 +20,8 @@ from toolbus import (
 from toolbus.components.participants import ComponentHost
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 from toolbus.models import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from walks import walking
@@ -90,7 +90,7 @@ async def judged_frame():
         await answer({"content": [{"type": "text", "text": "done"}]})
 
     async with Proxy([OneAdapter()]) as proxy:
-        session = ProxySession(proxy, Directions(lambda _: None, to_server.append))
+        session = JudgedSession(proxy, Channels(lambda _: None, to_server.append))
         walk = await warm(call)
         await session.close()
     return walk

@@ -10,9 +10,9 @@ from toolbus.mcp.http.failures import HttpError
 from toolbus.mcp.http.forwarding import Upstream
 from toolbus.mcp.http.http_request import HttpRequest
 from toolbus.mcp.http.relay import Relay
-from toolbus.mcp.proxy.stdio import ProxyLimits
 from toolbus.mcp.transport.addresses import read_url
 from toolbus.mcp.transport.http_client import HttpClient
+from toolbus.mcp.transport.limits import ProxyLimits
 
 SECONDS = 60
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

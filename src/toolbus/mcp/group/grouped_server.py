@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.limits import ProxyLimits
     from toolbus.mcp.transport.processes import Process
 
     Take = Callable[[bytes], Coroutine[Any, Any, None]]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 
 class RemoteChannel:

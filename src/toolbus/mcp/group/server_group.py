@@ -25,9 +25,9 @@ from toolbus.mcp.protocol.jsonrpc import (
     PARSE_ERROR,
     SERVER_GONE,
     error_frame,
-    outline,
     read_batch,
     read_frame,
+    scan_top_level,
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import CANCELLED, PROGRESS, cancelled_id
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.proxy.stdio import ProxyLimits
     from toolbus.mcp.session.request_table import Send
+    from toolbus.mcp.transport.limits import ProxyLimits
     from toolbus.mcp.transport.processes import Process
 
     Wait = Coroutine[Any, Any, None] | None
@@ -148,7 +148,7 @@ class ServerGroup:
 
     def _take(self, line: bytes, frame: Frame | None, reply: Send) -> None:
         if frame is None:
-            reply(error_frame(outline(line)[0], PARSE_ERROR, "this is no JSON-RPC"))
+            reply(error_frame(scan_top_level(line)[0], PARSE_ERROR, "this is no JSON-RPC"))
         elif frame.is_answer:
             self._asked.answer(frame)
         elif frame.is_request:
@@ -209,7 +209,7 @@ class ServerGroup:
                 await self._take_from(server, part)
         elif line.strip():
             logger.warning("server %r wrote %d bytes that are no JSON-RPC", server.name, len(line))
-            if (request := server.pending.asked.take(outline(line)[0])) is not None:
+            if (request := server.pending.asked.take(scan_top_level(line)[0])) is not None:
                 reason = "the server's answer is no JSON-RPC"
                 fail(request, SERVER_GONE, reason)
         if self._outbox.qsize() > _MOST_WAITING:

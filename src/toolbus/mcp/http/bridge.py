@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.http.http_request import HttpRequest
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 _ENDED = "the proxy has ended"
 

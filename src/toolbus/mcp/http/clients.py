@@ -10,8 +10,8 @@ from msgspec import UNSET
 from toolbus.mcp.http.session_table import ClientSession
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, cancelled_id
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,11 +45,14 @@ class Relayed(Protocol):
 class Client(ClientSession):
     """The other end of a session; *add* is called with the id that the server gives it.
 
-    Without such an id, each request is a session of its own, and questions are kept in *asks_in*.
+    Without such an id, each request is a session of its own, and its questions are kept in
+    *question_session*.
     """
 
-    def __init__(self, proxy: Proxy, add: Callable[[str, Client], None], asks_in: str = "") -> None:
-        self.session = ProxySession(proxy, Directions(_drop, _drop), asks_in)
+    def __init__(
+        self, proxy: Proxy, add: Callable[[str, Client], None], question_session: str = ""
+    ) -> None:
+        self.session = JudgedSession(proxy, Channels(_drop, _drop), question_session)
         self._add = add
         self._requests: set[Relayed] = set()
         self.detached: dict[Any, Relayed] = {}

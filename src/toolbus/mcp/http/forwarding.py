@@ -12,8 +12,8 @@ from toolbus.mcp.protocol.revisions import (
     PARAM,
     REVISION,
     find_header_params,
+    has_no_timeout,
     header_params,
-    is_patient,
     is_stateless,
     params_of,
     routing,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from toolbus.mcp.http.http_request import HttpRequest
     from toolbus.mcp.oauth.gateway import OAuthGateway
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.proxy.stdio import ProxyLimits
     from toolbus.mcp.transport.http_client import HttpClient, HttpReply
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 _HOPS = frozenset(
     {
@@ -113,7 +113,7 @@ class Upstream(NamedTuple):
             fields = [(name, value) for name, value in fields if not _repeats(name)]
         queries = filter(None, (self.url.query, request.query))
         url = self.url._replace(query="&".join(queries))
-        waits = Timeouts(head=None if is_patient(frame) else self.limits.silence)
+        waits = Timeouts(head=None if has_no_timeout(frame) else self.limits.silence)
         return await self.wire.send(url, request.method, fields, line, waits)
 
     def answered(self, request: HttpRequest, reply: HttpReply) -> list[tuple[str, str]]:

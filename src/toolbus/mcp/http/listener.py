@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import ProxyLimits
     from toolbus.mcp.transport.addresses import Listening
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 
 async def run_listener(

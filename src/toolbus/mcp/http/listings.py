@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from toolbus.mcp.session.session import ProxySession
+    from toolbus.mcp.session.judged_session import JudgedSession
     from toolbus.mcp.session.tool_list import ToolList
 
 _LIMIT, _SECONDS = 100, 60.0
@@ -30,13 +30,13 @@ class Listings:
         self._clock = clock
         self._listings: OrderedDict[Hashable, _Listing] = OrderedDict()
 
-    def get(self, key: Hashable, session: ProxySession) -> None:
+    def get(self, key: Hashable, session: JudgedSession) -> None:
         """Tell *session* what another one with the same *key* was told."""
         listing = self._listings.get(key)
         if listing is not None and listing.until > self._clock():
             session.tool_list.adopt(listing.tool_list)
 
-    def put(self, key: Hashable, session: ProxySession) -> None:
+    def put(self, key: Hashable, session: JudgedSession) -> None:
         """Keep what *session* was told itself, if handlers judge and it was told all."""
         if session.judging and session.tool_list.listed:
             self._listings[key] = _Listing(session.tool_list, self._clock() + _SECONDS)

@@ -46,19 +46,19 @@ class Relay:
         frame = read_frame(request.body) if request.method == "POST" else None
         self._clients.shrink(self._limit)
         known = self._clients.get(request.headers.get(SESSION))
-        if self._proxy.latest.judging if known is None else known.session.judging:
+        if self._proxy.current.judging if known is None else known.session.judging:
             check_judged(request, frame)
         if known is not None:
             await self._pass_on(request, frame, known)
             return
-        asks_in = ""
+        question_session = ""
         if is_stateless(request.headers):
-            asks_in = self._proxy.client_approvals.session_of(identity(request.fields))
-        client = Client(self._proxy, self._clients.add, asks_in)
+            question_session = self._proxy.client_approvals.session_of(identity(request.fields))
+        client = Client(self._proxy, self._clients.add, question_session)
         if not (is_stateless(request.headers) and client.session.judging):
             await self._pass_on(request, frame, client)
             return
-        key = identity(request.fields), self._proxy.latest
+        key = identity(request.fields), self._proxy.current
         self._listings.get(key, client.session)
         try:
             await self._pass_on(request, frame, client)

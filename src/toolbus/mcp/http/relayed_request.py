@@ -17,7 +17,7 @@ from toolbus.mcp.http.http_request import requests_in
 from toolbus.mcp.http.relayed_response import RelayedResponse, as_error
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import cancelled_id, is_stateless, params_of
-from toolbus.mcp.session.request_table import Directions
+from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.http_connection import TransportError
 from toolbus.mcp.transport.json_lines import read_body
 from toolbus.mcp.transport.sse import nameless
@@ -53,7 +53,7 @@ class RelayedRequest:
         self._judged, self._limit = client.session.judging, server.limits.frame
         status = 400 if frame is None else 202
         self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
-        self._directions = Directions(self.response.say, self._to_server, self.answer)
+        self._directions = Channels(self.response.say, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
@@ -225,7 +225,7 @@ class RelayedRequest:
             def to_client(line: bytes) -> None:
                 self.response.say(line, envelope.pop() if envelope else None)
 
-            directions = Directions(to_client, self._to_server)
+            directions = Channels(to_client, self._to_server)
             await self.client.session.from_server(event.data, directions)
             if envelope:
                 # It was withheld, but where the stream goes on the client has to know.

@@ -16,8 +16,8 @@ from toolbus.mcp.http.http_request import requests_in
 from toolbus.mcp.http.session_table import ClientSession
 from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import explain_end
 from toolbus.mcp.transport.sse import on_one_line
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.group.server_group import ServerGroup
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.limits import ProxyLimits
     from toolbus.mcp.transport.processes import Process
 
 logger = logging.getLogger("toolbus")
@@ -42,9 +42,7 @@ class SessionProcess(ClientSession):
 
     def __init__(self, proxy: Proxy, process: Process | ServerGroup, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
-        self.session = ProxySession(
-            proxy, Directions(partial(self._to_client, None), process.write)
-        )
+        self.session = JudgedSession(proxy, Channels(partial(self._to_client, None), process.write))
         self.version: str | None = None
         self._buffer = EventBuffer(limits.frame, replays=True)
         self.standing = AnswerStream(self._buffer)
@@ -69,7 +67,7 @@ class SessionProcess(ClientSession):
             self._open(stream, requests)
         self._note_cancelled(frame)
         to_client = partial(self._to_client, stream if requests else None)
-        directions = Directions(to_client, self._process.write, stream.answer)
+        directions = Channels(to_client, self._process.write, stream.answer)
         self.session.from_client(on_one_line(body) + b"\n", directions)
         return stream if requests else None
 

@@ -35,8 +35,8 @@ from toolbus.mcp.protocol.revisions import (
     params_of,
     version_of,
 )
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import Process, explain_end, start
 from toolbus.mcp.transport.sse import on_one_line
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from toolbus.mcp.http.http_request import HttpRequest
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 logger = logging.getLogger("toolbus")
 
@@ -118,7 +118,7 @@ class SharedProcess:
         # Known from here on, since its own tasks have perhaps not begun when the process dies.
         self._requests.add(pending)
         # As handlers left them: those of another configuration leave others.
-        key = self.proxy.latest
+        key = self.proxy.current
         self._listings.get(key, pending.session)
         try:
             await pending.run()
@@ -233,9 +233,9 @@ class PendingRequest:
     ) -> None:
         self._shared, self._process, self._request, self.frame = shared, process, request, frame
         self.stream = AnswerStream(shared.buffer(), pending=1)
-        self.session = ProxySession(
+        self.session = JudgedSession(
             shared.proxy,
-            Directions(self.stream.put, self._to_server, self.stream.answer),
+            Channels(self.stream.put, self._to_server, self.stream.answer),
             shared.proxy.client_approvals.session_of(identity(request.fields)),
         )
         self.aliases: list[str] = []

@@ -24,7 +24,7 @@ _MAX_EXACT = 2**53 - 1
 """JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
 
 
-class FlawError(ToolbusError):
+class AmbiguousJsonError(ToolbusError):
     """What stands at *path* is read as one thing by some and as another by others."""
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -35,7 +35,7 @@ class FlawError(ToolbusError):
         return f"{self.path.lstrip('.')}: {self.reason}" if self.path else self.reason
 
 
-class Digits(float):
+class ExactNumber(float):
     """A number that is not the double next to it; *digits* is how it was written."""
 
     digits: str
@@ -51,10 +51,10 @@ class Shape(NamedTuple):
     def of(cls, *names: str, **inner: Shape | None) -> Shape:
         """Return the shape of an object with *names*, and those of *inner*."""
         members = {**dict.fromkeys(names), **inner}
-        return cls(members, {squeeze(name): name for name in members})
+        return cls(members, {normalize_loose(name): name for name in members})
 
 
-def fold(name: str) -> str:
+def casefold_simple(name: str) -> str:
     """Return *name* as readers compare it that mind no case: Go's `encoding/json`, and Java.
 
     That is the simple folding of Unicode, and the dotless i as well.
@@ -70,26 +70,26 @@ def _fold_letter(letter: str) -> str:
     return lower if len(lower) == 1 else letter
 
 
-def squeeze(name: str) -> str:
+def normalize_loose(name: str) -> str:
     """Return *name* as the most generous reader compares it: also without its dashes.
 
     Python's SDK reads `mime_type` as `mimeType`.
     """
-    return fold(name).replace("_", "").replace("-", "")
+    return casefold_simple(name).replace("_", "").replace("-", "")
 
 
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `FlawError` for one of *names* that is one of *known* but for its case."""
-    folded = {fold(name): name for name in known}
+    """Raise `AmbiguousJsonError` for one of *names* that is one of *known* but for its case."""
+    folded = {casefold_simple(name): name for name in known}
     for name in names:
         if name == PROTOTYPE:
-            raise FlawError(_NO_PROTOTYPE)
-        if (meant := folded.get(fold(name), name)) != name:
-            raise FlawError(f"the member {_short(name)} is {meant!r} to some readers")
+            raise AmbiguousJsonError(_NO_PROTOTYPE)
+        if (meant := folded.get(casefold_simple(name), name)) != name:
+            raise AmbiguousJsonError(f"the member {_short(name)} is {meant!r} to some readers")
 
 
 def check(value: Any, *, numbers: bool = False) -> None:
-    """Raise `FlawError` for two members of one name in any case, and for `__proto__`.
+    """Raise `AmbiguousJsonError` for two members of one name in any case, and for `__proto__`.
 
     With *numbers* also for those that JavaScript rounds.
     """
@@ -104,30 +104,34 @@ def check(value: Any, *, numbers: bool = False) -> None:
             if type(inner) is not str:
                 _check_inner(inner, f"[{index}]", numbers=numbers)
     elif numbers and not _is_exact(value):
-        raise FlawError("a number that some readers would round; send it as text")
+        raise AmbiguousJsonError("a number that some readers would round; send it as text")
 
 
 def _check_inner(value: Any, step: str, *, numbers: bool) -> None:
     try:
         check(value, numbers=numbers)
-    except FlawError as error:
+    except AmbiguousJsonError as error:
         error.path = step + error.path
         raise
 
 
 def _check_names(members: dict[str, Any]) -> None:
     if PROTOTYPE in members:
-        raise FlawError(_NO_PROTOTYPE)
-    if len(members) < 2 or len({*map(fold, members)}) == len(members):  # noqa: PLR2004 - a pair
+        raise AmbiguousJsonError(_NO_PROTOTYPE)
+    if len(members) < 2 or len({*map(casefold_simple, members)}) == len(members):  # noqa: PLR2004 - a pair
         return
     seen: dict[str, str] = {}
     for name in members:
-        if (other := seen.setdefault(fold(name), name)) != name:
-            raise FlawError(f"{_short(other)} and {_short(name)} are one member to some readers")
+        if (other := seen.setdefault(casefold_simple(name), name)) != name:
+            raise AmbiguousJsonError(
+                f"{_short(other)} and {_short(name)} are one member to some readers"
+            )
 
 
 def _is_exact(value: Any) -> bool:
-    return -_MAX_EXACT <= value <= _MAX_EXACT if type(value) is int else type(value) is not Digits
+    return (
+        -_MAX_EXACT <= value <= _MAX_EXACT if type(value) is int else type(value) is not ExactNumber
+    )
 
 
 def drop_prototypes(value: Any) -> Any:
@@ -150,7 +154,7 @@ def prune(value: Any, shape: Shape) -> list[str]:
             pruned += prune(item, shape)
     elif type(value) is dict:
         for name in value.keys() - shape.members.keys():
-            if (meant := shape.alike.get(squeeze(name))) is not None:
+            if (meant := shape.alike.get(normalize_loose(name))) is not None:
                 del value[name]
                 pruned.append(meant)
         for name, inner in shape.members.items():

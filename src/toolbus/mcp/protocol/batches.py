@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from toolbus.mcp.protocol.canonical import Refusal
-from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, error_frame, outline, read_frame
+from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, error_frame, read_frame, scan_top_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _asks(part: bytes) -> bool:
 
 def _id_of(part: bytes) -> object:
     frame = read_frame(part)
-    return outline(part)[0] if frame is None or frame.id is UNSET else frame.id
+    return scan_top_level(part)[0] if frame is None or frame.id is UNSET else frame.id
 
 
 def wants_answer(canonical: Frame | Refusal) -> bool:

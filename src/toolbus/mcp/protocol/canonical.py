@@ -23,8 +23,8 @@ from toolbus.mcp.protocol.ambiguity import (
     CLIENT_MEMBERS,
     PROTOTYPE,
     SERVER_SHAPES,
-    Digits,
-    FlawError,
+    AmbiguousJsonError,
+    ExactNumber,
     check,
     check_known,
     drop_prototypes,
@@ -34,9 +34,9 @@ from toolbus.mcp.protocol.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     Frame,
-    outline,
     read_frame,
     read_json,
+    scan_top_level,
     write_frame,
     write_line,
 )
@@ -91,7 +91,7 @@ def from_client(line: bytes) -> Frame | Refusal:
             check_known(members, _MEMBERS)
         _check_form(members)
         _check_params(members)
-    except FlawError as error:
+    except AmbiguousJsonError as error:
         return _refused(members, str(error))
     frame = _written(members)
     if frame.line == line:
@@ -111,7 +111,7 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | 
     try:
         _check_form(members)
         _check_prose(members)
-    except FlawError as error:
+    except AmbiguousJsonError as error:
         return _refused(members, str(error))
     _prune(members, method_of)
     _mark_forms(members)
@@ -129,18 +129,18 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | 
 def _check_form(frame: dict[str, Any]) -> None:
     request_id, answers = frame.get("id"), "result" in frame or "error" in frame
     if not _is_id(request_id):
-        raise FlawError("an id is a text or a number")
+        raise AmbiguousJsonError("an id is a text or a number")
     if type(request_id) is str and HALF.search(request_id):
-        raise FlawError("an id is a text of whole characters")
+        raise AmbiguousJsonError("an id is a text of whole characters")
     if "method" not in frame:
         if not answers:
-            raise FlawError("neither a request nor an answer")
+            raise AmbiguousJsonError("neither a request nor an answer")
         if "id" not in frame:
-            raise FlawError("an answer to nothing")
+            raise AmbiguousJsonError("an answer to nothing")
     elif answers:
-        raise FlawError("a request and an answer in one")
+        raise AmbiguousJsonError("a request and an answer in one")
     elif type(frame["method"]) is not str:
-        raise FlawError("a method is a text")
+        raise AmbiguousJsonError("a method is a text")
 
 
 def _check_params(frame: dict[str, Any]) -> None:
@@ -156,14 +156,14 @@ def _check_params(frame: dict[str, Any]) -> None:
 
 
 def _check_prose(frame: dict[str, Any]) -> None:
-    """Raise `FlawError` for a text where a server has a name to say: no handler is shown it."""
+    """Raise `AmbiguousJsonError` for prose in a place of a name, which handlers do not see."""
     method, request_id = frame.get("method"), frame.get("id")
     if method is None:
         return
     if not _METHOD.fullmatch(method):
-        raise FlawError("a method is a short name")
+        raise AmbiguousJsonError("a method is a short name")
     if type(request_id) is str and not _ID.fullmatch(request_id):
-        raise FlawError("an id is a short name")
+        raise AmbiguousJsonError("an id is a short name")
 
 
 def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> None:
@@ -228,7 +228,7 @@ def _members_of(members: dict[str, Any]) -> tuple[str, ...]:
     return "id", "error"
 
 
-def _encode_number(value: Digits) -> msgspec.Raw:
+def _encode_number(value: ExactNumber) -> msgspec.Raw:
     return msgspec.Raw(value.digits.encode())
 
 
@@ -237,13 +237,13 @@ _exact = msgspec.json.Encoder(enc_hook=_encode_number)
 
 def _refused(frame: dict[str, Any], reason: str) -> Refusal:
     request_id = frame.get("id", UNSET)
-    if type(request_id) is Digits or (request_id is not UNSET and not _is_id(request_id)):
+    if type(request_id) is ExactNumber or (request_id is not UNSET and not _is_id(request_id)):
         request_id = None
     return Refusal(request_id, _kind(frame.keys()), INVALID_REQUEST, reason)
 
 
 def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
-    request_id, names = outline(line)
+    request_id, names = scan_top_level(line)
     code = PARSE_ERROR if read_frame(line) is None else INVALID_REQUEST
     return Refusal(request_id, _kind(names), code, error.reason)
 
@@ -257,4 +257,4 @@ def _kind(names: Collection[str]) -> Kind:
 
 def _is_id(value: Any) -> bool:
     # By its type: `true` is no id, but in Python it is 1, which may be another request's.
-    return value is None or type(value) in {str, int, float, Digits}
+    return value is None or type(value) in {str, int, float, ExactNumber}

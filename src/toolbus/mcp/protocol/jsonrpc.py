@@ -137,7 +137,7 @@ def read_json(raw: Raw | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def outline(line: bytes) -> tuple[Any, frozenset[str]]:
+def scan_top_level(line: bytes) -> tuple[Any, frozenset[str]]:
     """Return the only id that *line* names, else UNSET, and the names of its members.
 
     It may be no JSON, or too much of it to be read.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ToolbusError
-from toolbus.mcp.protocol.ambiguity import Digits
+from toolbus.mcp.protocol.ambiguity import ExactNumber
 from toolbus.messages.immutable import MAX_DEPTH, mend
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _read_number(text: str) -> float:
         return value
     if not value and not re.search(r"[1-9]", re.split("[eE]", text)[0]):
         return value
-    exact = Digits(value)
+    exact = ExactNumber(value)
     exact.digits = text
     return exact
 
@@ -70,7 +70,7 @@ _plain = msgspec.json.Decoder()
 def parse(line: bytes, *, digits: bool = False) -> dict[str, Any]:
     """Return the object in *line*, with U+FFFD for half a character, but in its `id`.
 
-    With *digits* numbers that are no double are `Digits`. Raises `UnreadableError`.
+    With *digits* numbers that are no double are `ExactNumber`. Raises `UnreadableError`.
     """
     try:
         value = (_exact if digits else _plain).decode(line)

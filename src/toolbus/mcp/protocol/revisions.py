@@ -39,7 +39,7 @@ HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """The revisions that begin with `initialize`; those that came later are stateless."""
 
 _NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"}
-_PATIENT = frozenset({CALL, "subscriptions/listen"})
+_WITHOUT_TIMEOUT = frozenset({CALL, "subscriptions/listen"})
 _DEEPEST = 50
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
@@ -50,9 +50,9 @@ def is_stateless(headers: Mapping[str, str]) -> bool:
     return headers.get(REVISION, "2025-03-26") not in HANDSHAKE
 
 
-def is_patient(frame: Frame | None) -> bool:
+def has_no_timeout(frame: Frame | None) -> bool:
     """Tell whether the answer to *frame* may take its time: nobody knows how long a tool works."""
-    return frame is None or frame.method in _PATIENT
+    return frame is None or frame.method in _WITHOUT_TIMEOUT
 
 
 def params_of(frame: Frame | None) -> dict[str, Any]:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.remote_stdio import run_remote
-    from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio
+    from toolbus.mcp.proxy.stdio import run_stdio
     from toolbus.mcp.transport.addresses import Listening, is_loopback, read_url
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 # Loaded when it is asked for: a proxy begins without most of it.
 _PLACES = {
     "Listening": "transport.addresses",
     "Proxy": "proxy.proxy",
-    "ProxyLimits": "proxy.stdio",
+    "ProxyLimits": "transport.limits",
     "is_loopback": "transport.addresses",
     "read_url": "transport.addresses",
     "run_remote": "proxy.remote_stdio",

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.group.grouped_server import ServerSettings
-    from toolbus.mcp.proxy.stdio import ProxyLimits
     from toolbus.mcp.session.request_log import RequestLog
     from toolbus.mcp.transport.addresses import Listening
     from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 
 logger = logging.getLogger("toolbus")
@@ -177,7 +177,8 @@ def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Laun
 
 
 async def _serve(ready: _Ready, options: ProxyOptions) -> int:
-    from toolbus.mcp.proxy.stdio import ProxyLimits, run_stdio  # noqa: PLC0415 - as above
+    from toolbus.mcp.proxy.stdio import run_stdio  # noqa: PLC0415 - as above
+    from toolbus.mcp.transport.limits import ProxyLimits  # noqa: PLC0415 - as above
 
     command, servers, proxy, launched, output = ready
     async with AsyncExitStack() as opened:

@@ -59,7 +59,7 @@ class Proxy(Participant):
         self._make_approvals = approvals or _make_approvals
         self._client_approvals: ClientApprovals | None = None
         self._own_bus = bus is None
-        self.successor: Proxy | None = None
+        self.next_version: Proxy | None = None
         self.store, self.timeout = store, timeout
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
 
@@ -86,7 +86,7 @@ class Proxy(Participant):
             self._client_approvals = ClientApprovals(stored)
         return self._client_approvals
 
-    def succeed(self, former: Proxy) -> None:
+    def adopt_state(self, former: Proxy) -> None:
         """Keep what *former* keeps: its store, and what it knows of questions that wait."""
         self.store, self._client_approvals = former.store, former.client_approvals
 
@@ -98,11 +98,11 @@ class Proxy(Participant):
         self._states.memory.discard_session(session_id)
 
     @property
-    def latest(self) -> Proxy:
+    def current(self) -> Proxy:
         """The one for new sessions: itself, or what succeeded it."""
         proxy = self
-        while proxy.successor is not None:
-            proxy = proxy.successor
+        while proxy.next_version is not None:
+            proxy = proxy.next_version
         return proxy
 
     @property

@@ -63,7 +63,7 @@ async def _replace(
         return True
     try:
         made = make()
-        made.succeed(proxy)
+        made.adopt_state(proxy)
         await opened.enter_async_context(made)
     except _ERRORS as error:
         logger.warning("%s has changed and is NOT in force, the old stays: %s", file, error)
@@ -72,7 +72,7 @@ async def _replace(
         what = type(error).__name__
         logger.warning("%s has changed and is NOT in force, the old stays: %s", file, what)
         return False
-    proxy.latest.successor = made
+    proxy.current.next_version = made
     logger.warning("%s has changed: it is in force for new sessions", file)
     return True
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.proxy.stdio import ProxyLimits, calling_on_signals, pass_requests
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.proxy.stdio import calling_on_signals, pass_requests
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
+from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.pipes import open_sink
 from toolbus.mcp.transport.remote import RemoteServer
 
@@ -37,7 +38,7 @@ async def run_remote(
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
     remote = RemoteServer(url, limits, token, headers, logins)
-    session = ProxySession(proxy, Directions(sink.write, remote.write))
+    session = JudgedSession(proxy, Channels(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):

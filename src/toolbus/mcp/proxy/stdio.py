@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -16,10 +16,11 @@ from toolbus.mcp.protocol.jsonrpc import (
     FrameTooLongError,
     LineSplitter,
     error_frame,
-    outline,
+    scan_top_level,
 )
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
+from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.pipes import open_sink, read_loop
 from toolbus.mcp.transport.processes import FAILED, adopt, explain_end, start
 
@@ -36,17 +37,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-class ProxyLimits(NamedTuple):
-    """How long a frame may be, in bytes; how long a server may take to end, in seconds.
-
-    *silence* is how long one over HTTP may take to begin to answer what is no tool call.
-    """
-
-    frame: int = 2**28
-    grace: float = 5.0
-    silence: float = 300.0
 
 
 async def run_stdio(
@@ -74,7 +64,7 @@ async def run_stdio(
         server = await (start(command) if launched is None else adopt(launched))
     try:
         sink = await open_sink(output)
-        session = ProxySession(proxy, Directions(sink.write, server.write))
+        session = JudgedSession(proxy, Channels(sink.write, server.write))
         return await _StdioRun(session, server, sink, limits).to_its_end()
     finally:
         await server.kill()
@@ -85,7 +75,7 @@ class _StdioRun:
 
     def __init__(
         self,
-        session: ProxySession,
+        session: JudgedSession,
         server: Process | ServerGroup,
         output: ByteSink,
         limits: ProxyLimits,
@@ -149,7 +139,7 @@ class _StdioRun:
 
 
 async def pass_requests(
-    session: ProxySession,
+    session: JudgedSession,
     output: ByteSink,
     drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
@@ -171,13 +161,13 @@ async def pass_requests(
         _take_line(session, lines.remainder, output)
 
 
-def _take_line(session: ProxySession, line: bytes, output: ByteSink) -> None:
+def _take_line(session: JudgedSession, line: bytes, output: ByteSink) -> None:
     try:
         session.from_client(line)
     except Exception:
         # The next line may be a sound one, and whoever waits for an answer to this one gets it.
         logger.exception("a frame of the client could not be taken")
-        request_id, names = outline(line)
+        request_id, names = scan_top_level(line)
         if request_id is not UNSET and "method" in names:
             output.write(error_frame(request_id, INTERNAL_ERROR, FAILED))
 

@@ -12,7 +12,7 @@ from toolbus.mcp.protocol.jsonrpc import Frame, read_json, write_frame
 from toolbus.mcp.protocol.revisions import CALL, ERROR, VERSION
 from toolbus.mcp.session.response_filter import (
     UNCHANGED,
-    Refused,
+    ResponseRejected,
     explain,
     is_same,
     is_withheld,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolCallOutcome
     from toolbus.mcp.session.client_approvals import CallApprovals
     from toolbus.mcp.session.pending_requests import PendingRequests
-    from toolbus.mcp.session.request_table import Directions
+    from toolbus.mcp.session.request_table import Channels
     from toolbus.mcp.session.response_filter import ResponseFilter
     from toolbus.mcp.session.session_log import SessionLog
     from toolbus.messages.records import JsonObject, ToolResponse
@@ -45,8 +45,8 @@ class CallRequest:
     Raises `FreezeError` and `ValueError` for what is no call of a tool.
     """
 
-    def __init__(self, frame: Frame, directions: Directions) -> None:
-        self.id, self.line, self.directions = frame.id, frame.line, directions
+    def __init__(self, frame: Frame, channels: Channels) -> None:
+        self.id, self.line, self.channels = frame.id, frame.line, channels
         params = {} if frame.params is UNSET else frame.params
         name = params.get("name") if isinstance(params, dict) else None
         if not isinstance(name, str):
@@ -150,12 +150,12 @@ class ProxiedCall:
                             return self.request.line_of(asked_back)
                     return await self._line_of(outcome, toolset)
             return self.request.line_of(refusal("a handler took the call away"))
-        except (Refused, MessageDenied) as error:
+        except (ResponseRejected, MessageDenied) as error:
             self._settle("denied")
             return self.request.line_of(refusal(error.reason))
 
     def _settle(self, status: str) -> None:
-        if (settle := self.request.directions.settle) is not None:
+        if (settle := self.request.channels.settle) is not None:
             settle(self.request.id, status)
 
     async def _run_all(
@@ -172,12 +172,12 @@ class ProxiedCall:
         self._asked += 1
         request_id = self.request.id if self._asked == 1 else f"toolbus-{new_id()}"
         line = self.request.line_for(request_id, name, arguments)
-        answer = await self._pending.ask(request_id, line, self.request.directions.to_server)
+        answer = await self._pending.ask(request_id, line, self.request.channels.to_server)
         kind, body = answer_member(answer)
         try:
             seen = decode_body(CALL if kind == "result" else ERROR, body)
         except ValueError as error:
-            raise Refused(explain(f"the result of {name!r}", error)) from None
+            raise ResponseRejected(explain(f"the result of {name!r}", error)) from None
         self._answers[name] = seen, answer
         return seen.response
 

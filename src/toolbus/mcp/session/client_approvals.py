@@ -120,7 +120,7 @@ class CallApprovals(CallGate):
             return nobody_to_ask(asked.ask)
         request = self._request
         asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id), fill=None)
-        async with telling_progress(request.params, request.directions.to_client):
+        async with telling_progress(request.params, request.channels.to_client):
             deciding = stored.ask(asked)
             if self._stored is not None and self._clients.named is not None:
                 decision = await deciding  # It ends when the client leaves, and the question stays.

@@ -17,7 +17,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.session.pending_requests import run_or_fail
-from toolbus.mcp.session.response_filter import Refused, explain, refusing_failures
+from toolbus.mcp.session.response_filter import ResponseRejected, explain, fail_closed
 from toolbus.messages.immutable import thaw
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
-    from toolbus.mcp.session.request_table import Directions
+    from toolbus.mcp.session.request_table import Channels
 
-    Forward = Callable[[Frame, Directions], None]
+    Forward = Callable[[Frame, Channels], None]
 
 METHODS = frozenset({"resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
 """What names a resource or a prompt, and makes the server act or tell."""
@@ -45,14 +45,14 @@ class ClientRequests:
         """The tasks of those that handlers judge at the moment."""
         return [*self._by_id.values()]
 
-    def take(self, frame: Frame, directions: Directions) -> bool:
+    def take(self, frame: Frame, channels: Channels) -> bool:
         """Begin to judge the request *frame*; False: it is none that a handler wants to see."""
         if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
             return False
         if not frame.is_request:
             # What wants no answer some servers may act upon as well.
             return True
-        task = asyncio.create_task(self._run(frame, directions))
+        task = asyncio.create_task(self._run(frame, channels))
         self._by_id[frame.id] = task
         task.add_done_callback(lambda _: self._forget(frame.id, task))
         return True
@@ -66,32 +66,32 @@ class ClientRequests:
         if self._by_id.get(request_id) is task:
             del self._by_id[request_id]
 
-    async def _run(self, frame: Frame, directions: Directions) -> None:
+    async def _run(self, frame: Frame, channels: Channels) -> None:
         def fail(error: BaseException) -> None:
             reason = explain(str(frame.method), error)
-            code = REFUSED if isinstance(error, Refused) else INTERNAL_ERROR
-            directions.reply(error_frame(frame.id, code, reason))
+            code = REFUSED if isinstance(error, ResponseRejected) else INTERNAL_ERROR
+            channels.reply(error_frame(frame.id, code, reason))
 
-        await run_or_fail(self._judge(frame, directions), fail)
+        await run_or_fail(self._judge(frame, channels), fail)
 
-    async def _judge(self, frame: Frame, directions: Directions) -> None:
+    async def _judge(self, frame: Frame, channels: Channels) -> None:
         params = {} if frame.params is UNSET else frame.params
         if not isinstance(params, dict):
             problem = f"the params of {frame.method} are no object"
-            directions.reply(error_frame(frame.id, INVALID_PARAMS, problem))
+            channels.reply(error_frame(frame.id, INVALID_PARAMS, problem))
             return
         method = str(frame.method)
-        with refusing_failures(method):
+        with fail_closed(method):
             asked = McpRequest(method=method, params=params)
             context = await self._bus.apply(MCP_REQUEST_BEFORE, asked, scope=self._scope)
         judged = context.value
         if context.denied is not None:
-            raise Refused(context.denied.reason)
+            raise ResponseRejected(context.denied.reason)
         if judged.method != method:
-            raise Refused(f"a handler made it another method, {judged.method!r}")
+            raise ResponseRejected(f"a handler made it another method, {judged.method!r}")
         if judged is not asked:
             params = thaw(judged.params)
             line = write_frame(id=frame.id, method=method, params=params)
             # Its parameters tell later how its answer is to be shown.
             frame = Frame(line, frame.id, method, params)
-        self._forward(frame, directions)
+        self._forward(frame, channels)

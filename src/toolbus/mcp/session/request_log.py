@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.session.request_table import Directions
+    from toolbus.mcp.session.request_table import Channels
 
 logger = logging.getLogger("toolbus")
 
@@ -101,8 +101,8 @@ class SessionRequests:
         self._log, self._session_id = log, session_id
         self._open: dict[Any, LoggedRequest] = {}
 
-    def begin(self, line: bytes, directions: Directions) -> Directions:
-        """Take what the client sends; return *directions* that tell how it is answered."""
+    def begin(self, line: bytes, channels: Channels) -> Channels:
+        """Take what the client sends; return *channels* that tell how it is answered."""
         batch = read_batch(line)
         for part in [line] if batch is None else batch:
             frame = read_frame(part)
@@ -116,9 +116,9 @@ class SessionRequests:
 
         def answer(answered: bytes) -> None:
             self._take(answered)
-            directions.reply(answered)
+            channels.reply(answered)
 
-        return directions._replace(answer=answer, settle=self._settle)
+        return channels._replace(answer=answer, settle=self._settle)
 
     def close(self) -> None:
         """Write what was never answered."""

@@ -23,7 +23,7 @@ Send: TypeAlias = Callable[[bytes], object]
 """Takes one line: a JSON-RPC frame, or a batch of them, with its line end."""
 
 
-class Directions(NamedTuple):
+class Channels(NamedTuple):
     """Where the lines go that come of one message of either side.
 
     *to_client* takes the server's notifications and requests, and the proxy's own; *answer* takes

@@ -33,7 +33,7 @@ UNCHANGED = object()
 _WITHHELD = frozenset({"denied", "withheld", "invalid_result"})
 
 
-class Refused(ToolbusError):
+class ResponseRejected(ToolbusError):
     """What a server said must not reach the client, for *reason*."""
 
     def __init__(self, reason: str) -> None:
@@ -64,7 +64,7 @@ class ResponseFilter:
     """Shows what a server says to the handlers of *bus*, as the result of a tool.
 
     What handlers leave is returned as the value of a JSON-RPC member, or as `UNCHANGED` if that is
-    the same. All raise `Refused` for what must not be read, also if it could not be judged.
+    the same. All raise `ResponseRejected` for what must not be read or could not be judged.
     """
 
     def __init__(self, bus: EventBus, scope: Scope) -> None:
@@ -85,7 +85,7 @@ class ResponseFilter:
         method. It is free to change.
         """
         call = call or _call(method)
-        with refusing_failures(call.name):
+        with fail_closed(call.name):
             seen = decode_body(method, body, params=params)
             if not seen.response.content and seen.response.structured is None:
                 return UNCHANGED
@@ -94,7 +94,7 @@ class ResponseFilter:
                 return UNCHANGED
             lossless = seen.layout.kind != "whole" and method in _LOSSLESS
             if lost_structure(seen, response) and not lossless:
-                raise Refused("a handler left nothing of it but text")
+                raise ResponseRejected("a handler left nothing of it but text")
             return seen.body(response, response.structured)
 
     async def error(self, method: str, body: Any, call: ToolCall | None) -> Any:
@@ -106,7 +106,7 @@ class ResponseFilter:
 
         For one that comes when nothing waits for it any more.
         """
-        with refusing_failures(call.name):
+        with fail_closed(call.name):
             seen = decode_body(CALL, body)
             response = await self._show(call, seen.response)
             rest = await self.rest(call, seen)
@@ -116,7 +116,7 @@ class ResponseFilter:
 
     async def recorded(self, record: CallRecord, method: str, body: Any, params: Any) -> Any:
         """Do as `body` does, and keep it in *record* as the answer to a call of *method*."""
-        with refusing_failures(method):
+        with fail_closed(method):
             call = _call(method, params)
             asking = AssistantMessage(id=new_id(), tool_calls=(call,))
             await record.ask(asking, self._scope)
@@ -130,7 +130,7 @@ class ResponseFilter:
         """Return what handlers leave of the rest of *seen*, which stands beside its texts."""
         if seen.bare:
             return UNCHANGED
-        with refusing_failures(call.name):
+        with fail_closed(call.name):
             shown = ToolResponse(structured=seen.rest)
             response = await self._show(_call(call.name, call.arguments), shown)
             if response.structured is shown.structured:
@@ -155,7 +155,7 @@ class ResponseFilter:
             # A handler took the response away.
             response = ToolResponse.from_text(shown.text)
         if is_withheld(response):
-            raise Refused(response.text)
+            raise ResponseRejected(response.text)
         return response
 
 
@@ -169,7 +169,7 @@ _LOSSLESS = frozenset(
 """What can be said with the text alone, as a handler left it."""
 
 
-class refusing_failures:  # noqa: N801 - used as a function
+class fail_closed:  # noqa: N801 - used as a function
     """Turns every failure on the way into a refusal: what was not judged does not pass."""
 
     def __init__(self, name: str) -> None:
@@ -179,9 +179,9 @@ class refusing_failures:  # noqa: N801 - used as a function
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, Refused) or not isinstance(error, Exception):
+        if isinstance(error, ResponseRejected) or not isinstance(error, Exception):
             return
-        raise Refused(explain(self._name, error)) from error
+        raise ResponseRejected(explain(self._name, error)) from error
 
 
 def explain(name: str, error: BaseException) -> str:

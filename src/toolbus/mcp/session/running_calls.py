@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.pending_requests import PendingRequests
-    from toolbus.mcp.session.request_table import Directions
+    from toolbus.mcp.session.request_table import Channels
     from toolbus.mcp.session.session_log import SessionLog
     from toolbus.mcp.session.tool_list import ToolList
 
@@ -39,8 +39,8 @@ logger = logging.getLogger("toolbus")
 class RunningCalls:
     """Takes each call past the handlers; a client that *elicits* is put what guards ask.
 
-    Questions are kept in *asks_in*; if that is "", in what the proxy's named session has for the
-    *client*, and without one in the session of *scope*.
+    Questions are kept in *question_session*; if that is "", in what the proxy's named session has
+    for the *client*, and without one in the session of *scope*.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class RunningCalls:
         tool_list: ToolList,
         response_filter: ResponseFilter,
         log: SessionLog,
-        asks_in: str = "",
+        question_session: str = "",
     ) -> None:
         self._proxy, self._scope, self._pending = proxy, scope, pending
         self._tool_list, self._filter, self._log = tool_list, response_filter, log
-        self._approvals, self._asks_in = proxy.client_approvals, asks_in
+        self._approvals, self._asks_in = proxy.client_approvals, question_session
         self.elicits, self.client_left = False, asyncio.Event()
         self.client = ""
         # All that are under way, and by the client's ids, of which it may use one twice.
@@ -72,18 +72,18 @@ class RunningCalls:
         """Learn from *params* of `initialize` who the client is, and whether it shows forms."""
         self.elicits, self.client = self.elicits or can_elicit(params), client_name(params)
 
-    def take(self, frame: Frame, directions: Directions) -> None:
+    def take(self, frame: Frame, channels: Channels) -> None:
         """Begin the call *frame*."""
         if frame.id is UNSET or frame.id is None:
             logger.warning("the client sent a tool call without an id; it is dropped")
             if frame.id is None:
                 problem = error_frame(None, INVALID_REQUEST, "a tool call needs an id")
-                directions.reply(problem)
+                channels.reply(problem)
             return
         try:
-            request = CallRequest(frame, directions)
+            request = CallRequest(frame, channels)
         except ValueError as error:
-            directions.reply(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
+            channels.reply(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
             return
         call = self._by_id[frame.id] = ProxiedCall(
             request, self._pending, self._filter, self._log, self._proxy.timeout
@@ -107,7 +107,7 @@ class RunningCalls:
 
         def fail(error: BaseException) -> None:
             reason = explain(f"tool {request.call.name!r}", error)
-            request.directions.reply(error_frame(request.id, INTERNAL_ERROR, reason))
+            request.channels.reply(error_frame(request.id, INTERNAL_ERROR, reason))
 
         await run_or_fail(self._answer(call), fail)
 
@@ -116,7 +116,7 @@ class RunningCalls:
         clients = self._approvals
         if not self.elicits and clients.stored is None:
             return None
-        elicit = partial(self._pending.elicit, request.directions.to_client)
+        elicit = partial(self._pending.elicit, request.channels.to_client)
         return CallApprovals(
             clients,
             request,
@@ -138,7 +138,7 @@ class RunningCalls:
             del self._by_id[call.request.id]
 
     async def _answer(self, call: ProxiedCall) -> None:
-        directions = call.request.directions
+        channels = call.request.channels
         advertised = await self._tool_list.advertise(call.request, self._pending.ask_list)
         listed = lambda: self._tool_list.specs  # noqa: E731 - a list that comes in is a new one
         tools = ServerTools(listed, advertised, call, self._proxy.tools)
@@ -147,8 +147,8 @@ class RunningCalls:
             if approvals is not None:
                 await approvals.take_verdict()
         except ForeignStateError as error:
-            directions.reply(error_frame(call.request.id, INVALID_PARAMS, str(error)))
+            channels.reply(error_frame(call.request.id, INVALID_PARAMS, str(error)))
             return
         line = await call.answer(tools, advertised, self._scope, approvals)
         if line is not None:
-            directions.reply(line)
+            channels.reply(line)

@@ -17,10 +17,10 @@ from toolbus.mcp.protocol.jsonrpc import (
 from toolbus.mcp.protocol.revisions import LIST
 from toolbus.mcp.session.calls import answer_member
 from toolbus.mcp.session.pending_requests import run_or_fail
-from toolbus.mcp.session.response_filter import UNCHANGED, Refused, explain
+from toolbus.mcp.session.response_filter import UNCHANGED, ResponseRejected, explain
 
 if TYPE_CHECKING:
-    from toolbus.mcp.session.request_table import Directions, OpenRequest
+    from toolbus.mcp.session.request_table import Channels, OpenRequest
     from toolbus.mcp.session.response_filter import ResponseFilter
     from toolbus.mcp.session.session_log import SessionLog
     from toolbus.mcp.session.tool_list import ToolList
@@ -51,7 +51,7 @@ class ServerMessageFilter:
         kind, came = answer_member(frame)
         try:
             body = await self._judge(request, kind, came)
-        except Refused as error:
+        except ResponseRejected as error:
             request.send(error_frame(request.id, REFUSED, error.reason))
             return
         same = body is UNCHANGED
@@ -75,17 +75,17 @@ class ServerMessageFilter:
             return await self._filter.recorded(record, request.method, came, params)
         return await self._filter.body(request.method, came)
 
-    async def pass_on(self, frame: Frame, directions: Directions) -> None:
+    async def pass_on(self, frame: Frame, channels: Channels) -> None:
         """Send the client a notification or a request of the server as handlers leave it."""
 
         def fail(error: BaseException) -> None:
             reason = explain(str(frame.method), error)
             if frame.is_request:
-                directions.to_server(error_frame(frame.id, INTERNAL_ERROR, reason))
+                channels.to_server(error_frame(frame.id, INTERNAL_ERROR, reason))
 
-        await run_or_fail(self._pass_on(frame, directions), fail)
+        await run_or_fail(self._pass_on(frame, channels), fail)
 
-    async def _pass_on(self, frame: Frame, directions: Directions) -> None:
+    async def _pass_on(self, frame: Frame, channels: Channels) -> None:
         assert isinstance(frame.method, str)  # noqa: S101 - it has one
         if frame.method.endswith("list_changed"):
             self._tool_list.forget()
@@ -93,13 +93,13 @@ class ServerMessageFilter:
             body = UNCHANGED
             if frame.params is not UNSET:
                 body = await self._filter.body(frame.method, frame.params, params=True)
-        except Refused as error:
+        except ResponseRejected as error:
             logger.warning("%s of the server was withheld: %s", frame.method, error.reason)
             if frame.is_request:
-                directions.to_server(error_frame(frame.id, REFUSED, error.reason))
+                channels.to_server(error_frame(frame.id, REFUSED, error.reason))
             return
         if body is UNCHANGED:
-            directions.to_client(frame.line)
+            channels.to_client(frame.line)
             return
         request_id = {"id": frame.id} if frame.is_request else {}
-        directions.to_client(write_frame(**request_id, method=frame.method, params=body))
+        channels.to_client(write_frame(**request_id, method=frame.method, params=body))

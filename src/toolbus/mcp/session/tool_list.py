@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import TOOLS_PROVIDE
 from toolbus.mcp.protocol.revisions import LIST
-from toolbus.mcp.session.response_filter import UNCHANGED, refusing_failures
+from toolbus.mcp.session.response_filter import UNCHANGED, fail_closed
 from toolbus.mcp.session.server_tools import listing_of, rebuild_list, sound, specs_of
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.advertised import AdvertisedTools
@@ -58,9 +58,9 @@ class ToolList:
     async def relist(self, body: Any, *, first: bool) -> Any:
         """Return the result of `tools/list` as handlers leave it, or `UNCHANGED`.
 
-        Raises `Refused` if they could not be asked.
+        Raises `ResponseRejected` if they could not be asked.
         """
-        with refusing_failures(LIST):
+        with fail_closed(LIST):
             return await self._relist(body if isinstance(body, dict) else {}, first=first)
 
     async def advertise(self, request: CallRequest, ask: AskList) -> AdvertisedTools:
@@ -97,7 +97,7 @@ class ToolList:
         if isinstance(meta, dict):
             params["_meta"] = {name: meta[name] for name in meta if name != "progressToken"}
         for _ in range(_MAX_PAGES):
-            answer = await ask(params, request.directions.to_server)
+            answer = await ask(params, request.channels.to_server)
             body = answer.result
             if answer.failed or not isinstance(body, dict):
                 break

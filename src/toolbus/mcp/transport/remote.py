@@ -27,8 +27,8 @@ from toolbus.mcp.protocol.revisions import (
     SESSION,
     HeaderParams,
     cancelled_id,
+    has_no_timeout,
     is_header,
-    is_patient,
     is_stateless,
     routing,
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.oauth.logins import Logins
-    from toolbus.mcp.proxy.stdio import ProxyLimits
+    from toolbus.mcp.transport.limits import ProxyLimits
 
 logger = logging.getLogger("toolbus")
 
@@ -163,7 +163,7 @@ class RemoteServer:
         if routed := routing(frame):
             # Only stateless revisions repeat in headers what the frame says.
             headers |= {**routed, **self._params.headers(frame)}
-        timeouts = Timeouts(head=None if is_patient(frame) else self._limits.silence)
+        timeouts = Timeouts(head=None if has_no_timeout(frame) else self._limits.silence)
         return await self._send("POST", headers.items(), line, timeouts)
 
     async def _send(

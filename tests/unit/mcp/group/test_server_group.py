@@ -9,7 +9,7 @@ from toolbus.mcp.group import group_requests
 from toolbus.mcp.group.grouped_server import ServerSettings
 from toolbus.mcp.group.resource_table import ResourceTable
 from toolbus.mcp.group.server_group import ServerGroup
-from toolbus.mcp.proxy.stdio import ProxyLimits
+from toolbus.mcp.transport.limits import ProxyLimits
 
 SERVER = """\
 import json, os, sys, time

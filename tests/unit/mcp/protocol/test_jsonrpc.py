@@ -11,10 +11,10 @@ from toolbus.mcp.protocol.jsonrpc import (
     FrameTooLongError,
     LineSplitter,
     error_frame,
-    outline,
     read_batch,
     read_frame,
     read_json,
+    scan_top_level,
     write_frame,
 )
 from toolbus.mcp.session.request_table import OpenRequest, RequestTable
@@ -74,7 +74,7 @@ def test_what_is_nested_too_deeply_is_no_json():
     ],
 )
 def test_a_broken_line_may_tell_its_id(line, own):
-    assert outline(line)[0] == own
+    assert scan_top_level(line)[0] == own
 
 
 def test_abandoned_requests_are_remembered_for_a_while():

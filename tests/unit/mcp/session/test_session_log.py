@@ -10,8 +10,8 @@ from toolbus import AgentComponent, AssistantMessage, EventBus, ToolAdapter, eve
 from toolbus.errors import StoreError
 from toolbus.mcp.proxy.proxy import Proxy
 from toolbus.mcp.session import session_log
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
@@ -32,7 +32,7 @@ class Ends:
 
     def __init__(self, proxy):
         self.answers, self.asked = {}, []
-        self.session = ProxySession(proxy, Directions(self._to_client, self._to_server))
+        self.session = JudgedSession(proxy, Channels(self._to_client, self._to_server))
 
     def _to_client(self, line):
         frame = json.loads(line)

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
-from toolbus.mcp.proxy.stdio import ProxyLimits
 from toolbus.mcp.transport.addresses import read_url
 from toolbus.mcp.transport.http_client import HttpClient, Timeouts
 from toolbus.mcp.transport.http_connection import TransportError
+from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.remote import RemoteServer
 from toolbus.mcp.transport.sse import on_one_line
 

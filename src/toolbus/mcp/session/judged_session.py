@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from toolbus.bus.grace import GRACE
 from toolbus.mcp.protocol.batches import BatchResponse, refused_batch, wants_answer
 from toolbus.mcp.protocol.canonical import Refusal, from_client, from_server
-from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, outline, read_batch, read_frame
+from toolbus.mcp.protocol.jsonrpc import (
+    SERVER_GONE,
+    error_frame,
+    read_batch,
+    read_frame,
+    scan_top_level,
+)
 from toolbus.mcp.protocol.revisions import CALL, CANCELLED, ERROR, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.session.client_requests import ClientRequests
 from toolbus.mcp.session.pending_requests import PendingRequests, fail, resolve
@@ -31,22 +37,22 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.session.request_table import Directions
+    from toolbus.mcp.session.request_table import Channels
 
 logger = logging.getLogger("toolbus")
 
 
-class ProxySession:
-    """One client's session with a server, between which lines go in *directions*.
+class JudgedSession:
+    """One client's session with a server, between which lines go in *channels*.
 
-    Over HTTP each request has directions of its own: they come with each line, and all that the
+    Over HTTP each request has channels of its own: they come with each line, and all that the
     session does for that line, also much later, it sends there. Of a client without a session,
-    *asks_in* keeps what a person is asked.
+    *question_session* keeps what a person is asked.
     """
 
-    def __init__(self, proxy: Proxy, directions: Directions, asks_in: str = "") -> None:
-        proxy = proxy.latest  # From here on the session keeps it.
-        self._directions = directions
+    def __init__(self, proxy: Proxy, channels: Channels, question_session: str = "") -> None:
+        proxy = proxy.current  # From here on the session keeps it.
+        self._directions = channels
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         self.judging = proxy.judging
         self._log = SessionLog(proxy.bus, self.scope.session_id, proxy.store, proxy.discard_session)
@@ -62,59 +68,59 @@ class ProxySession:
             tool_list=self.tool_list,
             response_filter=response_filter,
             log=self._log,
-            asks_in=asks_in,
+            question_session=question_session,
         )
         self._requests = ClientRequests(proxy.bus, self.scope, self._forward)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tokens = ProgressTokens()
         self._logged = proxy.log.session(self.scope.session_id) if proxy.log else None
 
-    def from_client(self, line: bytes, directions: Directions | None = None) -> None:
+    def from_client(self, line: bytes, channels: Channels | None = None) -> None:
         """Take a line of the client."""
-        directions = directions or self._directions
+        channels = channels or self._directions
         if self._logged is not None:
-            directions = self._logged.begin(line, directions)
+            channels = self._logged.begin(line, channels)
         if (batch := read_batch(line)) is not None:
-            self._take_batch(batch, line, directions)
+            self._take_batch(batch, line, channels)
         elif self.judging and line.strip():
-            self._take_canonical(from_client(line), directions)
+            self._take_canonical(from_client(line), channels)
         elif self.judging:
-            directions.to_server(b"\n")
+            channels.to_server(b"\n")
         elif (frame := read_frame(line)) is not None:
-            self._take_frame(frame, directions)
+            self._take_frame(frame, channels)
         else:
-            self._take_unread(line, directions)
+            self._take_unread(line, channels)
 
     def as_judged(self, line: bytes) -> bytes:
         """Return a line of the client as it goes on if no handler changes what it says."""
         canonical = from_client(line) if self.judging else None
         return line if canonical is None or isinstance(canonical, Refusal) else canonical.line
 
-    async def from_server(self, line: bytes, directions: Directions | None = None) -> None:
+    async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
-        if (rest := self.begin_from_server(line, directions)) is not None:
+        if (rest := self.begin_from_server(line, channels)) is not None:
             await rest
 
     def begin_from_server(
-        self, line: bytes, directions: Directions | None = None
+        self, line: bytes, channels: Channels | None = None
     ) -> Coroutine[Any, Any, None] | None:
         """Do as `from_server` does; return what to await before the next line, or None."""
-        directions = directions or self._directions
+        channels = channels or self._directions
         if self.judging:
             canonical = from_server(line, self._asked.method_of)
             if isinstance(canonical, Refusal):
-                return self._take_refused(canonical, line, directions)
+                return self._take_refused(canonical, line, channels)
             frame = canonical
         elif (read := read_frame(line)) is None:
-            return self._take_no_frame(line, directions)
+            return self._take_no_frame(line, channels)
         else:
             frame = read
         if frame.is_answer:
-            return self._take_answer(frame, directions)
+            return self._take_answer(frame, channels)
         if not self.judging:
-            directions.to_client(line)
+            channels.to_client(line)
         elif frame.method != PROGRESS or self._tokens.holds(frame):
-            return self._server_messages.pass_on(frame, directions)
+            return self._server_messages.pass_on(frame, channels)
         else:
             logger.warning("the server told of progress by a token that nobody gave; dropped")
         return None
@@ -165,67 +171,67 @@ class ProxySession:
 
     # --- what the client sends -----------------------------------------------------------------
 
-    def _take_canonical(self, canonical: Frame | Refusal, directions: Directions) -> None:
+    def _take_canonical(self, canonical: Frame | Refusal, channels: Channels) -> None:
         """Take a frame as it may go on; one that may not is answered, if it wants an answer."""
         if isinstance(canonical, Refusal):
             logger.warning("a frame of the client is refused: %s", canonical.reason)
             if canonical.wants_answer:
                 reason = f"the frame is refused: {canonical.reason}"
-                directions.reply(error_frame(canonical.id, canonical.code, reason))
+                channels.reply(error_frame(canonical.id, canonical.code, reason))
         else:
             self._tokens.learn(canonical)
-            self._take_frame(canonical, directions)
+            self._take_frame(canonical, channels)
 
-    def _take_unread(self, line: bytes, directions: Directions) -> None:
+    def _take_unread(self, line: bytes, channels: Channels) -> None:
         """Pass on what is no frame to the proxy; the server may find a request in it."""
-        request_id, names = outline(line)
+        request_id, names = scan_top_level(line)
         if request_id is not UNSET and "method" in names:
-            self._asked.add(OpenRequest(request_id, "", directions.reply))
-        directions.to_server(line)
+            self._asked.add(OpenRequest(request_id, "", channels.reply))
+        channels.to_server(line)
 
-    def _take_frame(self, frame: Frame, directions: Directions) -> None:
+    def _take_frame(self, frame: Frame, channels: Channels) -> None:
         match frame.method:
             case "tools/call" if self.judging:
-                self._calls.take(frame, directions)
+                self._calls.take(frame, channels)
                 return
             case "initialize" if self.judging:
                 self._calls.introduce(params_of(frame))
             case method if method == CANCELLED and not frame.is_request:
-                self._take_cancellation(frame, directions)
+                self._take_cancellation(frame, channels)
                 return
         if frame.is_answer and self._pending.take_elicited(frame):
             return
-        if not (self.judging and self._requests.take(frame, directions)):
-            self._forward(frame, directions)
+        if not (self.judging and self._requests.take(frame, channels)):
+            self._forward(frame, channels)
 
-    def _forward(self, frame: Frame, directions: Directions) -> None:
+    def _forward(self, frame: Frame, channels: Channels) -> None:
         """Send a frame to the server; of a request the answer is expected then."""
         if frame.is_request:
             if self._pending.gone is not None:
-                directions.reply(error_frame(frame.id, SERVER_GONE, self._pending.gone))
+                channels.reply(error_frame(frame.id, SERVER_GONE, self._pending.gone))
                 return
             method = str(frame.method)
-            self._asked.add(OpenRequest(frame.id, method, directions.reply, None, frame.params))
-        directions.to_server(frame.line)
+            self._asked.add(OpenRequest(frame.id, method, channels.reply, None, frame.params))
+        channels.to_server(frame.line)
 
-    def _take_batch(self, batch: list[bytes], line: bytes, directions: Directions) -> None:
+    def _take_batch(self, batch: list[bytes], line: bytes, channels: Channels) -> None:
         """Take a batch apart if its frames are judged: each may be answered at another time."""
         if self.judging and (refusal := refused_batch(batch)) is not None:
             if refusal:
-                directions.reply(refusal)
+                channels.reply(refusal)
             return
         if self.judging:
             all_canonical = [from_client(part) for part in batch]
-            gathered = BatchResponse(sum(map(wants_answer, all_canonical)), directions.reply)
+            gathered = BatchResponse(sum(map(wants_answer, all_canonical)), channels.reply)
             for canonical in all_canonical:
-                self._take_canonical(canonical, directions._replace(answer=gathered.add))
+                self._take_canonical(canonical, channels._replace(answer=gathered.add))
             return
         for frame in map(read_frame, batch):
             if frame is not None and frame.is_request:
-                self._asked.add(OpenRequest(frame.id, str(frame.method), directions.reply))
-        directions.to_server(line)
+                self._asked.add(OpenRequest(frame.id, str(frame.method), channels.reply))
+        channels.to_server(line)
 
-    def _take_cancellation(self, frame: Frame, directions: Directions) -> None:
+    def _take_cancellation(self, frame: Frame, channels: Channels) -> None:
         """Pass it on; what has not come to the server ends here.
 
         A server may still answer a call that it has cancelled, and the client wait for that: see
@@ -236,42 +242,42 @@ class ProxySession:
             return
         call, late = self._calls.pop(request_id), None
         if call is not None:
-            answer = call.request.directions.reply
+            answer = call.request.channels.reply
             late = OpenRequest(request_id, CALL, answer, call=call.request.call)
         forwarded = self._asked.abandon(request_id, late)
         if call is None or forwarded is not None:
-            directions.to_server(frame.line)
+            channels.to_server(frame.line)
         if call is not None:
             call.stop()
 
     # --- what the server sends -----------------------------------------------------------------
 
-    async def _take_no_frame(self, line: bytes, directions: Directions) -> None:
+    async def _take_no_frame(self, line: bytes, channels: Channels) -> None:
         if not line.strip():
-            directions.to_client(line)
+            channels.to_client(line)
         elif (batch := read_batch(line)) is None:
-            self._take_broken(line, outline(line)[0])
+            self._take_broken(line, scan_top_level(line)[0])
         elif None in (frames := [read_frame(part) for part in batch]):
-            await self._take_parts(batch, directions)
+            await self._take_parts(batch, channels)
         else:
             answers = [frame for frame in frames if frame is not None and frame.is_answer]
             sends = [asked.send for each in answers if (asked := self._asked.take(each.id))]
-            (sends[0] if sends else directions.to_client)(line)
+            (sends[0] if sends else channels.to_client)(line)
 
-    async def _take_parts(self, batch: list[bytes], directions: Directions) -> None:
+    async def _take_parts(self, batch: list[bytes], channels: Channels) -> None:
         for part in batch:
-            await self.from_server(part.strip() + b"\n", directions)
+            await self.from_server(part.strip() + b"\n", channels)
 
     def _take_refused(
-        self, refusal: Refusal, line: bytes, directions: Directions
+        self, refusal: Refusal, line: bytes, channels: Channels
     ) -> Coroutine[Any, Any, None] | None:
         if not line.strip():
-            directions.to_client(b"\n")
+            channels.to_client(b"\n")
         elif (batch := read_batch(line)) is not None:
-            return self._take_parts(batch, directions)
+            return self._take_parts(batch, channels)
         elif refusal.kind == "request":
             logger.warning("a request of the server is refused: %s", refusal.reason)
-            directions.to_server(error_frame(refusal.id, refusal.code, refusal.reason))
+            channels.to_server(error_frame(refusal.id, refusal.code, refusal.reason))
         else:
             self._take_broken(line, refusal.id)
         return None
@@ -282,20 +288,18 @@ class ProxySession:
         if (request := self._asked.take(request_id)) is not None:
             fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
 
-    def _take_answer(
-        self, frame: Frame, directions: Directions
-    ) -> Coroutine[Any, Any, None] | None:
+    def _take_answer(self, frame: Frame, channels: Channels) -> Coroutine[Any, Any, None] | None:
         request = self._asked.take(frame.id)
         if request is not None and request.future is not None:
             resolve(request, frame)
         elif not self.judging and (request is not None or frame.id is None):
-            (directions.to_client if request is None else request.send)(frame.line)
+            (channels.to_client if request is None else request.send)(frame.line)
         elif request is not None:
             task = asyncio.create_task(self._server_messages.answer(request, frame))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif frame.id is None and frame.failed:
-            request = OpenRequest(None, ERROR, directions.to_client)
+            request = OpenRequest(None, ERROR, channels.to_client)
             return self._server_messages.answer(request, frame)
         else:
             unasked = "the server answered %r, which nobody asked or it answered before; dropped"

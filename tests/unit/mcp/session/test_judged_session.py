@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, guard, on
 from toolbus.approvals.records import questions_of
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.session.request_table import Directions
-from toolbus.mcp.session.session import ProxySession
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.request_table import Channels
 from toolbus.store.memory import MemoryStore
 
 
@@ -32,11 +32,9 @@ def read(line):
         return line
 
 
-def directions(client, server):
+def channels(client, server):
     """Return what reads lines into the lists *client* and *server*."""
-    return Directions(
-        lambda line: client.append(read(line)), lambda line: server.append(read(line))
-    )
+    return Channels(lambda line: client.append(read(line)), lambda line: server.append(read(line)))
 
 
 class Wires:
@@ -44,7 +42,7 @@ class Wires:
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = ProxySession(proxy, directions(self.client, self.server))
+        self.session = JudgedSession(proxy, channels(self.client, self.server))
 
     def ask(self, **frame):
         self.session.from_client(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
@@ -624,7 +622,7 @@ async def test_what_comes_of_a_message_goes_where_that_message_says():
             return Ask("really?")
 
     streams = {name: ([], []) for name in ("call", "answers")}
-    places = {name: directions(*ends) for name, ends in streams.items()}
+    places = {name: channels(*ends) for name, ends in streams.items()}
 
     async with wired(Asking()) as wires:
         wires.ask(id=0, method="initialize", params={"capabilities": {"elicitation": {}}})
