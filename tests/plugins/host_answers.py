@@ -201,14 +201,6 @@ class _BridgeAnswer(_Closed):
     context: str | UnsetType = UNSET
 
 
-# --- Docker's gateway: a CallToolResult of MCP ----------------------------------------------------
-
-
-class _GatewayAnswer(Struct, kw_only=True):
-    content: list[dict[str, Any]]
-    isError: bool = False  # noqa: N815
-
-
 def _needs_reason(decision: Any, reason: Any) -> None:
     # An empty reason is replaced by words of the host, or counts as no decision.
     if decision is not UNSET and not str(reason or "").strip():
@@ -239,7 +231,6 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
     "cursor": {"*": _CursorAnswer},
     "pi": {"*": _BridgeAnswer},
     "opencode": {"*": _BridgeAnswer},
-    "docker-gateway": {"*": _GatewayAnswer},
 }
 
 

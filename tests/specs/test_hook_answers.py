@@ -89,11 +89,8 @@ def test_other_arguments_reach_the_call():
     for event in events("call"):
         text, value, _ = answered(event, call=with_arguments(event, one="new", two=2))
 
-        if dialect(event.host).abilities["rewrite_arguments"] == "yes":
-            assert '{"one": "new", "two": 2}' in text
-            assert not stops("call", value)
-        else:
-            assert stops("call", value)
+        assert '{"one": "new", "two": 2}' in text
+        assert not stops("call", value)
 
 
 def test_another_tool_cannot_be_called_instead():
@@ -216,7 +213,8 @@ def test_the_command_answers_hostile_events(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("claude", "did you mean 'claude-code'?"), ("emacs", "docker-gateway")]
+    ("name", "words"),
+    [("claude", "did you mean 'claude-code'?"), ("emacs", "known: claude-code, codex")],
 )
 def test_an_unknown_host_is_named(name, words):
     with pytest.raises(LoadError, match=f"no host named '{name}'") as error:

@@ -17,8 +17,7 @@ from toolbus.hosts.doctor.codex_inspection import hooks_of_program
 from toolbus.hosts.install.hook_targets import blocks_of
 from toolbus.hosts.install.host_files import HOSTS, hooks_file
 
-FILED = tuple(host for host in HOSTS if host != "docker-gateway")
-RUN_BY_SHELL = tuple(host for host in FILED if HOSTS[host].form != "bridge")
+RUN_BY_SHELL = tuple(host for host in HOSTS if HOSTS[host].form != "bridge")
 MINE = "echo mine"
 FULL = pytest.mark.full  # They need other programs, or many seconds.
 ROOT = Path(__file__).parents[2]
@@ -146,13 +145,13 @@ def test_comments_and_layout_stay(home):
 
 def test_twice_is_once(home):
     home.tell_settings()
-    home.run("install", *FILED, "--yes")
+    home.run("install", *HOSTS, "--yes")
     before = home.contents()
 
-    written = home.run("install", *FILED)
+    written = home.run("install", *HOSTS)
 
     assert home.contents() == before
-    assert written.count("installed already") == len(FILED)
+    assert written.count("installed already") == len(HOSTS)
 
 
 @pytest.mark.parametrize("has_settings", [True, False])
@@ -161,9 +160,9 @@ def test_every_byte_comes_back(home, has_settings):
         home.tell_settings()
     before = home.contents()
 
-    home.run("install", *FILED, "--yes")
-    assert all("toolbus" in hooks_file(host).read_text() for host in FILED)
-    home.run("uninstall", *FILED, "--yes")
+    home.run("install", *HOSTS, "--yes")
+    assert all("toolbus" in hooks_file(host).read_text() for host in HOSTS)
+    home.run("uninstall", *HOSTS, "--yes")
 
     state = str(home.path / ".local")
     after = {path: kept for path, kept in home.contents().items() if not path.startswith(state)}
@@ -339,7 +338,7 @@ def test_a_long_difference_comes_in_pages(home):
 def test_no_judged_agent_changes_it(home, capsys):
     allows = 'default = "allow"\nfolder = "."\n'
     policy = home.write(home.path / "policy.toml", allows)
-    places = [hooks_file(host, project) for host in FILED for project in (None, home.project)]
+    places = [hooks_file(host, project) for host in HOSTS for project in (None, home.project)]
     places.append(home.path / ".local/state/toolbus/hooks/user/hook.py")
     lines = [f"tee {shlex.quote(str(place))}" for place in places]
     lines += [

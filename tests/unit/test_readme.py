@@ -65,7 +65,7 @@ def test_each_page_of_the_guide_has_its_place():
     hosts = set(TOPICS) - named
     assert named <= set(TOPICS)
     # Beside those that are named there is one page a host.
-    assert hosts == {"copilot", "cursor", "docker-gateway", "gemini-cli", "opencode", "pi", "vibe"}
+    assert hosts == {"copilot", "cursor", "gemini-cli", "opencode", "pi", "vibe"}
 
 
 def test_the_two_commands_need_nothing_but_python():

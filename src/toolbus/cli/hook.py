@@ -25,9 +25,6 @@ examples:
                                                       be told
   toolbus hook gemini-cli AfterTool --config rules.toml < event.json
   toolbus hook codex PreToolUse --store try.db < event.json
-  docker mcp gateway run \\
-    --interceptor "before:exec:toolbus hook docker-gateway before" \\
-    --interceptor "after:exec:toolbus hook docker-gateway after"
 
 It reads the JSON of one event from standard input, and answers in the host's
 words. Your own toolbus.toml is in force, and that of the project in which the

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 hosts:
-  claude-code, codex, copilot, gemini-cli, vibe, opencode, pi, cursor,
-  docker-gateway
+  claude-code, codex, copilot, gemini-cli, vibe, opencode, pi, cursor
 
 of install and uninstall:
   --user                the configuration of yours in all projects (default)

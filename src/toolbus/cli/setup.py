@@ -249,7 +249,7 @@ def _hosts(named: Sequence[str]) -> list[str]:
 def _is_found(host: str) -> bool:
     """Return whether *host* has a file of hooks, and its program is there and not a project's."""
     program = which(HOSTS[host].program)
-    if program is None or HOSTS[host].form == "options":
+    if program is None:
         return False
     return not Path(program).resolve().is_relative_to(project_folder())
 
@@ -421,10 +421,9 @@ def _show_end(screen: Screen, plan: SetupPlan, report: DoctorReport, *, written:
     is_starting = any(edit.file.path.name == "policy.toml" for edit in plan.edits)
     end = "the policy denies it" if is_starting else "your policy judges it"
     for each in plan.hosts:
-        if HOSTS[each.host].form != "options":
-            program = HOSTS[each.host].program
-            text = f"start `{program}` in a project, and ask it to `git push -f`: {end}"
-            screen.whole(f"try it: {text}", style="strong")
+        program = HOSTS[each.host].program
+        text = f"start `{program}` in a project, and ask it to `git push -f`: {end}"
+        screen.whole(f"try it: {text}", style="strong")
 
 
 def _report(

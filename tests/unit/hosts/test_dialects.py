@@ -5,8 +5,13 @@ import pytest
 from toolbus.errors import LoadError
 from toolbus.hosts.dialects import DIALECTS, dialect
 
+GATEWAY = (
+    "no host named 'docker-gateway': put the proxy before the gateway's command; "
+    "see: toolbus guide mcp"
+)
 
-def test_the_table_has_nine_names_and_makes_none_of_them():
+
+def test_the_table_has_eight_names_and_makes_none_of_them():
     assert list(DIALECTS) == [
         "claude-code",
         "codex",
@@ -16,9 +21,8 @@ def test_the_table_has_nine_names_and_makes_none_of_them():
         "opencode",
         "pi",
         "cursor",
-        "docker-gateway",
     ]
-    assert len(DIALECTS) == 9
+    assert len(DIALECTS) == 8
     assert "codex" in DIALECTS
     assert "emacs" not in DIALECTS
 
@@ -30,6 +34,10 @@ def test_the_table_has_nine_names_and_makes_none_of_them():
         (
             "emacs",
             f"no host named 'emacs'; known: {', '.join(DIALECTS)}",
+        ),
+        (
+            "docker-gateway",
+            GATEWAY,
         ),
     ],
 )

@@ -38,7 +38,6 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "opencode",
             "pi",
             "cursor",
-            "docker-gateway",
         ),
     ),
     (

@@ -10,7 +10,7 @@ from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from toolbus.hosts.dialects.hook_events import HostDialect
 
@@ -23,7 +23,6 @@ _CLASSES = {
     "opencode": ("opencode", "OpenCodeDialect"),
     "pi": ("pi", "PiDialect"),
     "cursor": ("cursor", "CursorDialect"),
-    "docker-gateway": ("docker_gateway", "DockerGatewayDialect"),
 }
 
 
@@ -49,9 +48,17 @@ class DialectTable(Mapping[str, "HostDialect"]):
 DIALECTS = DialectTable()
 
 
+def no_such_host(name: str, known: Iterable[str]) -> LoadError:
+    """Return the error for a *name* that is not among the *known* hosts, with the way out."""
+    if name == "docker-gateway":
+        way_out = ": put the proxy before the gateway's command; see: toolbus guide mcp"
+    else:
+        way_out = nearest(name, known) or f"; known: {', '.join(known)}"
+    return LoadError(f"no host named {name!r}{way_out}")
+
+
 def dialect(name: str) -> HostDialect:
     """Return the dialect of the host *name*; raises `LoadError` if there is none."""
     if name not in DIALECTS:
-        way_out = nearest(name, DIALECTS) or f"; known: {', '.join(DIALECTS)}"
-        raise LoadError(f"no host named {name!r}{way_out}")
+        raise no_such_host(name, DIALECTS)
     return DIALECTS[name]

@@ -35,8 +35,8 @@ def blocks_of(host: str) -> dict[str, HookAnswer]:
     return {event: spoken.block(event, None, reason) for event in host_files(host).events}
 
 
-def install_target(host: str, project: Path | None, script: Path, python: str) -> EditTarget | None:
-    """Return what is put into the file of hooks; None for a host that has none."""
+def install_target(host: str, project: Path | None, script: Path, python: str) -> EditTarget:
+    """Return the edit that puts our hooks into the file of *host*."""
     path, files = hooks_file(host, project), host_files(host)
     lines = {
         event: shell_line(python, script, host, event, block)
@@ -50,8 +50,6 @@ def install_target(host: str, project: Path | None, script: Path, python: str) -
             return _toml_block(path, host, _toml_tables(entries))
         case "bridge":
             return OwnFile(path=path, content=_bridge(host, script, python))
-        case "options":
-            return None
 
 
 def removal_targets(host: str, project: Path | None) -> Iterator[EditTarget]:

@@ -11,15 +11,14 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from toolbus.config.documents import repository_of
-from toolbus.errors import LoadError
-from toolbus.settings.hints import nearest
+from toolbus.hosts.dialects import no_such_host
 
 Scope: TypeAlias = Literal["user", "project"]
 """Whose configuration: that of a person in all projects, or of a person in one project."""
 
-Form: TypeAlias = Literal["groups", "entries", "toml", "bridge", "options"]
+Form: TypeAlias = Literal["groups", "entries", "toml", "bridge"]
 """How hooks are configured: JSON with groups of hooks for a matcher, JSON with hooks, `[[hooks]]`
-of TOML, a program of the host's language, or options of its command line."""
+of TOML, or a program of the host's language."""
 
 PATIENCE = 60
 """Seconds after which a host gives up on our command; ours ends long before (`LIMIT`)."""
@@ -174,14 +173,6 @@ HOSTS: Mapping[str, HostFiles] = {
         tool_events=("preToolUse", "postToolUse", "postToolUseFailure"),
         other_events=("beforeSubmitPrompt", "afterAgentResponse", "sessionStart", "sessionEnd"),
     ),
-    "docker-gateway": HostFiles(
-        program="docker-mcp",
-        folder=".docker/mcp",
-        user="",
-        project="",
-        form="options",
-        tool_events=("before", "after"),
-    ),
 }
 """By the names of the dialects."""
 
@@ -189,8 +180,7 @@ HOSTS: Mapping[str, HostFiles] = {
 def host_files(host: str) -> HostFiles:
     """Return what is known of *host*; raises `LoadError` if it is none of ours."""
     if host not in HOSTS:
-        way_out = nearest(host, HOSTS) or f"; known: {', '.join(HOSTS)}"
-        raise LoadError(f"no host named {host!r}{way_out}")
+        raise no_such_host(host, HOSTS)
     return HOSTS[host]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.install.managed_settings import switch_warning
@@ -44,9 +43,7 @@ _FILTERED = (
 )
 
 
-def install_notes(
-    host: str, project: Path | None, script: Path, settings: ClientSettings
-) -> Iterator[str]:
+def install_notes(host: str, project: Path | None, settings: ClientSettings) -> Iterator[str]:
     """Yield, a sentence each, what goes with an installation for *host*."""
     if (warning := switch_warning(host)) is not None:
         yield warning
@@ -56,10 +53,5 @@ def install_notes(
         yield _ALWAYS[host]
     if project is not None and host in _PROJECT_TRUST:
         yield _PROJECT_TRUST[host]
-    if project is not None and host not in {"claude-code", "docker-gateway"}:
+    if project is not None and host != "claude-code":
         yield "the command names files of this machine: do not commit it"
-    if host == "docker-gateway":
-        command = shlex.join([settings.python, "-I", "-S", str(script), host])
-        for event in ("before", "after"):
-            option = f"{event}:exec:{command} {event}"
-            yield f"start the gateway with: --interceptor {shlex.quote(option)}"

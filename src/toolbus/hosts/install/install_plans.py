@@ -105,9 +105,8 @@ def plan_install(
     )
     blocks = blocks_of(host)
     record = read_record(host, project)
-    edits: list[SettingsEdit] = []
-    if (target := install_target(host, project, script, settings.python)) is not None:
-        edits.append(_plan_edit(target, record, project))
+    target = install_target(host, project, script, settings.python)
+    edits = [_plan_edit(target, record, project)]
     if host == "codex":
         edits.append(_plan_trust(edits[0], record, project))
     return InstallPlan(
@@ -118,7 +117,7 @@ def plan_install(
         settings=settings,
         blocks=blocks,
         edits=tuple(edits),
-        notes=tuple(install_notes(host, project, script, settings)),
+        notes=tuple(install_notes(host, project, settings)),
     )
 
 

@@ -121,8 +121,6 @@ def _is_there(host: str, project: Path | None, path: Path) -> bool:
 
 def _is_as_written(host: str, project: Path | None, script: Path, python: str) -> bool:
     target = install_target(host, project, script, python)
-    if target is None:
-        return True
     text = read_settings(target.path, project).text
     return text is not None and target.holds(text)
 

@@ -24,7 +24,7 @@ def test_few_blocks_are_not_run():
 
     assert Counter(theirs) == Counter([*NEEDED, "from-fastmcp"])  # A server, and a proxy.
     assert sorted(others) == [
-        *("components", "docker-gateway", "from-fastmcp", "mcp", "shutdown", "testing"),
+        *("components", "from-fastmcp", "mcp", "shutdown", "testing"),
     ]
 
 
