@@ -124,7 +124,7 @@ def test_agents_on_this_machine_are_offered(home, monkeypatch):
     [
         (["claud-code"], "no host named 'claud-code'; did you mean 'claude-code'?"),
         ([], "no coding agent is found on the PATH; name one of claude-code, codex"),
-        (["pi", "--filter-shell"], "--filter-shell is for claude-code alone"),
+        (["pi", "--managed"], "--managed is for claude-code, codex, gemini-cli alone"),
     ],
 )
 def test_wrong_words_leave_no_file(home, words, hint):
@@ -140,7 +140,7 @@ def test_wrong_words_leave_no_file(home, words, hint):
 def test_prompts_are_skipped_on_request(home):
     written = []
     for answers in ({PROMPTS: "y"}, {PROMPTS: ""}):
-        code, shown = home.answer("claude-code", "--no-filter-shell", **answers)
+        code, shown = home.answer("claude-code", **answers)
         assert code == 0, shown
         written.append(home.policy.read_text())
         assert main(["policy", "check", str(home.policy)]) == 0
@@ -198,7 +198,7 @@ def test_settings_of_the_machine_stay(home, machine):
 
 
 def test_a_second_setup_writes_nothing(home):
-    home.answer("claude-code", "--filter-shell")
+    home.answer("claude-code")
     before = home.files()
 
     code, shown = home.answer("claude-code")
@@ -206,7 +206,6 @@ def test_a_second_setup_writes_nothing(home):
     assert home.files() == before
     assert (code, QUESTION in shown, "?" in shown.partition("✓")[0]) == (0, False, False)
     assert "nothing is to be written" in shown
-    assert any("-filter" in path for path in before)
 
 
 def test_a_present_policy_is_used(home):
@@ -257,7 +256,7 @@ def test_a_no_writes_nothing(home):
     before = home.files()
 
     refused = home.answer("pi", **{QUESTION: ""})
-    ended = home.answer("claude-code", **{"[y/N]": "\x04"})
+    ended = home.answer("claude-code", **{PROMPTS: "\x04"})
     shown = home.run("claude-code", "--dry-run")
 
     assert refused[0] == 1

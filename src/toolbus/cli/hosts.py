@@ -25,8 +25,6 @@ of install and uninstall:
   --dry-run             show it, and write nothing
 of install:
   --config FILE         judge by FILE, instead of by what is in force
-  --filter-shell        of claude-code: let shell commands write into a filter,
-                        for what a failed one wrote cannot be replaced there
 of all three:
   --json                write one JSON document
 
@@ -73,9 +71,6 @@ def command() -> Command:
     install = add_action(actions, "install", "write our hooks into a host's configuration")
     _add_writing(install)
     install.add_argument("--config", metavar="FILE", help="the configuration that counts")
-    install.add_argument(
-        "--filter-shell", action="store_true", help="shell commands write into a filter"
-    )
     _add_writing(add_action(actions, "uninstall", "take our hooks out again"))
     status = add_action(actions, "status", "say what is installed")
     status.add_argument("hosts", metavar="HOST", nargs="*", help="all of them, if none is given")
@@ -91,7 +86,6 @@ def command() -> Command:
             hosts=tuple(parsed.hosts),
             project=parsed.project,
             config=getattr(parsed, "config", None),
-            filter_shell=getattr(parsed, "filter_shell", False),
             yes=parsed.yes,
             dry_run=parsed.dry_run,
             as_json=parsed.json,

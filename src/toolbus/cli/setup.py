@@ -44,7 +44,6 @@ from toolbus.hosts.install.plan_pages import (
     show_plan,
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
-from toolbus.hosts.run.filtered_shell import FILTERED_HOSTS
 from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -88,7 +87,6 @@ _CHOICES = {
     "policy": "name a policy that judges calls (asked where a toolbus.toml has none)",
     "redaction": "name redact-secrets (asked where a toolbus.toml has none)",
     "skip-prompts": "the starting policy answers prompts about reading (asked at first)",
-    "filter-shell": "shell commands of claude-code write into a filter (asked at first)",
 }
 """Options of yes and no, by name; a question of the same name is not asked where one is given."""
 
@@ -100,11 +98,6 @@ _SKIPPING = frozenset({"claude-code", "copilot"})
 _SKIP = (
     "Claude Code and Copilot CLI ask before many commands that only read. Where the policy "
     "proves that a command only reads inside the project, shall it run without that prompt?"
-)
-_FILTER = (
-    "The output of a failed command reaches Claude Code's model with its secrets: no hook can "
-    "replace it there. A filter can, but then output is shown when a command has ended, a `cd` "
-    "does not last, and Claude Code asks about more commands. Filter shell commands?"
 )
 
 
@@ -200,8 +193,6 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
 
 
 def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:
-    if parsed.filter_shell and not FILTERED_HOSTS.intersection(hosts):
-        raise UsageError(f"--filter-shell is for {', '.join(FILTERED_HOSTS)} alone")
     if parsed.managed and MACHINE_SWITCHES.keys().isdisjoint(hosts):
         raise UsageError(f"--managed is for {', '.join(MACHINE_SWITCHES)} alone")
 
@@ -221,13 +212,7 @@ def _answers(
         if question.name not in chosen
         and not (question.name == "skip-prompts" and parsed.policy is False)
     ]
-    is_filtered = any(state.filter_shell is not None for state in states)
-    answers = {
-        "policy": True,
-        "redaction": True,
-        "skip-prompts": False,
-        "filter-shell": is_filtered,
-    }
+    answers = {"policy": True, "redaction": True, "skip-prompts": False}
     answers |= {question.name: question.default for question in questions} | chosen
     if questions and not (parsed.yes or parsed.dry_run):
         require_answers(errors, as_json=parsed.json)
@@ -289,8 +274,6 @@ def _questions(
     is_written = present.policy.data is None and not present.has["policy"]
     if is_written and any(each.host in _SKIPPING for each in states):
         yield SetupQuestion("skip-prompts", _SKIP, default=False)
-    if any(each.host in FILTERED_HOSTS and each.presence == "absent" for each in states):
-        yield SetupQuestion("filter-shell", _FILTER, default=False)
 
 
 def _ask(questions: Sequence[SetupQuestion]) -> dict[str, bool]:
@@ -338,7 +321,6 @@ def _plan(
                 plan_install(
                     state.host,
                     config=state.config,
-                    filter_shell=answers["filter-shell"] and state.host in FILTERED_HOSTS,
                     required=required if state.config is None else None,
                 )
                 for state in states

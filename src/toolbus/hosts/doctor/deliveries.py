@@ -36,8 +36,8 @@ WAYS_ROUND: Mapping[Ability, str] = {
     "replace_result": "what a tool wrote stays in front of the model; put the proxy in front of "
     "MCP servers: toolbus proxy",
     "replace_failure": "what a failed tool wrote stays in front of the model; put the proxy in "
-    "front of MCP servers (toolbus proxy), deny commands that would print secrets, or, in Claude "
-    "Code, filter them: toolbus hosts install claude-code --filter-shell",
+    "front of MCP servers (toolbus proxy), deny commands that would print secrets, or have the "
+    "model end commands that may fail with `|| true`",
     "add_context": "texts for the model are not delivered",
     "block_prompt": "a prompt cannot be stopped",
     "deny": "a call cannot be denied",

@@ -21,7 +21,6 @@ from toolbus.hosts.doctor.trust_inspection import inspect_folder_trust
 from toolbus.hosts.doctor.worker_inspection import inspect_workers
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.install.installed_state import InstalledState, install_again, installed_state
-from toolbus.hosts.run.filtered_shell import filtered
 from toolbus.hosts.run.hook_sessions import read_session_folders
 from toolbus.hosts.run.hook_settings import default_store
 from toolbus.hosts.run.protection import (
@@ -123,10 +122,7 @@ def _examine(
             findings += report.findings
         findings += _examine_protection(state, named, report)
         if named is not None:
-            spoken = dialect(host)
-            if state.filter_shell is not None:
-                spoken = filtered(spoken, state.filter_shell)
-            deliveries = component_deliveries(named, spoken.abilities)
+            deliveries = component_deliveries(named, dialect(host).abilities)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
         if state.project is not None:

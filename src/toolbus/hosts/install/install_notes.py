@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from toolbus.hosts.install.installation import ClientSettings
 
 _PROJECT_TRUST = {
     "codex": 'Codex reads hooks of a project only if it trusts that: `trust_level = "trusted"` in '
@@ -35,21 +34,11 @@ _ALWAYS = {
 }
 
 
-_FILTERED = (
-    "shell commands of Claude Code write into a filter: it shows their output when they have "
-    "ended, errors among it, and the exit code stays; a `cd` does not last, and what a command "
-    "leaves running holds it. Claude Code asks about each, unless you let it run all, for it does "
-    "not look into groups when it allows; what its own rules deny stays denied"
-)
-
-
-def install_notes(host: str, project: Path | None, settings: ClientSettings) -> Iterator[str]:
+def install_notes(host: str, project: Path | None) -> Iterator[str]:
     """Yield, a sentence each, what goes with an installation for *host*."""
     if (warning := switch_warning(host)) is not None:
         yield warning
-    if settings.filter_shell:
-        yield _FILTERED
-    elif host in _ALWAYS:
+    if host in _ALWAYS:
         yield _ALWAYS[host]
     if project is not None and host in _PROJECT_TRUST:
         yield _PROJECT_TRUST[host]

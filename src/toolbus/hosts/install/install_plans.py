@@ -24,9 +24,7 @@ from toolbus.hosts.install.install_records import client_folder, copy_of, digest
 from toolbus.hosts.install.installation import SCRIPT, ClientSettings, client_settings
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings
 from toolbus.hosts.run import hook_client
-from toolbus.hosts.run.filtered_shell import FILTERED_HOSTS
 from toolbus.hosts.run.required_configuration import required_now
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from toolbus.hosts.install.edit_targets import EditTarget
@@ -79,29 +77,23 @@ def plan_install(
     project: Path | None = None,
     config: str | None = None,
     *,
-    filter_shell: bool = False,
     required: str | None = None,
 ) -> InstallPlan:
     """Return what an installation for *host* writes; nothing is written yet.
 
-    *config* names a configuration that counts instead of those in force; with *filter_shell* shell
-    commands write into a filter. *required* is a configuration that is written before the plan, if
-    it is not there yet. Raises `LoadError`, `UsageError` for an interpreter that cannot
-    be named and for a host that needs no filter, `ConfigurationError` for a file that cannot be
-    edited safely.
+    *config* names a configuration that counts instead of those in force; *required* is one that is
+    written before the plan, if it is not there yet. Raises `LoadError`, `UsageError` for an
+    interpreter that cannot be named, `ConfigurationError` for a file that cannot be edited safely.
     """
     host_files(host)
-    if filter_shell and host not in FILTERED_HOSTS:
-        raise UsageError(f"--filter-shell is of {', '.join(FILTERED_HOSTS)} alone, not of {host}")
     if config is not None:
         config = str(Path(config).expanduser().absolute())
         if not Path(config).is_file():
             raise ConfigurationError("there is no such file; write one, or name another", config)
-    script = client_folder(project, config, filter_shell=filter_shell) / SCRIPT
+    script = client_folder(project, config) / SCRIPT
     settings = client_settings(
         config,
         required=required or required_now(config) or _required_of_others(script.parent, host),
-        filter_shell=script if filter_shell else None,
     )
     blocks = blocks_of(host)
     record = read_record(host, project)
@@ -117,7 +109,7 @@ def plan_install(
         settings=settings,
         blocks=blocks,
         edits=tuple(edits),
-        notes=tuple(install_notes(host, project, settings)),
+        notes=tuple(install_notes(host, project)),
     )
 
 

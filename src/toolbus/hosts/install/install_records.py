@@ -54,13 +54,9 @@ def hooks_folder() -> Path:
     return state_folder() / "hooks"
 
 
-def client_folder(project: Path | None, config: str | None, *, filter_shell: bool = False) -> Path:
-    """Return where the client for hooks of the user or of *project* stands, under *config*.
-
-    One that filters shell commands stands alone, so that other hosts' settings do not change its.
-    """
-    name = _owner(project) + (f"-{_short(config)}" if config else "")
-    return hooks_folder() / (f"{name}-filter" if filter_shell else name)
+def client_folder(project: Path | None, config: str | None) -> Path:
+    """Return where the client for hooks of the user or of *project* stands, under *config*."""
+    return hooks_folder() / (_owner(project) + (f"-{_short(config)}" if config else ""))
 
 
 def read_record(host: str, project: Path | None) -> InstallRecord | None:

@@ -47,7 +47,6 @@ class InstallOptions(Struct, frozen=True, kw_only=True):
         yes: whether nobody is asked.
         dry_run: whether nothing is written.
         as_json: whether one JSON document is written, for programs.
-        filter_shell: whether shell commands write into a filter.
     """
 
     hosts: tuple[str, ...]
@@ -56,7 +55,6 @@ class InstallOptions(Struct, frozen=True, kw_only=True):
     yes: bool = False
     dry_run: bool = False
     as_json: bool = False
-    filter_shell: bool = False
 
 
 class PlanReport(Struct, frozen=True, kw_only=True):
@@ -79,10 +77,7 @@ def run_install(output: Output, errors: Output, options: InstallOptions) -> int:
     before anything is written.
     """
     project = _project(options)
-    plans = [
-        plan_install(host, project, options.config, filter_shell=options.filter_shell)
-        for host in _unique(options)
-    ]
+    plans = [plan_install(host, project, options.config) for host in _unique(options)]
     loaded, report = configuration_here(plans[0].config)
     faults = [
         protection_fault(plan.host, plan.settings.required, loaded, report)

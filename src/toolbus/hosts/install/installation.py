@@ -69,7 +69,6 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
         config: the configuration that was named; None: those that are in force.
         limit: seconds that an event may take; then it is blocked.
         idle: seconds without an event after which a worker ends.
-        filter_shell: the client's script, if shell commands are to pass it (see `HookSettings`).
         required: the configuration without whose components every event is stopped.
     """
 
@@ -82,7 +81,6 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     config: str | None = None
     limit: float = LIMIT
     idle: float = IDLE
-    filter_shell: str | None = None
     required: str | None = None
 
 
@@ -92,7 +90,6 @@ def client_settings(
     required: str | None = None,
     limit: float = LIMIT,
     idle: float = IDLE,
-    filter_shell: Path | None = None,
 ) -> ClientSettings:
     """Return the settings that this process, its interpreter and its environment suggest.
 
@@ -110,7 +107,6 @@ def client_settings(
         config=None if config is None else str(Path(config).absolute()),
         limit=limit,
         idle=idle,
-        filter_shell=None if filter_shell is None else str(filter_shell),
         required=required,
     )
     _probe(settings)
@@ -222,7 +218,6 @@ def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
         *([] if settings.config is None else [("config", settings.config)]),
         ("limit", str(settings.limit)),
         ("idle", str(settings.idle)),
-        *([("filter_shell", settings.filter_shell)] if settings.filter_shell else []),
         *([("required", settings.required)] if settings.required else []),
     ]
     for key, value in pairs:

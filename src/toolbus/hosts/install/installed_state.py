@@ -24,6 +24,12 @@ Presence: TypeAlias = Literal["installed", "changed", "broken", "absent"]
 or not as it must be; nothing of ours is there."""
 
 
+_NO_FILTER = (
+    "the hooks were installed with --filter-shell, which is gone: what a failed command wrote "
+    "reaches the model as it is"
+)
+
+
 class InstalledState(Struct, frozen=True, kw_only=True):
     """How it stands with our hooks for *host*.
 
@@ -37,7 +43,6 @@ class InstalledState(Struct, frozen=True, kw_only=True):
         config: the configuration that was named.
         version: that of the toolbus that installed them.
         python: the interpreter that they run.
-        filter_shell: the client through which shell commands write, if they were installed so.
         required: the configuration that was in force then; the hooks stop every event without it.
     """
 
@@ -50,7 +55,6 @@ class InstalledState(Struct, frozen=True, kw_only=True):
     config: str | None = None
     version: str | None = None
     python: str | None = None
-    filter_shell: str | None = None
     required: str | None = None
 
 
@@ -92,6 +96,8 @@ def _state_of_client(
     python = _value(settings, b"python")
     if python and not _is_as_written(host, project, script, python):
         changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
+    if b"filter_shell" in settings:
+        changed.append(f"{_NO_FILTER}; {again}")
     presence: Presence = "broken" if broken else "changed" if changed else "installed"
     return InstalledState(
         host=host,
@@ -103,7 +109,6 @@ def _state_of_client(
         config=None if record is None else record.config,
         version=_value(settings, b"version"),
         python=python,
-        filter_shell=_value(settings, b"filter_shell"),
         required=_value(settings, b"required"),
     )
 

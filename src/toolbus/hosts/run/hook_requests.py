@@ -75,7 +75,6 @@ def hook_settings(settings: hook_client.Settings) -> HookSettings:
 
     return HookSettings(
         config=value(b"config"),
-        filter_shell=value(b"filter_shell"),
         required=value(b"required"),
         store=Path(os.fsdecode(settings[b"store"][0])),
         limit=float(settings[b"limit"][0]) * _ANSWER_MARGIN,

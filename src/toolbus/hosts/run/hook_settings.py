@@ -23,8 +23,6 @@ class HookSettings(Struct, frozen=True, kw_only=True):
             project in which a session began, if it is trusted.
         store: the SQLite file of all sessions.
         limit: seconds that an event may take; then it is blocked.
-        filter_shell: the client's script, through which what shell commands write is to pass where
-            a host cannot replace what a failed one wrote; None: they run as they are.
         required: the configuration that was in force at the installation, if any: once it names no
             component, every event is blocked.
     """
@@ -32,7 +30,6 @@ class HookSettings(Struct, frozen=True, kw_only=True):
     config: str | None = None
     store: Path
     limit: float = LIMIT
-    filter_shell: str | None = None
     required: str | None = None
 
 

@@ -16,7 +16,6 @@ from toolbus.errors import DeadlineError, LoadError, StoreError
 from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.hosts.run.chain import HookChain, session_id_of
 from toolbus.hosts.run.event_log import HookStore
-from toolbus.hosts.run.filtered_shell import filtered
 from toolbus.hosts.run.hook_sessions import HookSessions
 from toolbus.hosts.run.reading import blocked, folder_of, reason_of
 from toolbus.hosts.run.required_configuration import missing_required
@@ -122,8 +121,6 @@ class HookService:
             session = await sessions.bind(session_id, str(folder), project)
             if (session.folder, session.configuration) != (str(folder), project):
                 return await self._answer(read, event_id)  # Another event was faster.
-        if self._settings.filter_shell is not None:
-            dialect = filtered(dialect, self._settings.filter_shell)
         return await in_force.chain.handle(event, dialect, event_id, session)
 
     def _open_store(self) -> HookStore:
