@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx2
 
+from toolbus.http.addresses import read_url
+from toolbus.http.client import HttpClient, Timeouts
+
 SECONDS = 60
 
 
@@ -51,6 +54,33 @@ async def http_stub(take, port=0):
             for writer in open_writers:
                 writer.close()
             await asyncio.gather(*serving)
+
+
+@asynccontextmanager
+async def answering(*answers):
+    """Serve each of *answers* in turn, the last one again; give the address and the requests."""
+    heads, left = [], list(answers)
+
+    async def serve(reader, writer):
+        with suppress(asyncio.IncompleteReadError):
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(left.pop(0) if len(left) > 1 else left[0])
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield read_url(f"http://user@127.0.0.1:{port}/mcp?a=b"), heads
+
+
+@asynccontextmanager
+async def got(url):
+    """Give the answer of *url* to a GET."""
+    reply = await HttpClient().send(url, "GET", [("x-more", "1")], b"", Timeouts(5, 5))
+    yield reply
+    reply.close()
+    await asyncio.sleep(0)
 
 
 class Listening:

@@ -6,16 +6,32 @@ import zlib
 from contextlib import asynccontextmanager, suppress
 
 from judged_sessions import TOOLS, Passed, frames_of
+from toolbus.http.addresses import read_url
+from toolbus.http.client import HttpClient
+from toolbus.http.server import HttpRequest
 from toolbus.mcp.http.failures import HttpError
 from toolbus.mcp.http.forwarding import Upstream
-from toolbus.mcp.http.http_request import HttpRequest
 from toolbus.mcp.http.relay import Relay
-from toolbus.mcp.transport.addresses import read_url
-from toolbus.mcp.transport.http_client import HttpClient
 from toolbus.mcp.transport.limits import ProxyLimits
 
 SECONDS = 60
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+class KeptRequest(HttpRequest):
+    """A request whose answer is kept: its headers, and the pieces of its body."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.sent_fields, self.sent = [], []
+
+    async def begin(self, _status, fields, data=b"", *, ends=False):
+        self.has_begun, self.sent_fields = True, list(fields)
+        await self.write(data, ends=ends)
+
+    async def write(self, data, *, ends=False):
+        self.has_ended = ends
+        self.sent.append(data)
 
 
 class Relayed:
@@ -55,7 +71,7 @@ class Relayed:
         params = {"name": "read", "arguments": {}}
         call = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
         head, body = await self._visit(json.dumps(call).encode(), JSON)
-        named = {name.decode().lower(): value.decode("latin-1") for name, value in head}
+        named = {name.lower(): value for name, value in head}
         data = decoded(body, named.get("content-encoding", ""))
         return named.get("content-type", ""), self._passed(data)
 
@@ -77,28 +93,14 @@ class Relayed:
         return Passed(list(judge.calls), frozenset(judge.texts), b"\n".join(self._bodies), data)
 
     async def _visit(self, body, named):
-        sent, fields, taken = [], [], asyncio.Event()
-
-        async def receive():
-            if not taken.is_set():
-                taken.set()
-                return {"type": "http.request", "body": body, "more_body": False}
-            return await asyncio.Event().wait()
-
-        async def send(message):
-            fields.extend(message.get("headers", ()))
-            sent.append(message.get("body", b""))
-
-        headers = [(name.encode(), value.encode()) for name, value in named.items()]
-        scope = {"method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
-        request = HttpRequest(scope, receive, send)
-        await request.read(2**24, SECONDS)
+        request = KeptRequest("POST", "/mcp", named.items())
+        request.body = body
         try:
             async with asyncio.timeout(SECONDS):
                 await self.relay.take(request)
         except TimeoutError:
             raise AssertionError(f"no answer to {body[:1000]!r} under {named}") from None
-        return fields, b"".join(sent)
+        return request.sent_fields, b"".join(request.sent)
 
 
 def decoded(body, coding):

@@ -28,7 +28,7 @@ NAMES = {
     "toolbus.mcp.client": {"McpTools": "toolset", "tools": "toolset"},
 }
 LIBRARIES = [
-    *("re2", "phonenumbers", "publicsuffixlist", "stdnum", "mcp", "hypothesis", "uvicorn"),
+    *("re2", "phonenumbers", "publicsuffixlist", "stdnum", "mcp", "hypothesis", "h11"),
     *("anthropic", "openai", "cel_expr_python"),
 ]
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({LIBRARIES!r}))\n"
@@ -90,7 +90,7 @@ def test_only_what_is_asked_for_is_loaded():
         ("personal", "from toolbus.redaction import RedactPersonalData; RedactPersonalData()"),
         ("mcp", "from toolbus.mcp.client import tools"),
         ("testing", "from toolbus.testing import check_guard"),
-        ("http", "import toolbus.mcp.http.serving"),
+        ("http", "import toolbus.http.server"),
         ("anthropic", "from toolbus import Agent; Agent('anthropic:m')"),
         ("openai", "from toolbus import Agent; Agent('openai:m')"),
     ],

@@ -13,7 +13,7 @@ from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command, Parser
-    from toolbus.mcp.transport.addresses import Listening
+    from toolbus.mcp.http.listening import Listening
     from toolbus.terminal.output import Output
 
 _PORTS = 2**16
@@ -216,7 +216,7 @@ def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _listening(parsed: argparse.Namespace) -> Listening | None:
-    from toolbus.mcp.transport.addresses import Listening  # noqa: PLC0415 - as above
+    from toolbus.mcp.http.listening import Listening  # noqa: PLC0415 - as above
 
     if parsed.listen is None:
         return None

@@ -26,9 +26,9 @@ from mcp.types import LATEST_PROTOCOL_VERSION
 from pydantic import AnyUrl
 
 from toolbus.errors import ToolServerError
+from toolbus.http.addresses import is_loopback
 from toolbus.mcp.client.loopback import Loopback
 from toolbus.mcp.oauth.logins import Login, shown
-from toolbus.mcp.transport.addresses import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

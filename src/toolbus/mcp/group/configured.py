@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.config.documents import read_document
 from toolbus.config.servers import read_servers
+from toolbus.http.addresses import read_url
 from toolbus.mcp.group.grouped_server import ServerSettings
-from toolbus.mcp.transport.addresses import read_url
 from toolbus.mcp.transport.extra_headers import read_headers
 from toolbus.mcp.transport.launching import INHERITED, LISTEN_TOKEN, TOKEN
 from toolbus.terminal.screen import UsageError

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.mcp.http.event_streams import EventStream
-from toolbus.mcp.http.http_request import JSON, STREAM, STREAM_FIELDS
+from toolbus.mcp.http.failures import JSON
+from toolbus.mcp.http.requests import STREAM, STREAM_FIELDS, prefers_stream
 from toolbus.mcp.protocol.jsonrpc import read_batch
 from toolbus.mcp.transport.sse import on_one_line, write_event
 
 if TYPE_CHECKING:
+    from toolbus.http.server import Fields, HttpRequest
     from toolbus.mcp.http.event_streams import EventBuffer
-    from toolbus.mcp.http.http_request import Fields, HttpRequest
 
 _PATIENCE = 15.0
 """Seconds for which an answer alone is waited for, before it becomes the end of a stream.
@@ -55,7 +56,7 @@ class AnswerStream(EventStream):
         Who takes no stream gets the answers, and the rest is dropped.
         """
         self.takes_events = request.accepts(STREAM)
-        plain = request.accepts(JSON) and not request.prefers_stream()
+        plain = request.accepts(JSON) and not prefers_stream(request)
         if not self.takes_events:
             await self.last_line()
         elif plain and not self.ended and not self._events:

@@ -7,8 +7,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from toolbus.mcp.group.server_group import start_servers
-from toolbus.mcp.http.failures import HttpError
-from toolbus.mcp.http.http_request import JSON, STREAM
+from toolbus.mcp.http.failures import JSON, HttpError
+from toolbus.mcp.http.requests import STREAM, check_post
 from toolbus.mcp.http.session_process import SessionProcess
 from toolbus.mcp.http.session_table import SessionTable
 from toolbus.mcp.http.shared_process import SharedProcess
@@ -18,9 +18,9 @@ from toolbus.mcp.protocol.revisions import REVISION, SESSION, is_stateless
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.http.answer_streams import AnswerStream
-    from toolbus.mcp.http.http_request import HttpRequest
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.transport.limits import ProxyLimits
@@ -81,7 +81,7 @@ class Bridge:
         await self._sessions.close(_ENDED)
 
     async def _post(self, request: HttpRequest) -> None:
-        request.check_post()
+        check_post(request)
         frame = read_frame(request.body)
         if frame is None and read_batch(request.body) is None:
             raise HttpError(400, "the body is no JSON-RPC")

@@ -16,10 +16,10 @@ from toolbus.mcp.session.request_table import Channels
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.http.client import HttpReply
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.transport.http_client import HttpReply
     from toolbus.mcp.transport.sse import Event
 
 _ANSWER_LIMIT, _BYTE_LIMIT = 100, 2**24

@@ -12,10 +12,10 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.http.http_request import STREAM_FIELDS
+from toolbus.mcp.http.requests import STREAM_FIELDS
 
 if TYPE_CHECKING:
-    from toolbus.mcp.http.http_request import Fields, HttpRequest
+    from toolbus.http.server import Fields, HttpRequest
 
 logger = logging.getLogger("toolbus")
 
@@ -145,8 +145,9 @@ class EventStream:
         self.is_read = True
         self.buffer.reads(self, begins=True)
         try:
-            await request.begin(status, fields)
-            await request.write(self._first_event(after))
+            first = self._first_event(after)
+            after, data = self._take(after)
+            await request.begin(status, fields, first + data)
             while self._reader is reader:
                 after, data = self._take(after)
                 # While one is written others may come, and the end.
@@ -156,7 +157,7 @@ class EventStream:
                     break
                 elif not await self._change_within(heartbeat):
                     await request.write(b":\n\n")
-            await request.write(b"", more=False)
+            await request.write(b"", ends=True)
         finally:
             if self._reader is reader:
                 self.is_read = False

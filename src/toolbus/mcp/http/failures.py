@@ -1,4 +1,4 @@
-"""How a request that cannot be served is answered: by an HTTP error, or in JSON-RPC."""
+"""Answers to requests that cannot be served: an HTTP error, whose body is JSON-RPC."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ToolbusError
-from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, FrameTooLongError
-from toolbus.mcp.transport.http_connection import TransportError
+from toolbus.http.client import TransportError
+from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, FrameTooLongError, error_frame
 from toolbus.mcp.transport.processes import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
+    from toolbus.http.server import HttpRequest
+
 logger = logging.getLogger("toolbus")
+
+JSON = "application/json"
 
 
 class HttpError(ToolbusError):
@@ -37,6 +41,12 @@ class HttpError(ToolbusError):
 
     def __str__(self) -> str:
         return self.reason
+
+
+async def refuse(request: HttpRequest, error: HttpError) -> None:
+    """Send *error*, as JSON-RPC says it."""
+    body = error_frame(error.request_id, error.code, error.reason).strip()
+    await request.answer(error.status, [("content-type", JSON), *error.fields], body)
 
 
 async def failure_of(work: Awaitable[str]) -> str:

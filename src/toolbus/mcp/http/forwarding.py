@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.http.client import Timeouts
 from toolbus.mcp.http.headers import upward
 from toolbus.mcp.protocol.revisions import (
     CALL,
@@ -18,16 +19,15 @@ from toolbus.mcp.protocol.revisions import (
     params_of,
     routing,
 )
-from toolbus.mcp.transport.http_client import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.http.client import HttpClient, HttpReply
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.oauth.gateway import OAuthGateway
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.transport.http_client import HttpClient, HttpReply
     from toolbus.mcp.transport.limits import ProxyLimits
 
 _HOPS = frozenset(

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import resource
+import sys
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
-from toolbus.mcp.http.asgi_app import Rules
+from toolbus.http.client import HttpClient
+from toolbus.http.server import HttpServer, listen_on
 from toolbus.mcp.http.bridge import Bridge
 from toolbus.mcp.http.forwarding import Upstream
+from toolbus.mcp.http.front import Front, Rules
 from toolbus.mcp.http.relay import Relay
-from toolbus.mcp.http.serving import bind, serve
 from toolbus.mcp.oauth.gateway import ISSUERS, OAuthGateway
 from toolbus.mcp.oauth.metadata import RESOURCE, SERVER
-from toolbus.mcp.transport.http_client import HttpClient
+from toolbus.mcp.proxy.stdio import calling_on_signals
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
     from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.http.listening import Listening
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.transport.addresses import Listening
     from toolbus.mcp.transport.limits import ProxyLimits
+
+_CONNECTIONS = 16_384
+"""How many connections may be open, if the system lets us."""
 
 
 async def run_listener(
@@ -61,4 +69,44 @@ async def run_listener(
         seconds=listening.seconds,
         others=() if oauth is None else (RESOURCE, SERVER, ISSUERS),
     )
-    return await serve(bind(listening.host, listening.port), backend, rules, limits.grace)
+    bound = listen_on(listening.host, listening.port)
+    await _serve(bound, Front(backend, rules), rules, limits.grace)
+    return 0
+
+
+async def _serve(bound: socket.socket, front: Front, rules: Rules, grace: float) -> None:
+    """Let clients in at *bound* until a signal ends it.
+
+    What is under way then has *grace* seconds. A second signal does not wait.
+    """
+    _allow_connections()
+    server = HttpServer(front.answer, seconds=rules.seconds, limit=_CONNECTIONS, single=("mcp-",))
+    stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    ending: asyncio.Task[None] | None = None
+
+    def stop(_number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(None)
+        elif ending is not None:
+            ending.cancel()
+
+    with calling_on_signals(stop):
+        await server.start(bound)
+        _print_address(bound, rules.path)
+        await stopped
+        ending = asyncio.create_task(front.close(grace))
+        await asyncio.wait({ending})
+        await server.close(max(1.0, grace))
+
+
+def _print_address(bound: socket.socket, path: str) -> None:
+    host, port = bound.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    print(f"toolbus: listening on http://{name}:{port}{path}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _allow_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, _CONNECTIONS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.http.checks import check_judged, check_method
 from toolbus.mcp.http.clients import Client
 from toolbus.mcp.http.forwarding import identity
 from toolbus.mcp.http.listings import Listings
 from toolbus.mcp.http.relayed_request import RelayedRequest
+from toolbus.mcp.http.requests import check_judged, check_method
 from toolbus.mcp.http.session_table import SessionTable
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, is_stateless
 
 if TYPE_CHECKING:
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.http.forwarding import Upstream
-    from toolbus.mcp.http.http_request import HttpRequest
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
 

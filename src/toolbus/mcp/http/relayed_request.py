@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.forwarding import Exchange
-from toolbus.mcp.http.http_request import requests_in
 from toolbus.mcp.http.relayed_response import RelayedResponse, as_error
+from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import cancelled_id, is_stateless, params_of
 from toolbus.mcp.session.request_table import Channels
-from toolbus.mcp.transport.http_connection import TransportError
 from toolbus.mcp.transport.json_lines import read_body
-from toolbus.mcp.transport.sse import nameless
+from toolbus.mcp.transport.sse import nameless, read_events
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from toolbus.http.client import HttpReply
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.http.clients import Client
     from toolbus.mcp.http.forwarding import Upstream
-    from toolbus.mcp.http.http_request import HttpRequest
-    from toolbus.mcp.transport.http_client import HttpReply
     from toolbus.mcp.transport.sse import Event
 
 _NO_ANSWER = "the server has ended its answer without one"
@@ -188,7 +188,7 @@ class RelayedRequest:
         if reply.is_coded:
             await self._pass_coded(reply)
         elif reply.is_stream and reply.status == _OK:
-            await self._take_stream(exchange, reply, reply.events(self._limit))
+            await self._take_stream(exchange, reply, read_events(reply, self._limit))
         else:
             return await self._take_body(exchange, reply)
         return _NO_ANSWER

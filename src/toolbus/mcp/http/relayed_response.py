@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
+from toolbus.mcp.http.failures import JSON
 from toolbus.mcp.http.headers import back
-from toolbus.mcp.http.http_request import JSON, STREAM_FIELDS
+from toolbus.mcp.http.requests import STREAM_FIELDS
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, read_batch, read_frame, write_frame
 from toolbus.mcp.transport.sse import rewrite_event, unbroken, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.transport.sse import Event
 

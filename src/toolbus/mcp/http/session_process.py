@@ -12,7 +12,7 @@ from msgspec import UNSET
 from toolbus.mcp.http.answer_streams import AnswerStream, read_event_id
 from toolbus.mcp.http.event_streams import EventBuffer
 from toolbus.mcp.http.failures import failure_of
-from toolbus.mcp.http.http_request import requests_in
+from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.http.session_table import ClientSession
 from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of

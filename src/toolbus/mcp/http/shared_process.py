@@ -13,10 +13,10 @@ from msgspec import UNSET, Raw
 
 from toolbus.mcp.http.answer_streams import AnswerStream
 from toolbus.mcp.http.event_streams import EventBuffer
-from toolbus.mcp.http.failures import HttpError, failure_of
+from toolbus.mcp.http.failures import JSON, HttpError, failure_of
 from toolbus.mcp.http.forwarding import identity
-from toolbus.mcp.http.http_request import JSON
 from toolbus.mcp.http.listings import Listings
+from toolbus.mcp.http.requests import check_post
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -43,7 +43,7 @@ from toolbus.mcp.transport.sse import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.transport.limits import ProxyLimits
 
@@ -87,7 +87,7 @@ class SharedProcess:
         """Answer *request*; being cancelled means that the client does not want an answer."""
         if request.method != "POST":
             raise HttpError(405, "this revision of MCP has only POST", [("allow", "POST")])
-        request.check_post()
+        check_post(request)
         frame = read_frame(request.body)
         if frame is None or frame.method is UNSET:
             raise HttpError(400, "the body is no JSON-RPC request or notification")

@@ -19,18 +19,16 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from toolbus.mcp.http.failures import HttpError
-from toolbus.mcp.http.http_request import JSON
+from toolbus.http.addresses import authority
+from toolbus.http.client import Timeouts, TransportError
+from toolbus.mcp.http.failures import JSON, HttpError
+from toolbus.mcp.http.requests import is_preflight
 from toolbus.mcp.oauth.metadata import GRANTS, RESOURCE, SERVER, digest_of, discover
-from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
-from toolbus.mcp.transport.addresses import authority
-from toolbus.mcp.transport.http_client import Timeouts
-from toolbus.mcp.transport.http_connection import TransportError
 
 if TYPE_CHECKING:
-    from toolbus.mcp.http.http_request import HttpRequest
+    from toolbus.http.client import HttpClient, HttpReply
+    from toolbus.http.server import HttpRequest
     from toolbus.mcp.oauth.metadata import Authorization
-    from toolbus.mcp.transport.http_client import HttpClient, HttpReply
 
     Fields = list[tuple[str, str]]
 
@@ -111,7 +109,7 @@ class OAuthGateway:
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*, whose path is of OAuth; raises `HttpError`."""
-        if request.is_preflight:
+        if is_preflight(request):
             await request.answer(204, _cors(request))
             return
         known = await self._authorization()
@@ -178,7 +176,7 @@ class OAuthGateway:
                 urlsplit(known.token_endpoint), "POST", [*asks, *shown], body, _TIMEOUTS
             )
             status, document = reply.status, await _object(reply)
-        except (TransportError, FrameTooLongError):
+        except TransportError:
             # What it said may hold a token.
             raise HttpError(502, "the authorization server gave no answer") from None
         await _say(request, *self._answer(status, document))
@@ -256,7 +254,7 @@ def _cors(request: HttpRequest) -> Fields:
     if origin is None:
         return []
     allowed = [("access-control-allow-origin", origin), ("vary", "origin")]
-    if request.is_preflight:
+    if is_preflight(request):
         allowed += [
             ("access-control-allow-methods", "GET, POST"),
             ("access-control-allow-headers", "authorization, content-type, mcp-protocol-version"),

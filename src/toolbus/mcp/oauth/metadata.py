@@ -13,16 +13,14 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from toolbus.http.addresses import authority, is_loopback
+from toolbus.http.client import Timeouts, TransportError
 from toolbus.mcp.http.failures import HttpError
-from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
-from toolbus.mcp.transport.addresses import authority, is_loopback
-from toolbus.mcp.transport.http_client import Timeouts
-from toolbus.mcp.transport.http_connection import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from toolbus.mcp.transport.http_client import HttpClient
+    from toolbus.http.client import HttpClient
 
 RESOURCE, SERVER = (
     "/.well-known/oauth-protected-resource",
@@ -164,7 +162,7 @@ async def _get(wire: HttpClient, url: SplitResult) -> dict[str, Any] | None:
             body = await reply.body(_SIZE)
         finally:
             reply.close()
-    except (TransportError, FrameTooLongError) as error:
+    except TransportError as error:
         raise _bad(str(error)) from error
     if reply.status >= _BROKEN:
         # That it cannot say it now is not that it has none.

@@ -11,18 +11,16 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from toolbus.errors import LoadError
+from toolbus.http.client import Timeouts, TransportError
 from toolbus.mcp.oauth.logins import Logins, server_address
-from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
-from toolbus.mcp.transport.http_client import Timeouts
-from toolbus.mcp.transport.http_connection import TransportError
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from urllib.parse import SplitResult
 
+    from toolbus.http.client import HttpClient, HttpReply
     from toolbus.mcp.oauth.logins import Login
-    from toolbus.mcp.transport.http_client import HttpClient, HttpReply
 
 _EARLY = 30.0
 """Seconds before its end at which a token is renewed."""
@@ -138,7 +136,7 @@ class StoredLogin:
                 status, data = reply.status, await reply.body(_SIZE)
             finally:
                 reply.close()
-        except (TransportError, FrameTooLongError):
+        except TransportError:
             raise TransportError(_NO_ANSWER) from None
         if status >= _BROKEN:
             raise TransportError(_NO_ANSWER)

@@ -6,21 +6,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolbus.http.addresses import is_loopback, read_url
+    from toolbus.mcp.http.listening import Listening
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.proxy.remote_stdio import run_remote
     from toolbus.mcp.proxy.stdio import run_stdio
-    from toolbus.mcp.transport.addresses import Listening, is_loopback, read_url
     from toolbus.mcp.transport.limits import ProxyLimits
 
 # Loaded when it is asked for: a proxy begins without most of it.
 _PLACES = {
-    "Listening": "transport.addresses",
-    "Proxy": "proxy.proxy",
-    "ProxyLimits": "transport.limits",
-    "is_loopback": "transport.addresses",
-    "read_url": "transport.addresses",
-    "run_remote": "proxy.remote_stdio",
-    "run_stdio": "proxy.stdio",
+    "Listening": "mcp.http.listening",
+    "Proxy": "mcp.proxy.proxy",
+    "ProxyLimits": "mcp.transport.limits",
+    "is_loopback": "http.addresses",
+    "read_url": "http.addresses",
+    "run_remote": "mcp.proxy.remote_stdio",
+    "run_stdio": "mcp.proxy.stdio",
 }
 
 __all__ = [
@@ -38,5 +39,5 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         msg = f"module 'toolbus.mcp.proxy' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = globals()[name] = getattr(import_module(f"toolbus.mcp.{_PLACES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"toolbus.{_PLACES[name]}"), name)
     return value

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.http.listening import Listening
     from toolbus.mcp.session.request_log import RequestLog
-    from toolbus.mcp.transport.addresses import Listening
     from toolbus.mcp.transport.launching import Launched
     from toolbus.mcp.transport.limits import ProxyLimits
 
@@ -108,14 +108,14 @@ def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[Ser
 
 
 def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
-    from toolbus.mcp.transport.addresses import bare, is_exposed  # noqa: PLC0415 - not for all
+    from toolbus.http.addresses import is_exposed, without_query  # noqa: PLC0415 - not for all
 
     for url in urls:
         if is_exposed(url):
             logger.warning(
                 "%s is not encrypted: requests, results and tokens can be read and changed on"
                 " their way; use https",
-                bare(url),
+                without_query(url),
             )
 
 
@@ -249,7 +249,7 @@ async def _following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncI
 def _url_of(command: Sequence[str]) -> SplitResult | None:
     if len(command) != 1 or "://" not in command[0]:
         return None
-    from toolbus.mcp.transport.addresses import read_url  # noqa: PLC0415 - not for all
+    from toolbus.http.addresses import read_url  # noqa: PLC0415 - not for all
 
     return read_url(command[0])
 
@@ -258,7 +258,7 @@ async def _listen(
     ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: Listening
 ) -> int:
     try:
-        from toolbus.mcp.http.listener import run_listener  # noqa: PLC0415 - uvicorn is an extra
+        from toolbus.mcp.http.listener import run_listener  # noqa: PLC0415 - h11 is an extra
     except ImportError as error:
         raise UsageError(str(error)) from error
     command, url = ready.command, _url_of(ready.command)
@@ -287,7 +287,7 @@ async def _listen(
 
 def _check_open(listening: Listening) -> None:
     """Raise `UsageError` if more than this machine came in without a token, and nobody said so."""
-    from toolbus.mcp.transport.addresses import is_loopback  # noqa: PLC0415 - not for all
+    from toolbus.http.addresses import is_loopback  # noqa: PLC0415 - not for all
 
     if is_loopback(listening.host):
         return

@@ -13,8 +13,8 @@ from toolbus.mcp.transport.sse import Event, on_one_line
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from toolbus.http.client import HttpReply
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.transport.http_client import HttpReply
 
 _OK = 200
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from toolbus.http.addresses import without_query
+from toolbus.http.client import HttpClient, HttpReply, Timeouts, TransportError
 from toolbus.mcp.oauth.stored_login import StoredLogin
 from toolbus.mcp.protocol.jsonrpc import (
     SERVER_GONE,
@@ -32,12 +34,9 @@ from toolbus.mcp.protocol.revisions import (
     is_stateless,
     routing,
 )
-from toolbus.mcp.transport.addresses import bare
-from toolbus.mcp.transport.http_client import HttpClient, HttpReply, Timeouts
-from toolbus.mcp.transport.http_connection import TransportError
 from toolbus.mcp.transport.json_lines import read_body
 from toolbus.mcp.transport.processes import FAILED
-from toolbus.mcp.transport.sse import on_one_line
+from toolbus.mcp.transport.sse import on_one_line, read_events
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -197,7 +196,7 @@ class RemoteServer:
             await self._take_line(frame, body + b"\n")
         elif refused:
             wants = self._login is not None and reply.status == _UNAUTHORIZED
-            hint = f"; log in: `toolbus login {bare(self._url)}`" if wants else ""
+            hint = f"; log in: `toolbus login {without_query(self._url)}`" if wants else ""
             raise TransportError(f"the server answered with HTTP status {reply.status}{hint}")
         elif frame is not None and frame.method == "notifications/initialized":
             # MCP 2025-11-25, basic/transports, "Listening for Messages from the Server".
@@ -211,7 +210,7 @@ class RemoteServer:
         last_id, wait = None, 0.0
         for _ in range(_RESUMES):
             with suppress(TransportError, OSError):
-                async for event in reply.events(self._limits.frame):
+                async for event in read_events(reply, self._limits.frame):
                     last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
                         await self._take_line(frame, event.line)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError, escape_breaks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from toolbus.http.client import HttpReply
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_WAIT = 60_000
@@ -79,6 +84,14 @@ class EventParser:
         event = _event(self._lines, b"".join(self._raw))
         self._lines, self._raw, self._size = [], [], 0
         return event
+
+
+async def read_events(reply: HttpReply, limit: int) -> AsyncIterator[Event]:
+    """Yield the events of *reply* as they come; raises as `EventParser` does."""
+    parser = EventParser(limit)
+    async for chunk in reply.pieces():
+        for event in parser.feed(chunk):
+            yield event
 
 
 def write_event(

@@ -14,10 +14,10 @@ class SlowRequest:
         if is_open:
             self.gate.set()
 
-    async def begin(self, *_):
-        pass
+    async def begin(self, _status, _fields, data=b""):
+        await self.write(data)
 
-    async def write(self, data, *, more=True):
+    async def write(self, data, *, ends=False):
         if data:
             self.written.append(data)
             await self.gate.wait()
@@ -25,8 +25,8 @@ class SlowRequest:
     def accepts(self, _kind):
         return True
 
-    def prefers_stream(self):
-        return False
+    def accepted_types(self):
+        return ["*/*"]
 
 
 async def turns(count=5):

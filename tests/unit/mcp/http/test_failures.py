@@ -2,8 +2,8 @@
 
 import pytest
 
+from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import failure_of
-from toolbus.mcp.transport.http_connection import TransportError
 from toolbus.mcp.transport.processes import FAILED
 
 

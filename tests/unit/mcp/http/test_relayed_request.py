@@ -4,11 +4,11 @@ import asyncio
 import json
 from types import SimpleNamespace
 
-from toolbus.mcp.http.http_request import HttpRequest
+from relayed_streams import KeptRequest
 from toolbus.mcp.http.relayed_request import RelayedRequest
 from toolbus.mcp.protocol.jsonrpc import read_frame
 from toolbus.mcp.transport.processes import FAILED
-from toolbus.mcp.transport.sse import Event, write_event
+from toolbus.mcp.transport.sse import write_event
 
 
 def frame(request_id, **members):
@@ -53,11 +53,11 @@ class Reply:
     def __init__(self, *, event_ids):
         self._event_ids = event_ids
 
-    async def events(self, _limit):
+    async def pieces(self):
         for number in (1, 2):
             data = frame(number, result={})
             event_id = f"e{number}" if self._event_ids else None
-            yield Event(data, event_id, raw=write_event(data, event_id))
+            yield write_event(data, event_id)
 
     def close(self):
         pass
@@ -74,10 +74,6 @@ class DyingSession(SlowSession):
 
 async def relay(session, body, *, event_ids=True):
     """Let a client post *body*; return what it is written."""
-    written = []
-
-    async def send(message):
-        written.append(message.get("body", b""))
 
     async def send_upstream(*_, **__):
         return Reply(event_ids=event_ids)
@@ -85,8 +81,7 @@ async def relay(session, body, *, event_ids=True):
     async def leave(*_, **__):
         pass
 
-    scope = {"method": "POST", "path": "/mcp", "query_string": b"", "headers": []}
-    request = HttpRequest(scope, None, send)
+    request = KeptRequest("POST", "/mcp", [])
     request.body = body
     client = SimpleNamespace(
         session=session, is_known=True, learn_id=lambda *_: None, leave=leave,
@@ -95,7 +90,7 @@ async def relay(session, body, *, event_ids=True):
     limits = SimpleNamespace(frame=2**20)
     server = SimpleNamespace(send=send_upstream, limits=limits, answered=lambda _, it: it.fields)
     await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 60)
-    return b"".join(written)
+    return b"".join(request.sent)
 
 
 async def test_each_answer_keeps_its_event():

@@ -6,9 +6,9 @@ import pytest
 
 from http_stubs import http
 from oauth_servers import stub_server
+from toolbus.http.client import HttpClient
 from toolbus.mcp.http.failures import HttpError
 from toolbus.mcp.oauth.metadata import RESOURCE, SERVER, discover
-from toolbus.mcp.transport.http_client import HttpClient
 
 NOTHING = http(b"no", status="404 No")
 

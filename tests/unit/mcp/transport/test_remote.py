@@ -1,80 +1,17 @@
-"""HTTP as servers write it, and as they should not."""
+"""A server at an address, whose streams break off and whose answers are late or none."""
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from http_stubs import answering, got
+from toolbus.http.addresses import read_url
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
-from toolbus.mcp.transport.addresses import read_url
-from toolbus.mcp.transport.http_client import HttpClient, Timeouts
-from toolbus.mcp.transport.http_connection import TransportError
 from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.remote import RemoteServer
-from toolbus.mcp.transport.sse import on_one_line
+from toolbus.mcp.transport.sse import read_events
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-
-
-@asynccontextmanager
-async def answering(*answers):
-    """Serve each of *answers* in turn, the last one again; give the address and the requests."""
-    heads, left = [], list(answers)
-
-    async def serve(reader, writer):
-        with suppress(asyncio.IncompleteReadError):
-            heads.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(left.pop(0) if len(left) > 1 else left[0])
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1")
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        yield read_url(f"http://user@127.0.0.1:{port}/mcp?a=b"), heads
-
-
-@asynccontextmanager
-async def got(url):
-    reply = await HttpClient().send(url, "GET", [("x-more", "1")], b"", Timeouts(5, 5))
-    yield reply
-    reply.close()
-    await asyncio.sleep(0)
-
-
-async def test_a_request_is_one_connection():
-    async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{\r\n}") as (url, heads):
-        async with got(url) as reply:
-            body = await reply.body(10)
-
-        assert (reply.status, on_one_line(body)) == (200, b"{  }")
-        assert heads[0].startswith(b"GET /mcp?a=b HTTP/1.1\r\nhost: 127.0.0.1:")
-        assert b"user@" not in heads[0]
-        assert b"x-more: 1\r\n" in heads[0]
-
-
-async def test_an_interim_answer_is_passed_over():
-    interim = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
-    final = b"HTTP/1.1 204 No Content\r\n\r\n"
-    async with answering(interim + final) as (url, _), got(url) as reply:
-        assert reply.status == 204
-
-
-@pytest.mark.parametrize(
-    ("head", "body"),
-    [
-        (b"content-length: 6\r\n", b"abcdef"),
-        (b"", b"abcdef"),
-        (b"transfer-encoding: chunked\r\n", b"3;x=y\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"),
-    ],
-)
-async def test_bodies_have_three_kinds_of_end(head, body):
-    async with answering(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n" + body) as (url, _):
-        async with got(url) as reply:
-            assert await reply.body(6) == b"abcdef"
-        async with got(url) as reply:
-            with pytest.raises(FrameTooLongError):
-                await reply.body(5)
 
 
 async def test_events_are_read_as_the_standard_says():
@@ -83,7 +20,7 @@ async def test_events_are_read_as_the_standard_says():
         b"event: message\ndata: a\n\nid: 2\n\n\n\ndata: cut"
     )
     async with answering(STREAM + b"\r\n" + said) as (url, _), got(url) as reply:
-        events = [one async for one in reply.events(1_000)]
+        events = [one async for one in read_events(reply, 1_000)]
 
     assert [one[:3] for one in events] == [
         (b"{\n}", "1", 500),
@@ -98,33 +35,7 @@ async def test_events_are_read_as_the_standard_says():
 async def test_an_event_without_end_is_an_error():
     async with answering(STREAM + b"\r\ndata: " + b"x" * 1_000) as (url, _), got(url) as reply:
         with pytest.raises(FrameTooLongError):
-            [one async for one in reply.events(100)]
-
-
-@pytest.mark.parametrize(
-    "answer", [b"", b"HTTP/1.1\r\n\r\n", b"x" * 100_000, b"HTTP/1.1 x y\r\n\r\n"]
-)
-async def test_what_is_no_http_is_an_error(answer):
-    async with answering(answer) as (url, _):
-        with pytest.raises(TransportError):
-            await HttpClient().send(url, "GET", [], b"", Timeouts(5, 5))
-
-
-@pytest.mark.parametrize(
-    "header", [("x", "4242\r\nb: c"), ("x", "4242\0"), ("x y", "4242"), ("x", "4242\u20ac")]
-)
-async def test_what_is_no_header_is_not_sent(header):
-    async with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        with pytest.raises(TransportError, match="forbids") as found:
-            await HttpClient().send(url, "GET", [header], b"", Timeouts(5, 5))
-
-    assert "4242" not in str(found.value)
-    assert heads == []
-
-
-@pytest.mark.parametrize("text", ["server", "ftp://x/y", "http://", "npx", "https:///x"])
-def test_a_command_is_no_address(text):
-    assert read_url(text) is None
+            [one async for one in read_events(reply, 100)]
 
 
 async def test_a_server_without_a_resumed_stream_leaves_an_error():

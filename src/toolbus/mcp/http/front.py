@@ -1,4 +1,4 @@
-"""What a client meets first: who may come in, from where, with how much and how fast."""
+"""The front of a listening proxy: who may come in, from where, with how much and how fast."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import asyncio
 import hmac
 import logging
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from toolbus.mcp.http.checks import check_headers
-from toolbus.mcp.http.failures import HttpError
-from toolbus.mcp.http.http_request import HttpRequest
+from toolbus.http.server import RequestError
+from toolbus.mcp.http.failures import HttpError, refuse
 from toolbus.mcp.protocol.jsonrpc import read_frame
 from toolbus.mcp.transport.processes import FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from toolbus.mcp.http.http_request import Receive, Send
+    from toolbus.http.server import HttpRequest
 
 logger = logging.getLogger("toolbus")
 
@@ -48,7 +45,6 @@ class Rules(NamedTuple):
         if self.token is not None and not self._knows(request.headers.get("authorization", "")):
             shown = [("www-authenticate", 'Bearer realm="toolbus"')]
             raise HttpError(401, "a bearer token is needed", shown)
-        check_headers(request)
         # Who was led here by a page under a name of its own would show that name.
         if not self._is_host(request.headers.get("host", "")):
             raise HttpError(403, "this Host is not allowed; see --allow-host")
@@ -92,72 +88,54 @@ class Backend(Protocol):
         ...
 
 
-class AsgiApp:
-    """The ASGI application: it lets in whom the *rules* let, to *backend*."""
+class Front:
+    """Lets requests come in that keep the *rules*, to *backend*."""
 
     def __init__(self, backend: Backend, rules: Rules) -> None:
         self._backend, self._rules = backend, rules
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._closing = False
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._is_closing = False
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Take one request."""
-        if scope["type"] != "http":
-            return
-        request = HttpRequest(scope, receive, send)
+    async def answer(self, request: HttpRequest) -> None:
+        """Answer *request*; being cancelled means that the client has gone."""
         try:
             self._check(request)
             await request.read(self._rules.body, self._rules.seconds)
-            await self._serve(request)
         except HttpError as error:
-            # The rest of its body is read for a while, so that it comes to read the answer.
             error.fields = (*error.fields, ("connection", "close"))
-            slow = error.status == 408  # noqa: PLR2004 - HTTP's
-            await request.refuse(error, linger=0.0 if slow else self._rules.seconds)
-        except ConnectionResetError:
-            return
+            await refuse(request, error)
+        except RequestError as error:
+            await refuse(request, HttpError(error.status, error.reason))
+        else:
+            await self._serve(request)
 
     def _check(self, request: HttpRequest) -> None:
-        if self._closing:
+        if self._is_closing:
             raise HttpError(503, "the proxy is ending")
         self._rules.check(request)
 
     async def close(self, grace: float) -> None:
         """Let nobody in any more; give what is under way *grace* seconds, and end the rest."""
-        self._closing = True
+        self._is_closing = True
         self._backend.end_streams()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
         await self._backend.close()
 
     async def _serve(self, request: HttpRequest) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - this is a coroutine
-        self._tasks.add(task)
-        watch = asyncio.create_task(_cancel_when_gone(request, task))
+        done = asyncio.get_running_loop().create_future()
+        self._tasks.add(done)
         try:
             await self._backend.take(request)
         except HttpError as error:
-            await request.refuse(error)
-        except asyncio.CancelledError:
-            if not (watch.done() and task.uncancel() == 0):
-                raise
+            await refuse(request, error)
         except Exception:
+            if request.has_begun:
+                raise
             logger.exception("a request could not be served")
-            if not request.has_begun:
-                await request.refuse(HttpError(500, FAILED, request_id=_id_of(request)))
+            frame = read_frame(request.body)
+            request_id = frame.id if frame is not None and frame.is_request else None
+            await refuse(request, HttpError(500, FAILED, request_id=request_id))
         finally:
-            watch.cancel()
-            self._tasks.discard(task)
-
-
-async def _cancel_when_gone(request: HttpRequest, task: asyncio.Task[Any]) -> None:
-    """Cancel *task* if the client of *request* goes before it has its answer."""
-    await request.wait_until_gone()
-    if not request.ended:
-        task.cancel()
-
-
-def _id_of(request: HttpRequest) -> Any:
-    frame = read_frame(request.body)
-    return frame.id if frame is not None and frame.is_request else None
+            self._tasks.discard(done)
+            done.set_result(None)

@@ -1,34 +1,13 @@
-"""Where a server is, and where the proxy itself listens, for whom."""
+"""Addresses of HTTP servers: how they are read, who can reach them, and how people see them."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 
-class Listening(NamedTuple):
-    """What a listening proxy is asked for; port 0 lets the system pick one.
-
-    *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many
-    seconds is over, and there are at most so many *sessions*. A client has so many *seconds* to
-    send a request, and to read on in an answer. If it is *open*, whoever reaches the host comes in
-    without a token.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    path: str = "/mcp"
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    idle: float = 1_800.0
-    sessions: int = 100
-    seconds: float = 30.0
-    open: bool = False
-
-
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach *host*."""
+    """Return whether only this machine can reach *host*."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -41,7 +20,7 @@ def is_exposed(url: SplitResult) -> bool:
 
 
 def read_url(text: str) -> SplitResult | None:
-    """Return *text* as the address of an HTTP server, None if it is none."""
+    """Return *text* as the address of an HTTP server, None if it is not one."""
     url = urlsplit(text)
     return url if url.scheme in {"http", "https"} and url.hostname else None
 
@@ -54,6 +33,6 @@ def authority(url: SplitResult) -> str:
     return url.netloc.rpartition("@")[2]
 
 
-def bare(url: SplitResult) -> str:
+def without_query(url: SplitResult) -> str:
     """Return *url* for people: without user information and query, which may hold a secret."""
     return f"{url.scheme}://{authority(url)}{url.path}"
