@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Rig, table
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.install.installation import SCRIPT, ClientSettings, write_client
+from toolbus.hosts.install.client_files import SCRIPT, ClientSettings, write_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from pathlib import Path
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.install.installation import ClientSettings, command_line, write_client
+from toolbus.hosts.install.client_files import ClientSettings, command_line, write_client
 from toolbus.store.sqlite import SqliteStore
 
 HOST = "gemini-cli"

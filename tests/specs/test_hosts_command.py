@@ -14,8 +14,8 @@ from tests.servers.terminal import Terminal, run_as_person
 
 from toolbus.cli import main
 from toolbus.hosts.doctor.codex_inspection import hooks_of_program
-from toolbus.hosts.install.hook_targets import blocks_of
 from toolbus.hosts.install.host_files import HOSTS, hooks_file
+from toolbus.hosts.install.targets import blocks_of
 
 RUN_BY_SHELL = tuple(host for host in HOSTS if HOSTS[host].form != "bridge")
 MINE = "echo mine"
@@ -212,6 +212,31 @@ def test_what_was_added_later_stays(home):
     assert trust.read_text() == 'model = "x"\n[tui]\na = 1\n[b]\n'
 
 
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("claude-code", '{\r\n  // mine\r\n  "model": "x", "env": {},\r\n  "hooks": {\r\n  }\r\n}'),
+        ("codex", '{"model": "x", "hooks": {"PreToolUse": [ ], "Stop": [] } /* mine */}'),
+        ("cursor", '\ufeff{\n\t"model": "x"\n\t// the end\n}\n\n'),
+        ("vibe", '# mine\nmodel = "x"'),
+    ],
+)
+def test_an_edited_file_comes_back(home, host, text):
+    file = home.write(hooks_file(host), "")
+    file.write_bytes(text.encode())
+
+    def edited(data):
+        return b"\n" * (host == "vibe") + data.replace(b'"x"', b'"a longer one"', 1)
+
+    home.run("install", host, "--yes")
+    installed = file.read_bytes()
+    file.write_bytes(edited(installed))
+    home.run("uninstall", host, "--yes")
+
+    assert b"hook.py" in installed
+    assert file.read_bytes() == edited(text.encode())
+
+
 def test_an_older_installation_is_replaced(home):
     text = '[[component]]\nuse = "redact-secrets"\n'
     first, second = (home.write(home.path / name, text) for name in ("a.toml", "b.toml"))
@@ -243,12 +268,8 @@ def test_large_results_are_not_sent_away_first(home):
         variables = json.loads(file.read_text())["env"]
         ours = dict(HOSTS["claude-code"].variables)
         assert variables == ours | json.loads(before)["env"]
-        # What is added behind ours takes away the copy that the removal would put back.
-        file.write_text(file.read_text().replace("}\n", "}\n\n", 1) + "\n")
         home.run("uninstall", "claude-code", "--yes")
-        after = json.loads(file.read_text())
-        assert after.get("env", {}) == json.loads(before)["env"]
-        assert "hooks" not in after
+        assert file.read_text() == before
 
 
 def test_the_difference_is_shown_first(home):
@@ -432,9 +453,13 @@ def test_files_of_others_are_refused(home, what):
     ("host", "data", "hint"),
     [
         ("gemini-cli", b'{\n"a": 1,\n}', "settings.json:3: this is no JSON"),
-        ("gemini-cli", b'{"hooks": []}', "'hooks' in it is no object"),
-        ("gemini-cli", b'{"hooks": {"AfterTool": {}}}', "'AfterTool' of its 'hooks' is no array"),
-        ("gemini-cli", b"[]", "it is no JSON object"),
+        ("gemini-cli", b'{"hooks": []}', "'hooks' in it is not an object"),
+        (
+            "gemini-cli",
+            b'{"hooks": {"AfterTool": {}}}',
+            "'AfterTool' of its 'hooks' is not an array",
+        ),
+        ("gemini-cli", b"[]", "it is not a JSON object"),
         ("gemini-cli", b"{\n\xff}", "settings.json:2: this is no UTF-8"),
         ("vibe", b"hooks = []\n", "edit it by hand"),
         ("vibe", b"a =\n", "hooks.toml:1"),

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 hosts:
-  claude-code, codex, copilot, gemini-cli, vibe, opencode, pi, cursor
+  claude-code, codex, copilot, gemini-cli, vibe, opencode, pi,
+  cursor (untried: its documentation was read, and it was not run)
 
 of install and uninstall:
   --user                the configuration of yours in all projects (default)
@@ -40,9 +41,9 @@ examples:
 
 What stands in a host's file stays there, with its comments and its layout; run
 twice, it writes nothing; and `uninstall` takes out what is ours, byte for byte.
-What was there before is kept below ~/.local/state/toolbus/hooks/records. A
-file of yours may be a symlink, and what it leads to is edited; in a project a
-symlink is refused.
+What is ours is known by its command; of your files no copy is kept. A file of
+yours may be a symlink, and what it leads to is edited; in a project a symlink
+is refused.
 
 It ends with 1 if nothing is judged by the hooks: no configuration is in force,
 or it names no component that judges. `toolbus setup` writes one. Your own that
@@ -77,12 +78,12 @@ def command() -> Command:
     status.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.hosts.install import install_reports  # noqa: PLC0415 - loads half of the house
+        from toolbus.hosts.install import pages  # noqa: PLC0415 - loads half of the house
         from toolbus.hosts.install.host_files import host_files  # noqa: PLC0415 - as above
 
         if parsed.action == "status":
-            return install_reports.show_status(output, parsed.hosts, as_json=parsed.json)
-        options = install_reports.InstallOptions(
+            return pages.show_status(output, parsed.hosts, as_json=parsed.json)
+        options = pages.InstallOptions(
             hosts=tuple(parsed.hosts),
             project=parsed.project,
             config=getattr(parsed, "config", None),
@@ -96,8 +97,8 @@ def command() -> Command:
             require_person()
         errors = Output(sys.stderr)
         if parsed.action == "install":
-            return install_reports.run_install(output, errors, options)
-        return install_reports.run_uninstall(output, errors, options)
+            return pages.run_install(output, errors, options)
+        return pages.run_uninstall(output, errors, options)
 
     return parser, run
 

@@ -24,26 +24,31 @@ from toolbus.hosts.doctor.doctor import DoctorReport, examine
 from toolbus.hosts.doctor.host_settings import on_this_system
 from toolbus.hosts.doctor.report import show_findings
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.install.install_plans import InstallPlan, SettingsEdit, plan_install
-from toolbus.hosts.install.install_reports import PlanReport, plan_report
-from toolbus.hosts.install.installed_state import installed_state
-from toolbus.hosts.install.installing import apply_plan
 from toolbus.hosts.install.managed_settings import (
     MACHINE_SWITCHES,
     MachineSwitch,
     files_to_write,
     write_managed,
 )
-from toolbus.hosts.install.plan_pages import (
+from toolbus.hosts.install.pages import (
     FileReport,
+    PlanReport,
     agrees,
     file_report,
-    is_needed,
+    plan_report,
     require_answers,
     show_edit,
     show_plan,
 )
+from toolbus.hosts.install.plans import (
+    InstallPlan,
+    SettingsEdit,
+    apply_plan,
+    is_needed,
+    plan_install,
+)
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
+from toolbus.hosts.install.state import installed_state
 from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -58,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from toolbus.cli.parsing import Command
-    from toolbus.hosts.install.installed_state import InstalledState
+    from toolbus.hosts.install.state import InstalledState
     from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
@@ -232,7 +237,7 @@ def _hosts(named: Sequence[str]) -> list[str]:
 
 
 def _is_found(host: str) -> bool:
-    """Return whether *host* has a file of hooks, and its program is there and not a project's."""
+    """Return whether the program of *host* is there, and not a project's."""
     program = which(HOSTS[host].program)
     if program is None:
         return False
@@ -307,9 +312,7 @@ def _plan(
         policy = starting_policy(personal=True, skips_prompts=answers["skip-prompts"]).encode()
         if "policy" in added:
             summary = ("the starting policy: reads, builds, writes in the project; asks beyond",)
-            edits.append(
-                SettingsEdit(file=present.policy, before=None, after=policy, summary=summary)
-            )
+            edits.append(_own_edit(present.policy, "", policy.decode(), summary))
     if added:
         edits.append(_config_edit(present, added))
         _try_out(present, policy, added)
@@ -334,13 +337,23 @@ def _config_edit(present: PresentFiles, added: Sequence[str]) -> SettingsEdit:
     """Return the configuration with the tables of *added* behind the present ones."""
     before = present.config.text or ""
     separator = "" if not before.strip() else "\n" if before.endswith("\n") else "\n\n"
-    after = f"{before}{separator}{chr(10).join([_TABLES[name] for name in added])}".encode()
-    read_entries(read_document(present.config.path, after))
+    tables = f"{separator}{chr(10).join([_TABLES[name] for name in added])}"
+    read_entries(read_document(present.config.path, f"{before}{tables}".encode()))
     names = " and ".join([_USES[name] for name in added])
     used = ("policy.toml there is used",) if present.policy.data else ()
     summary = (f"components for {names}", *used)
+    return _own_edit(present.config, before, tables, summary)
+
+
+def _own_edit(
+    file: SettingsFile, before: str, added: str, summary: tuple[str, ...]
+) -> SettingsEdit:
+    """Return the edit that puts *added* behind the text *before* of *file*."""
     return SettingsEdit(
-        file=present.config, before=present.config.data, after=after, summary=summary
+        file=file,
+        after=f"{before}{added}".encode(),
+        added=tuple(added.strip().splitlines()),
+        summary=summary,
     )
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.hosts.dialects.cursor import CursorDialect
 from toolbus.hosts.dialects.hook_events import HookEvent
-from toolbus.hosts.install.edit_targets import is_ours
-from toolbus.hosts.install.host_files import hooks_file
+from toolbus.hosts.install.host_files import hooks_file, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
-from toolbus.hosts.doctor.codex_trust import trusted_hashes
 from toolbus.hosts.doctor.inspections import Finding
+from toolbus.hosts.install.codex_trust import trusted_hashes
 from toolbus.hosts.install.host_files import host_folder
 from toolbus.hosts.install.json_positions import locate
 from toolbus.hosts.install.settings_files import read_any
@@ -20,7 +20,7 @@ from toolbus.toml.files import parse_toml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.hosts.install.installed_state import InstalledState
+    from toolbus.hosts.install.state import InstalledState
 
 _LAST_ID = 2
 _WAIT = 20

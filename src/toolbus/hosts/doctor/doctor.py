@@ -20,7 +20,7 @@ from toolbus.hosts.doctor.trials import inspect_trial
 from toolbus.hosts.doctor.trust_inspection import inspect_folder_trust
 from toolbus.hosts.doctor.worker_inspection import inspect_workers
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.install.installed_state import InstalledState, install_again, installed_state
+from toolbus.hosts.install.state import InstalledState, install_again, installed_state
 from toolbus.hosts.run.hook_sessions import read_session_folders
 from toolbus.hosts.run.hook_settings import default_store
 from toolbus.hosts.run.protection import (

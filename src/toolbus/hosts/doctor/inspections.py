@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec import Struct
 
 from toolbus.hosts.doctor.host_settings import ForeignHook, programs_beside
-from toolbus.hosts.install.edit_targets import is_ours
-from toolbus.hosts.install.host_files import HOSTS
+from toolbus.hosts.install.host_files import HOSTS, is_ours
 from toolbus.hosts.install.managed_settings import is_kept_on, switch_warning, value_at
 from toolbus.settings.spans import sanitize
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.hosts.doctor.deliveries import WAYS_ROUND
 from toolbus.hosts.doctor.doctor import DoctorReport, HostReport, examine
-from toolbus.hosts.install.install_reports import show_state
-from toolbus.hosts.install.plan_pages import show_text
+from toolbus.hosts.install.pages import show_state, show_text
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
 from toolbus.terminal.screen import open_screen

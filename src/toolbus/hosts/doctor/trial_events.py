@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from toolbus.errors import LoadError
 from toolbus.hosts.doctor.sample_events import SAMPLE_ID, sample_event
-from toolbus.hosts.install.hook_targets import blocks_of
+from toolbus.hosts.install.client_files import ClientSettings, command_line, write_client
 from toolbus.hosts.install.host_files import HOSTS
-from toolbus.hosts.install.installation import ClientSettings, command_line, write_client
+from toolbus.hosts.install.targets import blocks_of
 from toolbus.hosts.run import hook_client
 
 if TYPE_CHECKING:
-    from toolbus.hosts.install.installed_state import InstalledState
+    from toolbus.hosts.install.state import InstalledState
 
 _FAILURE = "toolbus: "
 """With this begins what is words where something failed, and nothing was judged."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.hosts.doctor.trial_events import HookTrial
-    from toolbus.hosts.install.installed_state import InstalledState
+    from toolbus.hosts.install.state import InstalledState
 
 _LONGEST = 300
 

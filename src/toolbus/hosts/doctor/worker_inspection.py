@@ -14,7 +14,7 @@ from toolbus.settings.private_files import is_private
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.hosts.install.installed_state import InstalledState
+    from toolbus.hosts.install.state import InstalledState
 
 _DIGITS = 16
 """Of the settings' digest, with which the name of a worker's socket begins."""

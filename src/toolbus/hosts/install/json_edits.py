@@ -1,76 +1,211 @@
-"""Members and items put into a JSON text and taken out of it, by position: all else stays."""
+"""Values added to a JSON text and removed from it by position: everything else stays."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.hosts.install.json_positions import after_blanks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from toolbus.hosts.install.json_positions import JsonNode
+
+    Path: TypeAlias = tuple[str, ...]
+    """Names of members and indices of items, from the root on."""
+
+    Cut: TypeAlias = tuple[int, int, str]
+    """A span of a text, and the text in its place."""
 
 _INDENT = re.compile(r"\n([ \t]+)\S")
 _REST_OF_LINE = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n]*)?")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
+# --- adding --------------------------------------------------------------------------------------
 
-def insert_last(text: str, node: JsonNode, value: Any, name: str = "") -> str:
-    """Return *text* with *value* behind the last child of *node*; *name* is an object's member.
 
-    It gets lines of its own, unless all of *node* stands on one line and holds something.
+def add_values(text: str, root: JsonNode, additions: Mapping[str, Any]) -> str:
+    """Return *text* with *additions* behind the members and items that *root* has.
+
+    An object or array that is present gets what it lacks; a plain value that is present stays.
+    Text is only inserted, so `remove_values` can restore each byte.
+    """
+    return _replace(
+        text, [(start, start, new) for start, new in _insertions(text, root, additions)]
+    )
+
+
+def added_lines(text: str, root: JsonNode, additions: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines that `add_values` adds; none holds anything else of *text*."""
+    inserted = "\n".join([new for _, new in sorted(_insertions(text, root, additions))])
+    lines = [line.removeprefix(", ") for line in inserted.splitlines()]
+    return tuple([line for line in lines if line.strip(" \t,")])
+
+
+def present_parts(
+    text: str, node: JsonNode, additions: Any, path: Path = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield path and text of the parts of *additions* that *text* has already, below *node*.
+
+    These are the plain values, and the objects and arrays that are empty.
     """
     if not node.children:
-        return _insert_only(text, node, value, name)
-    end = node.children[-1].end
-    if "\n" not in text[node.start : node.end]:
-        return f"{text[:end]}, {_label(name)}{json.dumps(value)}{text[end:]}"
-    newline, indent = _newline(text), _indent_at(text, node.child_start(len(node.children) - 1))
-    # A comment behind the last child belongs to it, so what is new stands below that.
-    line_end = _end_of_line(text, end)
-    block = f"{newline}{indent}{_label(name)}{_render(text, value, indent)}"
-    closing = ""
-    if "\n" not in text[line_end : node.end]:
-        closing = f"{newline}{_indent_at(text, node.start)}"
-    return f"{text[:end]},{text[end:line_end]}{block}{closing}{text[line_end:]}"
+        yield _pointer(path), text[node.start : node.end]
+    for name in additions if isinstance(additions, dict) else ():
+        if (child := node.child(name)) is not None:
+            yield from present_parts(text, child, additions[name], (*path, name))
 
 
-def remove_child(text: str, node: JsonNode, index: int) -> str:
-    """Return *text* without the child of *node* with that *index*, and without its comma."""
-    start, end = node.child_start(index), node.children[index].end
-    if index + 1 < len(node.children):
-        comma = after_blanks(text, end)
-        tail = f"{text[end:comma]}{text[comma + 1 :]}"
-        return f"{text[: _begin(text, start, tail)]}{tail}"
-    begin = _begin(text, start, text[end:])
-    if index:
-        comma = after_blanks(text, node.children[index - 1].end)
-        return f"{text[:comma]}{text[comma + 1 : begin]}{text[end:]}"
-    inside = f"{text[node.start + 1 : begin]}{text[end : node.end - 1]}"
-    return f"{text[: node.start + 1]}{inside if inside.strip() else ''}{text[node.end - 1 :]}"
+def _insertions(text: str, node: JsonNode, additions: Any) -> Iterator[tuple[int, str]]:
+    """Yield positions in *text*, each with the piece that is inserted there."""
+    if isinstance(additions, list):
+        yield from _insertion(text, node, [("", value) for value in additions])
+        return
+    missing = []
+    for name, value in additions.items():
+        child = node.child(name)
+        if child is None:
+            missing.append((name, value))
+        elif isinstance(value, dict | list):
+            yield from _insertions(text, child, value)
+    if missing:
+        yield from _insertion(text, node, missing)
 
 
-def _begin(text: str, start: int, tail: str) -> int:
-    """Return where what is removed begins: with the blanks in front of *start*.
+def _insertion(
+    text: str, node: JsonNode, pairs: list[tuple[str, Any]]
+) -> Iterator[tuple[int, str]]:
+    """Yield where and how values with their names ("" in an array) come behind those of *node*.
 
-    But if *tail* goes on in the same line, it must not come behind a comment of the line above.
+    They get lines of their own, unless all of *node* is on one line and holds something.
     """
-    begin = len(text[:start].rstrip())
-    goes_on = bool(tail.partition("\n")[0].strip())
-    return start if goes_on and "\n" in text[begin:start] else begin
-
-
-def _insert_only(text: str, node: JsonNode, value: Any, name: str) -> str:
+    end = node.children[-1].end if node.children else node.start + 1
+    if node.children and "\n" not in text[node.start : node.end]:
+        yield end, "".join([f", {_label(name)}{json.dumps(value)}" for name, value in pairs])
+        return
     newline, outer = _newline(text), _indent_at(text, node.start)
     indent = outer + _unit(text)
-    inside = text[node.start + 1 : node.end - 1]
-    written = inside.rstrip()  # Comments, if anything.
-    block = f"{newline}{indent}{_label(name)}{_render(text, value, indent)}"
-    rest = inside[len(written) :]
-    # The end of a line must stay in front of the bracket: the comment may reach to it.
-    closing = rest if "\n" in rest else f"{newline}{outer}"
-    return f"{text[: node.start + 1]}{written}{block}{closing}{text[node.end - 1 :]}"
+    if node.children:
+        indent = _indent_at(text, node.child_start(len(node.children) - 1))
+    lines = [
+        f"{newline}{indent}{_label(name)}{_render(text, value, indent)}" for name, value in pairs
+    ]
+    block = ",".join(lines)
+    if node.children:
+        # A comment behind the last child belongs to it, so the new lines come below that.
+        line_end = _end_of_line(text, end)
+        yield from [(end, f",{block}")] if line_end == end else [(end, ","), (line_end, block)]
+        return
+    inside = text[end : node.end - 1]
+    comments = inside.rstrip()
+    # A comment may reach to the end of its line, so that end stays in front of the bracket.
+    closing = "" if "\n" in inside[len(comments) :] else f"{newline}{outer}"
+    yield end + len(comments), f"{block}{closing}"
+
+
+# --- removing ------------------------------------------------------------------------------------
+
+
+def remove_values(
+    text: str,
+    root: JsonNode,
+    is_ours: Callable[[Path, Any], bool],
+    parts: Mapping[str, str],
+) -> str:
+    """Return *text* without the values below *root* for which *is_ours* is true, by their paths.
+
+    *parts* are those of `present_parts`, from before the values were added. A value among them
+    stays. An object or array of which nothing is left gets its text back, or goes as well if it
+    is not among them.
+    """
+    cuts = _removals(text, root, (), is_ours, parts)
+    return _replace(text, [(root.start, root.end, "{}")] if cuts is None else cuts)
+
+
+def _removals(
+    text: str,
+    node: JsonNode,
+    path: Path,
+    is_ours: Callable[[Path, Any], bool],
+    parts: Mapping[str, str],
+) -> list[Cut] | None:
+    """Return the cuts below *node*; None if the whole of it goes."""
+    cuts: list[Cut] = []
+    gone: list[int] = []
+    for index, child in enumerate(node.children):
+        below = (*path, str(index) if node.keys is None else node.keys[index][0])
+        inner = None
+        if _pointer(below) in parts or not is_ours(below, child.value):
+            inner = _removals(text, child, below, is_ours, parts)
+        if inner is None:
+            gone.append(index)
+        else:
+            cuts += inner
+    if not gone:
+        return cuts
+    if len(gone) < len(node.children):
+        return cuts + [cut for run in _runs(gone) for cut in _cuts(text, node, run)]
+    rest, before = _between(text, node), parts.get(_pointer(path))
+    if before is not None and before[1:-1].split() == rest.split():
+        return [(node.start, node.end, before)]
+    if before is None and not rest.strip():
+        return None
+    return [(node.start + 1, node.end - 1, rest)]
+
+
+def _pointer(path: Path) -> str:
+    return "".join([f"/{name}" for name in path])
+
+
+def _runs(indices: list[int]) -> list[range]:
+    """Return the neighbours among *indices*, together."""
+    runs: list[range] = []
+    for index in indices:
+        if runs and runs[-1].stop == index:
+            runs[-1] = range(runs[-1].start, index + 1)
+        else:
+            runs.append(range(index, index + 1))
+    return runs
+
+
+def _cuts(text: str, node: JsonNode, run: range) -> Iterator[Cut]:
+    """Yield the cuts of the children of *node* in *run*, others being left, and of their commas."""
+    is_last = run.stop == len(node.children)
+    ends = [child.end for child in node.children]
+    commas = [after_blanks(text, ends[index - is_last]) for index in run]
+    tail = ends[-1] if is_last else commas[-1] + 1
+    line_goes_on = bool(text[tail:].partition("\n")[0].strip())
+    gaps = [text[ends[i - 1] if i else node.start : node.child_start(i)] for i in run]
+    # What follows in the same line must not come behind a comment of the line above.
+    keeps_lines = line_goes_on and any("//" in gap for gap in gaps)
+    for index, comma in zip(run, commas, strict=True):
+        start = node.child_start(index)
+        yield start if keeps_lines else len(text[:start].rstrip()), ends[index], ""
+        yield comma, comma + 1, ""
+
+
+def _between(text: str, node: JsonNode) -> str:
+    """Return the blanks and comments inside *node*, between its children."""
+    gaps, position = "", node.start + 1
+    for index, child in enumerate(node.children):
+        gaps += text[position : node.child_start(index)]
+        position = child.end
+        if index + 1 < len(node.children):
+            comma = after_blanks(text, position)
+            gaps += text[position:comma]
+            position = comma + 1
+    return gaps + text[position : node.end - 1]
+
+
+def _replace(text: str, cuts: list[Cut]) -> str:
+    for start, end, new in sorted(cuts, reverse=True):
+        text = f"{text[:start]}{new}{text[end:]}"
+    return text
+
+
+# --- layout --------------------------------------------------------------------------------------
 
 
 def _label(name: str) -> str:

@@ -1,7 +1,6 @@
 """What stands in a host's settings for our command, where a project could turn it off."""
 
-from toolbus.hosts.install.edit_targets import is_ours
-from toolbus.hosts.install.host_files import hook_entry
+from toolbus.hosts.install.host_files import hook_entry, is_ours
 
 LINE = "/usr/bin/python -I -S /home/ada/.local/state/toolbus/hooks/abc/hook.py {} Event 100; exit 2"
 

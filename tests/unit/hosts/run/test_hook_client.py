@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolbus.hosts.dialects.hook_events import HookAnswer
-from toolbus.hosts.install.installation import ClientSettings, write_client
+from toolbus.hosts.install.client_files import ClientSettings, write_client
 from toolbus.hosts.run.hook_client import read_settings, socket_name
 
 BLOCK = HookAnswer(stdout=b'{"decision": "block"}', stderr=b"blocked\n", exit_code=2)

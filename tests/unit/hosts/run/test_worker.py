@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolbus.hosts.dialects.hook_events import HookAnswer
-from toolbus.hosts.install.installation import ClientSettings, write_client
+from toolbus.hosts.install.client_files import ClientSettings, write_client
 from toolbus.hosts.run import worker as worker_module
 from toolbus.hosts.run.hook_client import TAKEN, read_settings, socket_name
 from toolbus.hosts.run.worker import HookWorker, WorkerLimits

@@ -1,32 +1,32 @@
-"""What was installed where, and what stood there before: for taking it out byte for byte."""
+"""Records of installations: where, and what removal needs to give each file back as it was."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolbus.settings.private_files import write_private
 from toolbus.settings.user_folders import state_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 class RecordedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was edited.
+    """What removal has to know of a file before it was edited, and cannot see in it.
 
     Args:
-        digest: SHA-256 of what was written, in hex.
-        before: the name of the copy of what stood there, without anything of ours; None: nothing.
+        existed: whether it was there.
+        blank: all of its text, if it was there and held blanks at most.
+        parts: by path in its JSON the text of what was there of the parts that were added: empty
+            objects and arrays, which stay, and variables, which are not ours.
     """
 
-    digest: str
-    before: str | None = None
+    existed: bool = False
+    blank: str | None = None
+    parts: dict[str, str] = {}  # msgspec makes a new one each time.
 
 
 class InstallRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,55 +64,19 @@ def read_record(host: str, project: Path | None) -> InstallRecord | None:
     return _decode(_record_folder(host, project) / "record.json")
 
 
-def read_records() -> Iterator[InstallRecord]:
-    """Yield all that was installed."""
-    with suppress(RuntimeError):
-        for file in sorted((hooks_folder() / "records").glob("*/record.json")):
-            if (record := _decode(file)) is not None:
-                yield record
-
-
-def copy_of(record: InstallRecord, path: Path) -> Path | None:
-    """Return the copy of what stood at *path* before, None if nothing did."""
-    before = record.files[str(path)].before
-    folder = _record_folder(record.host, Path(record.project) if record.project else None)
-    return None if before is None else folder / before
-
-
-def digest_of(data: bytes) -> str:
-    """Return the SHA-256 of *data*, in hex."""
-    return sha256(data).hexdigest()
-
-
-def keep_copy(host: str, project: Path | None, number: int, data: bytes) -> str:
-    """Write what stood in the file of that *number*, for its owner alone; return the copy's name.
-
-    It has the digest in its name: an older copy that a record still names is not overwritten.
-    """
-    name = f"{number}-{digest_of(data)[:12]}.before"
-    write_private(_record_folder(host, project) / name, data)
-    return name
-
-
 def write_record(record: InstallRecord) -> None:
-    """Write *record* in the place of the one before, and remove copies that it does not name."""
+    """Write *record* in the place of the one before."""
     folder = _record_folder(record.host, Path(record.project) if record.project else None)
     data = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
     write_private(folder / "record.json", data)
-    names = {each.before for each in record.files.values()}
-    for copy in folder.glob("*.before"):
-        if copy.name not in names:
-            copy.unlink()
 
 
 def remove_record(host: str, project: Path | None) -> None:
-    """Remove the record and its copies."""
+    """Remove the record, and copies of files that an older toolbus kept beside it."""
     folder = _record_folder(host, project)
-    for file in [*folder.glob("*.before"), folder / "record.json"]:
-        file.unlink(missing_ok=True)
-    for each in (folder, folder.parent):
-        with suppress(OSError):
-            each.rmdir()
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()
 
 
 def _record_folder(host: str, project: Path | None) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolbus.hosts.dialects.hook_events import HookAnswer
-from toolbus.hosts.install import installation
-from toolbus.hosts.install.installation import (
+from toolbus.hosts.install import client_files
+from toolbus.hosts.install.client_files import (
     command_line,
     interpreter,
     remove_client,
@@ -32,7 +32,7 @@ def settings(tmp_path, **changes):
         "sockets": str(tmp_path / "sockets"),
         "store": str(tmp_path / "hooks.db"),
     }
-    return installation.ClientSettings(**{**fields, **changes})
+    return client_files.ClientSettings(**{**fields, **changes})
 
 
 def contents(folder):
@@ -177,7 +177,7 @@ def test_settings_of_this_process_find_this_toolbus(tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("TOOLBUS_SECRET", "x")
-    found = installation.client_settings("toolbus.toml")
+    found = client_files.client_settings("toolbus.toml")
     assert found.python == sys.executable
     assert found.config == str(Path.cwd() / "toolbus.toml")
     assert found.sockets == str(tmp_path / ".local/state/toolbus/sockets")
@@ -188,9 +188,9 @@ def test_sockets_lie_in_the_systems_folder_where_it_is_ours(tmp_path, monkeypatc
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     tmp_path.chmod(0o755)
-    assert "sockets" in installation.client_settings().sockets
+    assert "sockets" in client_files.client_settings().sockets
     tmp_path.chmod(0o700)
-    assert installation.client_settings().sockets == str(tmp_path / "toolbus")
+    assert client_files.client_settings().sockets == str(tmp_path / "toolbus")
 
 
 def test_a_line_has_no_word_that_its_shell_would_change(tmp_path):

@@ -3,11 +3,10 @@
 import pytest
 
 from toolbus.errors import ConfigurationError
-from toolbus.hosts.install import installing
+from toolbus.hosts.install import plans
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.install.install_plans import plan_install, plan_removal
-from toolbus.hosts.install.install_records import hooks_folder, read_record
-from toolbus.hosts.install.installing import apply_plan
+from toolbus.hosts.install.plans import apply_plan, plan_install, plan_removal
+from toolbus.hosts.install.records import hooks_folder, read_record
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +39,12 @@ def test_who_is_killed_after_the_record_can_be_cleaned(home, monkeypatch):
     hooks = hooks_file("gemini-cli")
     hooks.parent.mkdir()
     hooks.write_text('{"a": 1}')
-    monkeypatch.setattr(installing, "_write_edits", lambda _: exit_at_once())
+    monkeypatch.setattr(plans, "write_edits", lambda _: exit_at_once())
 
     def exit_at_once():
         # As after a SIGKILL nothing is put in order.
-        monkeypatch.setattr(installing, "remove_client", lambda *_: None)
-        monkeypatch.setattr(installing, "remove_record", lambda *_: None)
+        monkeypatch.setattr(plans, "remove_client", lambda *_: None)
+        monkeypatch.setattr(plans, "remove_record", lambda *_: None)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
-from toolbus.hosts.install.edit_targets import our_entries
+from toolbus.hosts.install.host_files import is_ours
 from toolbus.toml.files import parse_toml
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def trusted_hashes(file: Path, hooks: dict[str, Any]) -> dict[str, str]:
     """Return by its key the hash of each hook of ours in *hooks*, which stand in *file*."""
     return {
         f"{file}:{_event_key(event)}:{group_index}:{index}": _hash(event, group, index)
-        for event, group_index, index, group in our_entries(hooks, "codex")
+        for event, groups in hooks.items()
+        for group_index, group in enumerate(groups)
+        for index, hook in enumerate(group.get("hooks", ()))
+        if is_ours(hook, "codex")
     }
 
 

@@ -21,9 +21,10 @@ def append_block(file: Path, text: str, block: str, label: str) -> str:
     parse_toml(file, text.replace("\r\n", "\n"))
     newline = "\r\n" if "\r\n" in text else "\n"
     begin, end = _marks(label)
-    lines = [begin, *block.splitlines(), end, ""]
-    start = newline if text and not text.endswith("\n") else ""
-    edited = f"{text}{start}{newline.join(lines)}"
+    lines = newline.join([begin, *block.splitlines(), end])
+    # A text whose last line has no end gets none behind the block either: so removal can tell.
+    has_end = not text or text.endswith("\n")
+    edited = f"{text}{lines}{newline}" if has_end else f"{text}{newline}{lines}"
     try:
         tomllib.loads(edited.replace("\r\n", "\n"))
     except ValueError as error:
@@ -43,7 +44,10 @@ def remove_block(file: Path, text: str, label: str, pattern: str) -> str:
     if span is None:
         return text
     foreign = [table for table in _tables(text, span) if re.search(pattern, table) is None]
-    return text[: span[0]] + "".join(foreign) + text[span[1] :]
+    before = text[: span[0]]
+    if not foreign and not text.endswith("\n"):
+        before = before.removesuffix("\n").removesuffix("\r")
+    return before + "".join(foreign) + text[span[1] :]
 
 
 def find_block(file: Path, text: str, label: str, pattern: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Whether our hooks are installed for a host, and whether what they run is still there."""
+"""The state of our hooks in a host: installed or not, and whole or damaged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from toolbus.hosts.install.edit_targets import JsonHooks, is_ours
-from toolbus.hosts.install.hook_targets import install_target, removal_targets
+from toolbus.hosts.install.client_files import SCRIPT
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.install.install_records import InstallRecord, client_folder, read_record
-from toolbus.hosts.install.installation import SCRIPT
+from toolbus.hosts.install.records import InstallRecord, client_folder, read_record
 from toolbus.hosts.install.settings_files import read_settings
+from toolbus.hosts.install.targets import install_target, removal_targets
 from toolbus.hosts.run import hook_client
 from toolbus.settings.private_files import is_private
 
@@ -65,8 +64,9 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
     """
     record = read_record(host, project)
     path = hooks_file(host, project)
-    is_there = _is_there(host, project, path)
-    if not is_there and (record is None or record.files):
+    place = next(removal_targets(host, project))
+    text = read_settings(path, project).text
+    if text is None or not place.is_present(text):
         lost = f"{path} lost the hooks that were installed; {_again(host, project)}"
         return InstalledState(
             host=host,
@@ -76,7 +76,7 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
             problems=() if record is None else (lost,),
         )
     script = Path(record.script) if record else client_folder(project, None) / SCRIPT
-    return _state_of_client(host, project, path, script, record)
+    return _state_of_client(host, project, text, script, record)
 
 
 def install_again(state: InstalledState) -> str:
@@ -85,16 +85,16 @@ def install_again(state: InstalledState) -> str:
 
 
 def _state_of_client(
-    host: str, project: Path | None, path: Path, script: Path, record: InstallRecord | None
+    host: str, project: Path | None, text: str, script: Path, record: InstallRecord | None
 ) -> InstalledState:
-    again = _again(host, project)
+    path, again = hooks_file(host, project), _again(host, project)
     broken = [f"{each}; {again}" for each in _problems_of_client(script, host)]
     changed: list[str] = []
     settings: hook_client.Settings = {}
     with suppress(OSError, KeyError):
         settings = hook_client.read_settings(str(script.parent / "settings"))
     python = _value(settings, b"python")
-    if python and not _is_as_written(host, project, script, python):
+    if python and not install_target(host, project, script, python).holds(text):
         changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
     if b"filter_shell" in settings:
         changed.append(f"{_NO_FILTER}; {again}")
@@ -111,23 +111,6 @@ def _state_of_client(
         python=python,
         required=_value(settings, b"required"),
     )
-
-
-def _is_there(host: str, project: Path | None, path: Path) -> bool:
-    """Tell whether something of ours stands in the file of hooks."""
-    target = next(removal_targets(host, project), None)
-    text = None if target is None else read_settings(path, project).text
-    if target is None or text is None:
-        return False
-    if isinstance(target, JsonHooks):
-        return any(is_ours(each, host) for each in target.hooks(text).value.values())
-    return target.remove(text) != text
-
-
-def _is_as_written(host: str, project: Path | None, script: Path, python: str) -> bool:
-    target = install_target(host, project, script, python)
-    text = read_settings(target.path, project).text
-    return text is not None and target.holds(text)
 
 
 def _problems_of_client(script: Path, host: str) -> list[str]:
