@@ -104,7 +104,7 @@ def test_substitutions_are_read(text):
         ("su - someone -c 'rm -rf x'", ("su -c",)),
         ("script -q -c 'rm -rf x' /dev/null", ("script -c",)),
         ("flock -n f rm -rf x", ("flock",)),
-        ("flock f -c 'rm -rf x'", ("flock",)),
+        ("flock f -c 'rm -rf x'", ("flock -c",)),
         ("ssh -p 22 host 'rm -rf x'", ("ssh host",)),
         ("ssh host rm -rf x", ("ssh host",)),
         ("busybox rm -rf x", ("busybox",)),

@@ -51,6 +51,7 @@ class LanguageData(Struct, frozen=True, forbid_unknown_fields=True):
     """All of the file."""
 
     ftp_queries: frozenset[str]
+    only_read: frozenset[str]
     find: FindWords
     sql: SqlWords
     git_settings: GitSettings

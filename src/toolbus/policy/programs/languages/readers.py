@@ -1,74 +1,486 @@
-"""Readers of arguments that are a language of their own, by the names that data files use."""
+"""Readers of arguments of which data cannot say what they do, by the names that data files use."""
 
 from __future__ import annotations
 
+import posixpath
+import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolbus.policy.programs.languages import (
-    remote_readers,
-    shell_readers,
-    small_readers,
-)
+from toolbus.policy.commands import Word
 from toolbus.policy.programs.languages.awk_programs import read_awk
 from toolbus.policy.programs.languages.find_expressions import read_find
+from toolbus.policy.programs.languages.language_data import language_data
 from toolbus.policy.programs.languages.sed_scripts import read_sed
 from toolbus.policy.programs.languages.sql_statements import read_sql
+from toolbus.policy.programs.variables import judge_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from toolbus.policy.commands import Word
     from toolbus.policy.programs.parsed_command import ParsedCommand
 
 ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 """Adds to `ParsedCommand.uses`; returns the operands that are still to be judged by their kinds."""
 
+_QUIET_LESS = re.compile(r"\++(?:\d*[gGFp%]?|[/?][^!|]*)")
+_ENVIRONMENT = re.compile(r"""\$ENV\b|(?<![.\w"'$@])env(?![\w"']|\s*:)""")
+"""What of jq reads the environment: no key of that name, as in `.env` and `{env: 1}`."""
+_FZF_RUNS = re.compile(r"execute|become|reload|transform|preview\(|preview:|unbind-run|bg-")
+_QUERY = re.compile(r"query\s*=\s*(?:query\b|\{)")
+_MUTATION = re.compile(r"\b(?:mutation|subscription)\b")
+_OVERRIDE = re.compile(r"method-override", re.IGNORECASE)
+# Names and states, as `get` prints them without -o: no value of a secret.
+_SHORT_OUTPUTS = frozenset({"", "name", "wide"})
+_SECRETS = re.compile(r"secrets?(?:[./].*)?", re.IGNORECASE)
+_EVALUATED = re.compile(r"[\[$`]")
+
+
+def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a call of tar, by its mode; return no operands."""
+    uses = parsed.uses
+    creates = parsed.option("-c", "-r", "-u", "-A", "--delete")
+    if not creates and not parsed.option("-t", "-d", "-x"):
+        if parsed.instead is None:
+            parsed.note("what tar does without one of -c, -t and -x is not known")
+        return ()
+    for option, value in parsed.values:
+        if "-f" in option.names:
+            _archive(parsed, value, "write" if creates else "read")
+    for file in parsed.operands if creates and not parsed.option("--delete") else ():
+        uses.tree(file)
+    if parsed.option("-x") and not parsed.option("-O"):
+        uses.fill(Word("."))
+    return ()
+
+
+def _archive(parsed: ParsedCommand, archive: Word, kind: str) -> None:
+    uses = parsed.uses
+    folder, uses.folder = uses.folder, parsed.command.folder
+    if ":" in archive.text and not parsed.option("--force-local"):
+        parsed.note("an archive with a colon in its name is on another machine", archive)
+    if kind == "read":
+        uses.read(archive)
+    else:
+        uses.write(archive)
+    uses.folder = folder
+
+
+def read_lsof(parsed: ParsedCommand) -> Sequence[Word]:
+    """Note the hosts that ``-i`` names, which are looked up; return the operands."""
+    for option, value in parsed.values:
+        _, at_sign, host = value.text.partition("@")
+        if "-i" in option.names and (not value.known or at_sign):
+            parsed.uses.take(Word(host, known=value.known), "host")
+            parsed.uses.effects.add("network")
+    return parsed.operands
+
+
+def read_gzip(parsed: ParsedCommand) -> Sequence[Word]:
+    """Add what a compressor unpacks to: the names without their last suffix; return operands."""
+    if parsed.instead is None:
+        for word in parsed.operands:
+            if word.known and not word.pattern and posixpath.splitext(word.text)[1]:
+                parsed.uses.write(Word(posixpath.splitext(word.text)[0]))
+    return parsed.operands
+
+
+def read_date(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `date`: an operand that is no format sets the clock; return none."""
+    if any(not word.text.startswith("+") for word in parsed.operands):
+        parsed.uses.effects.add("write")
+    return ()
+
+
+def read_less(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge the commands with which `less` begins, ``+!command`` for one; return files."""
+    for word in parsed.operands:
+        if word.text.startswith("+") and not _QUIET_LESS.fullmatch(word.text):
+            parsed.note("what less does at its start is not known", word)
+    return [word for word in parsed.operands if not word.text.startswith("+")]
+
+
+def read_fzf(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge the actions of keys of fzf: some run commands."""
+    for option, value in parsed.values:
+        if "--bind" in option.names and (not value.known or _FZF_RUNS.search(value.text)):
+            parsed.uses.take(value, "command")
+    return parsed.operands
+
+
+def read_jq(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a filter of jq: `import` and `include` read files of data and code."""
+    for word in () if parsed.option("-f", "--from-file") else parsed.operands[:1]:
+        if word.known and re.search(r"\b(?:import|include)\b", word.text):
+            parsed.uses.read(Word("a file that jq names", known=False))
+        if not word.known or _ENVIRONMENT.search(word.text):
+            parsed.uses.read_environment()
+    return parsed.operands
+
+
+def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `ps`: letters without a dash are options, of which `e` shows the environment."""
+    letters = [word.text for word in parsed.operands if word.text.isalpha() or not word.known]
+    if parsed.option("-E") or any("e" in text for text in letters):
+        parsed.uses.read_environment()
+    return ()
+
+
+def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge an expression of yq: its functions named load… read files."""
+    for word in parsed.operands[:1]:
+        if word.known and "load" in word.text:
+            parsed.uses.read(Word("a file that yq names", known=False))
+    return parsed.operands
+
+
+def read_sysctl(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `sysctl`: ``name=value`` sets; return none."""
+    if any("=" in word.text or not word.known for word in parsed.operands):
+        parsed.uses.effects.add("write")
+    return ()
+
+
+def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge what curl tells servers, and the names of the files that it writes; return URLs."""
+    uses = parsed.uses
+    for option, value in parsed.values:
+        if "-b" in option.names and "=" not in value.text:
+            uses.read(value)  # Cookies, or the name of their file.
+        if "-Q" in option.names:
+            verb = value.text.lstrip("-+*").partition(" ")[0].upper()
+            if not value.known or verb not in language_data().ftp_queries:
+                uses.effects.add("write")
+    if parsed.option("-O", "--remote-name", "--remote-name-all"):
+        _write_by_url(parsed)
+    return parsed.operands
+
+
+def _write_by_url(parsed: ParsedCommand) -> None:
+    """Add the files to which curl gives the names of what it fetches."""
+    if parsed.option("-J", "--remote-header-name"):
+        parsed.uses.write(Word("a name that the server gives", known=False))
+    for url in parsed.operands:
+        name = url.text.partition("?")[0].rpartition("/")[2]
+        parsed.uses.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))
+
+
+def read_push(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge what `git push` is to push: ``+`` forces, and nothing before a colon deletes."""
+    for refspec in parsed.operands[1:]:
+        if not refspec.known:
+            continue
+        if refspec.text.startswith("+"):
+            parsed.options |= {"-f", "--force"}
+            parsed.uses.effects.add("destroy")
+        if refspec.text.lstrip("+").startswith(":"):
+            parsed.options |= {"-d", "--delete"}
+            parsed.uses.effects.add("destroy")
+    parsed.uses.branches += _pushed(parsed)
+    return parsed.operands
+
+
+def _pushed(parsed: ParsedCommand) -> Iterator[Word]:
+    """Yield the branches that `git push` changes; git-push(1), <refspec>."""
+    refspecs = parsed.operands[1:]
+    if parsed.option("--all", "--branches", "--mirror"):
+        yield Word("*", pattern=True)
+    elif not refspecs and not parsed.option("--tags"):
+        yield Word("the branch that git chooses", known=False)
+    yield from filter(None, map(_pushed_by, refspecs))
+
+
+def _pushed_by(refspec: Word) -> Word | None:
+    """Return the branch that *refspec* changes, None if it only leaves one out."""
+    if not refspec.known or refspec.pattern:
+        return Word(refspec.text, known=False)
+    source, colon, target = refspec.text.removeprefix("+").rpartition(":")
+    name = target or source
+    if colon and not name:
+        return Word("*", pattern=True)  # All that both sides have.
+    if not colon and name in {"HEAD", "@"}:
+        return Word("the current branch", known=False)
+    name = name.removeprefix("refs/").removeprefix("heads/")
+    return None if name.startswith("^") else Word(name, pattern="*" in name)
+
+
+def read_diff(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `git diff` of two places, one outside: it goes through folders; return operands."""
+    if any(word.text.startswith(("/", "..", "~")) for word in parsed.operands):
+        parsed.kinds = parsed.kinds or ("tree",)
+    return parsed.operands
+
+
+def read_checkout(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `git checkout`: behind ``--`` are files, whose changes are lost."""
+    words = parsed.command.words
+    marks = [index for index, word in enumerate(words) if word.text == "--" and word.known]
+    files = words[marks[0] + 1 :] if marks else ()
+    if not files and [word.text for word in parsed.operands] == ["."]:
+        files = tuple(parsed.operands)
+    for file in files:
+        parsed.uses.destroy(file)
+    return () if files else parsed.operands
+
+
+def read_restore(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `git restore`: of the index alone nothing is lost."""
+    staged = parsed.option("-S", "--staged") and not parsed.option("-W", "--worktree")
+    if staged:
+        parsed.instead = frozenset({"write"})
+    return () if staged else parsed.operands
+
+
+def read_ssh_target(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge where rsync and scp copy: what has a colon is on another machine."""
+    uses = parsed.uses
+    words = parsed.operands
+    for index, word in enumerate(words):
+        is_remote = word.known and (":" in word.text.partition("/")[0] or "://" in word.text)
+        is_target = index == len(words) - 1 and index > 0
+        if is_remote:
+            uses.effects.add("network")
+            uses.hosts.append(word)
+            if is_target:
+                uses.effects.add("write")
+        elif is_target:
+            uses.write(word)
+        elif not parsed.option("-r", "-a", "--recursive", "--archive", "-R"):
+            uses.read(word)
+        else:
+            uses.tree(word)
+    return ()
+
+
+def read_wget(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge where `wget` writes what it fetches; return URLs."""
+    uses = parsed.uses
+    targets = [value for option, value in parsed.values if "-O" in option.names]
+    for target in targets:
+        uses.take(target, "write", of_option=True)
+    if targets and all(word.known and word.text in {"-", "/dev/null"} for word in targets):
+        parsed.instead = frozenset({"read", "network"})
+    elif not targets and parsed.instead is None:
+        for url in parsed.operands:
+            name = url.text.partition("?")[0].rpartition("/")[2] or "index.html"
+            uses.write(Word(name, known=url.known and not parsed.option("--content-disposition")))
+    return parsed.operands
+
+
+def read_github_api(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a request of `gh api`: with a field or an input it is a POST where no method stands.
+
+    A query of GraphQL reads though it is one; a mutation does not. Source: ``gh help api``.
+    """
+    options = [(option.names, value) for option, value in parsed.values]
+    if any("--header" in names and _changes_method(value) for names, value in options):
+        parsed.note("a header can name another method")
+    if parsed.option("--method"):
+        return parsed.operands
+    fields = [value for names, value in options if names & {"--field", "--raw-field"}]
+    if (fields or parsed.option("--input")) and not _only_queries(parsed, fields):
+        parsed.uses.effects.add("write")
+    return parsed.operands
+
+
+def _changes_method(value: Word) -> bool:
+    return not value.known or _OVERRIDE.search(value.text) is not None
+
+
+def _only_queries(parsed: ParsedCommand, fields: Sequence[Word]) -> bool:
+    endpoints = [word.text.strip("/") if word.known else "" for word in parsed.operands]
+    is_known = all(field.known for field in fields) and not parsed.option("--input")
+    if endpoints != ["graphql"] or not is_known:
+        return False
+    queries = [field.text for field in fields if field.text.startswith("query=")]
+    return len(queries) == 1 and bool(_QUERY.match(queries[0])) and not _MUTATION.search(queries[0])
+
+
+def read_azure(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a command of `az`, which has no operands: what stands behind a verb is one of a group.
+
+    So ``az search list`` reads, and ``az search service delete``, where ``search`` is no verb, may
+    not be taken for it. The values of options stand behind an option.
+    """
+    words = parsed.command.words
+    for index, word in enumerate(words):
+        if parsed.operands and word is parsed.operands[0]:
+            before = words[index - 1].text if index else ""
+            if not before.startswith("-") or "=" in before:
+                parsed.note("what this argument does is not known", word)
+    return parsed.operands
+
+
+def read_kubectl_get(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `kubectl get`: with -o the values of secrets are printed."""
+    outputs = [
+        value for option, value in parsed.values if option.names & {"--output", "--template"}
+    ]
+    prints = any(not word.known or word.text not in _SHORT_OUTPUTS for word in outputs)
+    if prints and any(not word.known or _names_secret(word) for word in parsed.operands):
+        parsed.note("with this output it prints secrets")
+    for option, value in parsed.values:
+        if "--raw" in option.names and (not value.known or "secret" in value.text):
+            parsed.note("it prints secrets", value)
+    return parsed.operands
+
+
+def _names_secret(word: Word) -> bool:
+    return any(_SECRETS.fullmatch(kind) for kind in word.text.split(","))
+
+
+def read_set(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `set`: without any word it prints all variables."""
+    if not parsed.command.words:
+        parsed.uses.read_environment()
+    return ()
+
+
+def read_export(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `export` and `declare`: a later command may take the variable from the shell.
+
+    Without a name they print variables, unless they print functions.
+    """
+    if not parsed.operands and not parsed.option("-f", "-F"):
+        parsed.uses.read_environment()
+    for word in parsed.operands:
+        name, sign, value = word.text.partition("=")
+        if sign and (reason := judge_variable(name, Word(value, word.known), in_front=False)):
+            parsed.note(reason, word)
+    return parsed.operands
+
+
+def read_alias(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge builtins that only tell something if nothing is given to them; return none."""
+    quiet = {"-p", "-l", "-t", "-P", "-s", "-v", "-q", "-S", "-X"}
+    operands = [word for word in parsed.operands if "=" in word.text or not word.known]
+    if parsed.action[0] not in {"alias", "hash"}:
+        operands = parsed.operands
+    if not operands and parsed.options <= quiet:
+        parsed.instead = frozenset({"read"})
+    elif parsed.action[0] not in {"trap", "unalias"}:
+        parsed.note("it changes what a name or a key does later")
+    return ()
+
+
+def read_env(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge the variables that `env` sets; what it runs is a command of its own."""
+    if not parsed.wrapped and parsed.instead is None:
+        parsed.uses.read_environment()
+    for name, value in parsed.settings:
+        if reason := judge_variable(name, value, in_front=True):
+            parsed.note(reason, value)
+    return ()
+
+
+def read_shell(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge how bash is started: with ``-c``, what it runs is read as commands; else a script."""
+    if parsed.options == {"-n"} and parsed.operands and parsed.operands[0].text[:1] != "+":
+        # It only checks the syntax, unless a further option takes that back.
+        parsed.kinds, parsed.instead = ("path",), frozenset({"read"})
+        return parsed.operands[:1]
+    if parsed.option("-i", "-l", "--login") and not parsed.option("-c") and not parsed.operands:
+        parsed.note("a shell at a terminal runs what is typed")
+    return () if parsed.option("-c", "-s") else parsed.operands[:1]
+
+
+def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge an interpreter that is given no file: its input is the code."""
+    is_module = parsed.option("-m", "--test", "--run")
+    if is_module:
+        parsed.uses.effects.add("run-code")
+    if is_module or parsed.option("-c", "-e", "--eval", "-p", "-pe", "--check"):
+        return ()
+    if not parsed.operands or parsed.operands[0].text == "-":
+        parsed.uses.effects.add("run-code")
+        if parsed.instead is None:
+            parsed.note("the code that it runs comes to its input")
+        return ()
+    return parsed.operands[:1]
+
+
+def read_make(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge what is set for make: a variable may be the command that is run."""
+    for word in parsed.operands:
+        name, sign, value = word.text.partition("=")
+        if sign and (name.endswith("!") or re.search(r"\$[({]|`", value)):
+            parsed.note("it sets what make runs or expands", word)
+        elif sign and name.rstrip("+:?!") in {
+            "SHELL",
+            "MAKE",
+            "CC",
+            "CXX",
+            "MAKEFLAGS",
+            ".SHELLFLAGS",
+        }:
+            parsed.note("it sets a program that make runs", word)
+    return ()
+
+
+def read_test(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge `test`, `[` and `[[`: names of variables and numbers are evaluated, so may run."""
+    words = parsed.operands
+    arithmetic = any(word.text in {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"} for word in words)
+    variable = any(word.text in {"-v", "-R", "-N"} for word in words)
+    for word in words:
+        # An array's index is arithmetic, in which `$(…)` of a value is run.
+        if (variable or arithmetic) and word.known and _EVALUATED.search(word.text.strip("[]")):
+            parsed.note("what it evaluates may hold a command", word)
+    return ()
+
+
+def read_response_files(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge ``@file``, which holds more arguments; return operands."""
+    for word in parsed.operands:
+        if (word.text if word.known else word.start).startswith("@"):
+            parsed.note("which arguments it has is in that file", word)
+            parsed.uses.read(Word(word.text[1:], word.known))
+    return parsed.operands
+
+
+def read_exec(parsed: ParsedCommand) -> Sequence[Word]:
+    """Judge a command of a container by its program alone: its files are not those of here."""
+    words = parsed.operands[1:]
+    if not words:
+        parsed.note("what it runs is not named")
+    elif not (all(word.known for word in words) and words[0].text in language_data().only_read):
+        parsed.uses.effects |= {"write", "run-code"}
+        parsed.note("what it runs in the container may do more than read", words[0])
+    return ()
+
+
 READERS: Mapping[str, ArgumentReader] = {
-    "alias": shell_readers.read_alias,
-    "auth0-api": remote_readers.read_auth0_api,
+    "alias": read_alias,
     "awk": read_awk,
-    "azure": remote_readers.read_azure,
-    "checkout": remote_readers.read_checkout,
-    "cp": small_readers.read_cp,
-    "curl": remote_readers.read_curl,
-    "date": small_readers.read_date,
-    "dd": small_readers.read_dd,
-    "docker-exec": remote_readers.read_docker_exec,
-    "dscl": small_readers.read_dscl,
-    "env": shell_readers.read_env,
-    "export": shell_readers.read_export,
+    "azure": read_azure,
+    "checkout": read_checkout,
+    "curl": read_curl,
+    "date": read_date,
+    "env": read_env,
+    "exec": read_exec,
+    "export": read_export,
     "find": read_find,
-    "flock": shell_readers.read_flock,
-    "fzf": small_readers.read_fzf,
-    "git-diff": remote_readers.read_diff,
-    "github-api": remote_readers.read_github_api,
-    "gzip": small_readers.read_gzip,
-    "interpreter": shell_readers.read_interpreter,
-    "kubectl-exec": remote_readers.read_kubectl_exec,
-    "kubectl-get": remote_readers.read_kubectl_get,
-    "jq": small_readers.read_jq,
-    "less": small_readers.read_less,
-    "lsof": small_readers.read_lsof,
-    "make": shell_readers.read_make,
-    "openssl": remote_readers.read_openssl,
-    "pacman": remote_readers.read_pacman,
-    "push": remote_readers.read_push,
-    "remote-copy": remote_readers.read_ssh_target,
-    "response-files": small_readers.read_response_files,
-    "restore": remote_readers.read_restore,
-    "rpm": remote_readers.read_rpm,
-    "script": shell_readers.read_script,
-    "set": shell_readers.read_set,
-    "ps": small_readers.read_ps,
-    "scutil": small_readers.read_scutil,
+    "fzf": read_fzf,
+    "git-diff": read_diff,
+    "github-api": read_github_api,
+    "gzip": read_gzip,
+    "interpreter": read_interpreter,
+    "jq": read_jq,
+    "kubectl-get": read_kubectl_get,
+    "less": read_less,
+    "lsof": read_lsof,
+    "make": read_make,
+    "ps": read_ps,
+    "push": read_push,
+    "remote-copy": read_ssh_target,
+    "response-files": read_response_files,
+    "restore": read_restore,
     "sed": read_sed,
-    "service": small_readers.read_service,
-    "shell": shell_readers.read_shell,
+    "set": read_set,
+    "shell": read_shell,
     "sql": read_sql,
-    "sysctl": small_readers.read_sysctl,
-    "tar": small_readers.read_tar,
-    "tsc": remote_readers.read_tsc,
-    "test": shell_readers.read_test,
-    "wget": remote_readers.read_wget,
-    "yq": small_readers.read_yq,
+    "sysctl": read_sysctl,
+    "tar": read_tar,
+    "test": read_test,
+    "wget": read_wget,
+    "yq": read_yq,
 }
