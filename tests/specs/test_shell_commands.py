@@ -87,7 +87,7 @@ def test_substitutions_are_read(text):
         ("sudo --user=root -n A=b rm -rf x", ("sudo",)),
         ("env -i A=b -- rm -rf x", None),
         ("env -u HOME A=b rm -rf x", ("env",)),
-        ("env -S 'A=b rm -rf' x", ("env",)),
+        ("env -S 'A=b rm -rf x'", ("env -S",)),
         ("nohup nice -n 5 timeout -k 1 5m rm -rf x", ("nohup", "nice", "timeout")),
         ("command rm -rf x", ("command",)),
         ("exec -a name rm -rf x", ("exec",)),
@@ -113,7 +113,7 @@ def test_substitutions_are_read(text):
         ("xargs -n 1 sh -c 'rm -rf x'", ("xargs", "sh -c")),
         ("xargs -I R env rm -rf x", ("xargs", "env")),
         ("chroot d rm -rf x", ("chroot",)),
-        ("entr -s 'rm -rf x'", ("entr",)),
+        ("entr -s 'rm -rf x'", ("entr -s",)),
     ],
 )
 def test_wrappers_are_seen_through(text, inside):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from toolbus.policy.commands import Command
-    from toolbus.policy.programs.program_data import Kind
+    from toolbus.policy.programs.command_level import Kind
 
 # The terminal, what is thrown away, and what is open already.
 _NO_FILE = re.compile(r"/dev/(?:null|zero|full|random|urandom|tty|stdin|stdout|stderr|fd/\d+)")
@@ -48,7 +48,7 @@ class ArgumentUses:
         """Add what is done with *word*, an argument of *kind*."""
         if kind == "write" and of_option and word.known and word.text == "-":
             return  # Its output.
-        if kind not in {"text", "wrapped", "shell", "module"}:
+        if kind not in {"text", "wrapped", "shell", "module", "place"}:
             _TAKE[kind](self, word)
 
     def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:

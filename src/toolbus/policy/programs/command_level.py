@@ -1,23 +1,135 @@
-"""A program or subcommand, in tables in which its arguments are looked up."""
+"""What a file says of a program, as `README.md` beside this one explains, and its look-up."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from msgspec import Struct
-
-from toolbus.policy.programs.program_data import Kind
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from toolbus.policy.programs.program_data import CommandData
+    Globs = list[tuple[str, "CommandData"]]
 
-    Globs = list[tuple[str, CommandData]]
+Effect: TypeAlias = Literal["read", "write", "network", "destroy", "run-code"]
 
-HELP = frozenset({"read"})
+Kind: TypeAlias = Literal[
+    "text",
+    "path",
+    "tree",
+    "names",
+    "write",
+    "destroy",
+    "move",
+    "url",
+    "host",
+    "revision",
+    "data",
+    "include",
+    "exclude",
+    "glob",
+    "folder",
+    "variable",
+    "git-setting",
+    "script",
+    "code",
+    "command",
+    "wrapped",
+    "shell",
+    "module",
+    "place",
+    "none",
+]
+"""What an argument is, which says what the program does with it."""
+
+
+class OptionData(Struct, frozen=True, forbid_unknown_fields=True):
+    """An option that does more than change what is printed."""
+
+    takes: Kind | None = None
+    """What its value is; None if it has none."""
+    attached: bool = False
+    """Its value may be missing, and stands in the same word: ``-i.bak``, ``--color=never``."""
+    pair: bool = False
+    """A name stands before its value: ``--arg NAME VALUE``."""
+    effects: tuple[Effect, ...] = ()
+    """What it adds."""
+    instead: tuple[Effect, ...] | None = None
+    """With it the command does only this, whatever its operands: ``--dry-run``, ``--list``."""
+    harmless: tuple[str, ...] = ()
+    """Values with which it adds nothing: ``GET`` of a method."""
+    operands: tuple[Kind, ...] | None = None
+    """What the operands are with it: ``grep -r`` reads folders."""
+    final: Kind | None = None
+    """What the last operand is with it."""
+    hidden: bool = False
+    """With it what begins with a dot is read, too, where the command leaves it out."""
+    ignored: bool = False
+    """With it what `.gitignore` names is read, too."""
+    links: bool = False
+    """With it links are followed."""
+    implies: tuple[str, ...] = ()
+    """Other options that it stands for, as rules may name them."""
+    asks: str = ""
+    """Why it is always asked about."""
+    before: tuple[str, ...] = ()
+    """Words that stand before the ``wrapped`` command with it: ``python -m``."""
+    appends: bool = False
+    """With it the program puts words behind the ``wrapped`` command, whatever places it has."""
+
+
+class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
+    """A program, or one of its subcommands."""
+
+    source: str = ""
+    aliases: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    attached: tuple[str, ...] = ()
+    options: dict[str, OptionData] = {}
+    help: tuple[str, ...] | None = None
+    operands: tuple[Kind, ...] | None = None
+    final: Kind | None = None
+    default: Kind | None = None
+    effects: tuple[Effect, ...] = ("read",)
+    more_than: dict[str, tuple[Effect, ...]] = {}
+    fewer_than: dict[str, tuple[Effect, ...]] = {}
+    file_prefixes: tuple[str, ...] = ()
+    asks: str = ""
+    environment: bool = False
+    assigns: bool = False
+    elsewhere: bool = False
+    opens_shell: bool = False
+    appends: bool = False
+    places: tuple[str, ...] = ()
+    interpreters: dict[str, str] = {}
+    runs_itself: bool = False
+    reader: str = ""
+    stop: bool = False
+    words: bool = False
+    raw: bool = False
+    leads: bool = field(default=False, name="own")
+    input: bool = False
+    bundle: bool = False
+    hidden: bool = True
+    ignored: bool = True
+    groups: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    commands: dict[str, CommandData] = {}
+    alike: tuple[AlikeData, ...] = ()
+
+
+class AlikeData(CommandData, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Subcommands of which the same is to be said; *names* are paths, each part may be a glob."""
+
+    names: tuple[str, ...]
+
+
+HELP: tuple[Effect, ...] = ("read",)
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
 RUN_INSIDE: frozenset[Kind | None] = frozenset({"wrapped", "shell"})
 """Kinds of what is a command of its own, or several for a shell."""
@@ -25,24 +137,11 @@ _REMEMBERED = 500
 _HELPING = frozenset({"--help", "-h", "-help"})
 
 
-class Option(Struct, frozen=True):
-    """An option as the parsing needs it: all its *names*, what it *takes*, and what it does."""
+class Option(OptionData, frozen=True, kw_only=True):
+    """An option with all its *names*, and whether it only prints how the program is used."""
 
     names: frozenset[str]
-    takes: Kind | None = None
-    attached: bool = False
-    pair: bool = False
-    effects: frozenset[str] = frozenset()
-    instead: frozenset[str] | None = None
-    harmless: frozenset[str] = frozenset()
-    operands: tuple[Kind, ...] | None = None
-    final: Kind | None = None
-    hidden: bool = False
-    ignored: bool = False
-    links: bool = False
-    asks: str = ""
     helps: bool = False
-    """Whether it only prints how the program is used, or its version."""
 
     @property
     def is_harmless(self) -> bool:
@@ -186,36 +285,21 @@ def _options(data: CommandData, *, is_program: bool) -> Iterable[tuple[str, Opti
     if helping is None:
         helping = ("--help", "--version") if is_program else ("--help",)
     for names in helping:
-        yield from _named(names, Option(frozenset(names.split()), instead=HELP, helps=True))
+        yield from _named(names, OptionData(instead=HELP), helps=True)
     for names in data.flags:
         for spelling in _spellings(names):
-            yield from _named(spelling, Option(frozenset(spelling.split())))
+            yield from _named(spelling, OptionData())
     for names in data.values:
-        yield from _named(names, Option(frozenset(names.split()), "text"))
+        yield from _named(names, OptionData(takes="text"))
     for names in data.attached:
-        yield from _named(names, Option(frozenset(names.split()), "text", attached=True))
+        yield from _named(names, OptionData(takes="text", attached=True))
     for names, option in data.options.items():
-        yield from _named(
-            names,
-            Option(
-                frozenset((*names.split(), *option.implies)),
-                option.takes,
-                option.attached,
-                option.pair,
-                frozenset(option.effects),
-                None if option.instead is None else frozenset(option.instead),
-                frozenset(option.harmless),
-                option.operands,
-                option.final,
-                option.hidden,
-                option.ignored,
-                option.links,
-                option.asks,
-            ),
-        )
+        yield from _named(names, option)
 
 
-def _named(names: str, option: Option) -> Iterable[tuple[str, Option]]:
+def _named(names: str, data: OptionData, *, helps: bool = False) -> Iterable[tuple[str, Option]]:
+    all_names = frozenset((*names.split(), *data.implies))
+    option = Option(names=all_names, helps=helps, **asdict(data))
     return ((name, option) for name in names.split())
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.policy.commands import Command, PathUse
-    from toolbus.policy.programs.command_level import CommandLevel
-    from toolbus.policy.programs.program_data import Kind
+    from toolbus.policy.programs.command_level import CommandLevel, Kind
     from toolbus.policy.programs.program_files import Programs
 
 _FOLDERS = frozenset(

@@ -12,14 +12,14 @@ from toolbus.policy.programs.argument_uses import ArgumentUses
 from toolbus.policy.programs.command_level import HELP, RUN_INSIDE
 
 if TYPE_CHECKING:
-    from toolbus.policy.programs.command_level import CommandLevel, Option
-    from toolbus.policy.programs.program_data import Kind
+    from toolbus.policy.programs.command_level import CommandLevel, Kind, Option
 
 _RUN = frozenset({"code", "command", "script", *RUN_INSIDE})
 _TRUE = frozenset({"true", "1", "yes", "True"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _NUMBER = re.compile(r"-\d+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+# env takes any word with such a sign for one: a function of bash is BASH_FUNC_x%%.
+_ASSIGNMENT = re.compile(r"[^=]+=")
 # A pattern of the shell that a name may match that begins with a dash.
 _MAY_MATCH_DASH = re.compile(r"[*?\[]|[@!+]\(")
 
@@ -54,17 +54,22 @@ class ParsedCommand:
         """Texts that it has a shell run."""
         self.runs_by = ""
         """The option that says what it runs, if there is one."""
+        self.places: list[str] = []
+        """Texts in the words of that command for which the program puts something else."""
+        self.appends = False
+        """Whether the program certainly puts more words behind that command."""
         self.is_certain = True
         """Whether it is known of each word before the wrapped command what it is."""
         self.globs: list[Word] = []
         """Patterns that become options where files have such names."""
         self._takes_next = self._may_be_value = False
+        self._before: list[Word] = []
         self._groups: tuple[str, ...] = ()
         self._rest = list(reversed(command.words))
         self._parse()
         self._take_wrapped()
         if self.helps:
-            self.instead = HELP
+            self.instead = frozenset(HELP)
         if self._groups and not self.operands:
             self.action += self._groups
             # Nobody said of a word among the groups that it is none of the commands, too.
@@ -99,7 +104,7 @@ class ParsedCommand:
                 self._unknown_word(word)
             elif word.text == "--":
                 self.ended = True
-            elif word.text[:1] == "-" != word.text:
+            elif word.text[:1] == "-" and (word.text != "-" or "-" in self.level.options):
                 self._option(word)
             else:
                 self._note_glob(word)
@@ -115,9 +120,18 @@ class ParsedCommand:
         self.is_certain = self.is_certain and all(map(_is_one, self.operands[:place]))
         inside = tuple(self.operands[place:])
         if kinds[place] == "wrapped":
-            self.wrapped = inside
+            self.wrapped = (*self._words_before(inside[0]), *inside)
         else:
             self.shell_texts.append(joined(inside))
+
+    def _words_before(self, program: Word) -> tuple[Word, ...]:
+        """Return the words that stand before *program* in what is run."""
+        data = self.level.data
+        if data.runs_itself:
+            return (Word(self.action[-1]),)
+        interpreters = data.interpreters.items()
+        by_name = [Word(name) for end, name in interpreters if program.text.endswith(end)]
+        return tuple(self._before or by_name)
 
     def _bundle(self) -> None:
         """Take a first word of options without a dash; their values are the words behind it."""
@@ -310,7 +324,7 @@ class ParsedCommand:
         self.options |= {name, *option.names}
         text = value.text.removeprefix("=") if value is not None and value.known else None
         if text is None or text not in option.harmless:
-            self.uses.effects |= option.effects
+            self.uses.effects.update(option.effects)
         if option.asks:
             self.note(option.asks)
         if not self._may_be_value:
@@ -323,6 +337,8 @@ class ParsedCommand:
         self.uses.tree_hidden |= option.hidden
         self.uses.tree_ignored |= option.ignored
         self.uses.tree_links |= option.links
+        self._before += map(Word, option.before)
+        self.appends |= option.appends
         self._take_value(option, value)
         if option.takes is not None and value is not None:
             self.uses.prefixed(value, self.level.file_prefixes)
@@ -340,6 +356,17 @@ class ParsedCommand:
             self.runs_by = name
             self.wrapped = (value or Word(""), *reversed(self._rest))
             self._rest.clear()
+            self._end_wrapped()
+        elif option.takes == "place":
+            self.places.append(value.text if value else "{}")
+            self.is_certain = self.is_certain and (value is None or value.known)
+
+    def _end_wrapped(self) -> None:
+        """End the command behind an option at a semicolon, behind which more may follow."""
+        if self.wrapped[-1].text == ";":
+            self.wrapped = self.wrapped[:-1]
+        if any(word.several or word.text == ";" for word in self.wrapped):
+            self.is_certain = False
 
     def _replace(self, option: Option, name: str, value: Word | None, *, alone: bool) -> None:
         """Note what the command does *instead* with *option*: a dry run, or its help."""
@@ -349,7 +376,7 @@ class ParsedCommand:
         if not _holds(option, value, text) or self._is_switched_off():
             self.note(f"whether {name} holds is not known", value)
         elif not option.helps:
-            self.instead = option.instead | (self.instead or frozenset())
+            self.instead = frozenset((*option.instead, *(self.instead or ())))
         elif alone and not self.operands:
             # Behind an operand many programs, and those of macOS, take it for another operand.
             self.helps = True

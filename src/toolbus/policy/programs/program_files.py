@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
-from toolbus.policy.programs.command_level import CommandLevel
-from toolbus.policy.programs.program_data import CommandData, OptionData
+from toolbus.policy.programs.command_level import CommandData, CommandLevel, OptionData
 from toolbus.settings.hints import unknown_key
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
 from toolbus.toml.values import MisfitError, fit

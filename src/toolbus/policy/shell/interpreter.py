@@ -213,7 +213,7 @@ class Interpreter:
         scope, state = self.inner_scope(), self.state
         settings = tuple((name, value.word) for name, value in state.variables.items())
         settings += self.run.settings
-        if any(name in RUN_BY_SHELL for name, _ in settings):
+        if any(name in RUN_BY_SHELL or name.startswith("BASH_FUNC_") for name, _ in settings):
             self.refuse(RUN_BY_SHELL_REASON)
         if len(self.commands) >= MAX_COMMANDS:
             raise TooMuchError

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.programs.parsed_command import ParsedCommand, joined
+from toolbus.policy.programs.parsed_command import ParsedCommand
 from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.shell_state import ShellState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from typing import Any
 
     from toolbus.policy.programs.command_level import CommandLevel
@@ -35,8 +35,7 @@ _WITHOUT_VALUE = frozenset(
 _HARMLESS = frozenset("--help --version".split())
 _SOME = Word("…", known=False, several=True)
 _IN_THIS_SHELL = frozenset({"builtin", "command", "exec", "jobs"})
-_COMMAND = frozenset({"-c", "--command"})
-_FINDERS = frozenset({"find", "gfind"})
+_BUILTINS_TOO = frozenset({"builtin", "command"})
 
 
 def read_shell(name: str, words: Words, shell: Interpreter) -> None:
@@ -125,31 +124,28 @@ def _refuse_unlike(name: str, text: str, shell: Interpreter) -> None:
 def runs_others(name: str) -> bool:
     """Return whether the program *name* may run a command that is judged by itself."""
     known = shipped_programs().find(name)
-    return name in _FINDERS or (known is not None and known[1].wraps)
+    return known is not None and known[1].wraps
 
 
 def read_wrapped(name: str, words: Words, shell: Interpreter) -> None:
     """Read what the program *name* runs that is given *words*."""
-    if name in _FINDERS:
-        _read_find(words, shell)
-        return
     known = _known_wrapper(name, shell)
     if known is None:
         return
-    if name == "env":
-        words = _split_env(words, shell)
+    if known[1].data.reader == "find":
+        _read_find(words, shell)
+        return
     parsed = ParsedCommand(Command(Word(name), words, folder=shell.state.folder), *known)
-    program, texts = _program_of(parsed), _texts_of(parsed)
     # Behind its own help a program of the project may read on.
     if parsed.instead is not None and not parsed.helps:
         return
-    if not (program or texts):
+    if not (parsed.wrapped or parsed.shell_texts):
         if parsed.level.data.opens_shell:
             shell.refuse(f"{name} starts a shell that reads what to run")
     elif not parsed.is_certain:
         shell.refuse(f"what {name} runs is not certain: a word before it is not known")
     else:
-        _read_inside(parsed, program, texts, shell)
+        _read_inside(parsed, shell)
 
 
 def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandLevel] | None:
@@ -161,147 +157,52 @@ def _known_wrapper(name: str, shell: Interpreter) -> tuple[str, CommandLevel] | 
     return None
 
 
-def _read_inside(
-    parsed: ParsedCommand, program: Words, texts: list[Word], shell: Interpreter
-) -> None:
-    """Read *program* and the *texts* for a shell, where and as *parsed* runs them."""
-    name, label = parsed.action[0], _label(parsed)
+def _read_inside(parsed: ParsedCommand, shell: Interpreter) -> None:
+    """Read the program and the texts for a shell that *parsed* runs, where and as it does."""
+    name, data, label = parsed.action[0], parsed.level.data, _label(parsed)
+    places = (*data.places, *parsed.places)
     there, run = shell.state, shell.run
     if name not in _IN_THIS_SHELL:
         there = there.copy()
-    if parsed.level.data.elsewhere:
+    if data.elsewhere:
         there.folder, there.variables, run = None, {}, replace(run, settings=())
     elif parsed.uses.folder != there.folder:
         there.folder = None
     changes: dict[str, Any] = {"settings": (*run.settings, *parsed.settings)}
-    if name in {"builtin", "command"}:
+    if name in _BUILTINS_TOO:
         changes["shell"] = run.shell
-    elif name == "xargs":
+    elif data.appends:
         changes.update(stdin=None, has_stdin=True)
     with shell.using(state=there, run=run):
-        for text in texts:
-            read_string(text, label, shell)
-        if program:
+        for text in parsed.shell_texts:
+            read_string(_filled(text, places), label, shell)
+        if parsed.wrapped:
             with shell.wrapped(label, **changes):
-                shell.run_words(program)
+                shell.run_words(_with_input(parsed, places))
 
 
 def _label(parsed: ParsedCommand) -> str:
-    if parsed.action[0] == "ssh":
-        return f"ssh {parsed.operands[0].text}"
-    words = parsed.action[:1] if parsed.action[0] == "rtk" else parsed.action
+    if parsed.level.operands[0] == "host":
+        return f"{parsed.action[0]} {parsed.operands[0].text}"
+    words = parsed.action[:-1] if parsed.level.data.runs_itself else parsed.action
     return " ".join([*words, parsed.runs_by]).rstrip()
 
 
-def _program_of(parsed: ParsedCommand) -> Words:
-    """Return the words of the program that is run, as far as they can be known."""
-    rule = _PROGRAMS.get(parsed.action[0])
-    return rule(parsed, parsed.wrapped) if rule is not None else parsed.wrapped
+def _with_input(parsed: ParsedCommand, places: Sequence[str]) -> Words:
+    """Return the words of the program with what it gets of the input, at *places* or behind."""
+    filled = tuple(_filled(word, places) for word in parsed.wrapped)
+    is_placed = bool(parsed.places) or filled != parsed.wrapped
+    is_behind = parsed.level.data.appends and (parsed.appends or not is_placed)
+    return (*filled, _SOME) if is_behind else filled
 
 
-def _texts_of(parsed: ParsedCommand) -> list[Word]:
-    """Return the texts that a shell runs, as far as they can be known."""
-    texts, wrapped = parsed.shell_texts, parsed.wrapped
-    match parsed.action[0]:
-        case "parallel" if wrapped:
-            return [_text_of_parallel(wrapped)]
-        case "flock" if wrapped and wrapped[0].text in _COMMAND:
-            return [*wrapped[1:2]] or [Word("")]
-        case "entr" if texts:
-            # What follows the text are its parameters.
-            is_alone = len(parsed.operands) == 1
-            return [_with_unknown(texts[0], "/_") if is_alone else Word("", known=False)]
-    return texts
-
-
-def _run_by_rtk(parsed: ParsedCommand, words: Words) -> Words:
-    is_program = parsed.level.data.raw and parsed.action[-1] != "proxy"
-    return (Word(parsed.action[-1]), *words) if is_program else words
-
-
-def _run_as_python(parsed: ParsedCommand, words: Words) -> Words:
-    """Put the interpreter in front of a module or a file of Python."""
-    if not words or parsed.action[1:] != ["run"]:
-        return words
-    if parsed.option("-m"):
-        return (Word("python"), Word("-m"), *words)
-    is_file = parsed.option("--script") or words[0].text.endswith(".py")
-    return (Word("python"), *words) if is_file else words
-
-
-def _split_env(words: Words, shell: Interpreter) -> Words:
-    """Split what stands behind ``-S`` of ``env``; a lone dash is ``-i``."""
-    if any(word.text.startswith("BASH_FUNC_") for word in words):
-        shell.refuse("a function for the programs that are run")
-    for position, word in enumerate(words):
-        if not word.known or word.text[:1] != "-" or word.text == "--":
-            break
-        before, behind = words[:position], words[position + 1 :]
-        if word.text == "-":
-            return (*before, Word("-i"), *_split_env(behind, shell))
-        if match := re.match(r"-[iv0]*S|--s[a-z-]*(?:=|\Z)", word.text):
-            attached = (Word(word.text[match.end() :]),) if match.end() < len(word.text) else ()
-            return (*before, *_split_text((*attached, *behind), shell))
-    return words
-
-
-def _split_text(words: Words, shell: Interpreter) -> Words:
-    """Split the first of *words* as ``env -S`` does, and go on with all of them."""
-    text = words[0] if words else Word("")
-    if not text.known or re.search(r"[\\$'\"#]", text.text):
-        shell.refuse("what env -S makes of quotes isn't known here")
-        return ()
-    return _split_env((*map(Word, text.text.split()), *words[1:]), shell)
-
-
-def _filled_by_xargs(parsed: ParsedCommand, words: Words) -> Words:
-    """Put what xargs reads to the place that ``-I`` names, or else behind *words*."""
-    if not words:
-        return ()
-    places = [
-        value.text for option, value in parsed.values if not option.names.isdisjoint(("-I", "-J"))
-    ]
-    if parsed.option("-i"):
-        named = [value.text for option, value in parsed.values if "-i" in option.names]
-        places += named or ["{}"]
-    if not places:
-        return (*words, _SOME)
-    for place in places:
-        words = tuple(_with_unknown(word, place) for word in words)
-    # The last one of these options counts: then what xargs reads stands behind all the same.
-    return (*words, _SOME) if parsed.option("-n", "-L", "-l") else words
-
-
-def _with_unknown(word: Word, place: str) -> Word:
-    if place and place in word.text:
-        start = word.text.partition(place)[0] if not word.pattern else ""
-        return Word(word.text, known=False, start=start)
-    return word
-
-
-def _filled_by_fd(_parsed: ParsedCommand, words: Words) -> Words:
-    if not words:
-        return ()
-    ends = [index for index, word in enumerate(words[:-1]) if word.text == ";"]
-    if ends or any(word.several for word in words):
-        return (Word("…", known=False),)  # Behind an end other commands may follow.
-    filled = tuple(
-        Word(item.text, known=False) if re.search(r"\{[/.]{0,2}\}", item.text) else item
-        for item in words
-        if item.text != ";"
-    )
-    return filled if any(not item.known for item in filled) else (*filled, _SOME)
-
-
-def _text_of_parallel(words: Words) -> Word:
-    """Return what parallel has a shell run; a variable that nobody sets stands for its input."""
-    marks = [index for index, word in enumerate(words) if word.text.startswith(":::")]
-    text = joined(words[: marks[0]] if marks else words)
-    if not text.text or not text.known or re.search(r"\{[^}\s]+\}|['\"\\]", text.text):
-        return Word(text.text, known=False)
-    argument = '"$PARALLEL_ARGUMENT"'
-    filled = text.text.replace("{}", argument)
-    return Word(filled if filled != text.text else f"{filled} {argument}")
+def _filled(word: Word, places: Sequence[str]) -> Word:
+    """Return *word* as not known, if something else stands for one of *places* in it."""
+    found = [word.text.index(place) for place in places if place and place in word.text]
+    if not found:
+        return word
+    start = "" if word.pattern else word.text[: min(found)]
+    return Word(word.text, known=False, start=start)
 
 
 def _read_find(words: Words, shell: Interpreter) -> None:
@@ -320,7 +221,7 @@ def _read_find(words: Words, shell: Interpreter) -> None:
         if word.text.endswith("dir"):
             where.folder, begin = None, "./"
         several = end < len(words) and words[end].text == "+"
-        filled = tuple(_filled(item, begin, several=several) for item in words[position:end])
+        filled = tuple(_found_by(item, begin, several=several) for item in words[position:end])
         if filled:
             with shell.using(state=where), shell.wrapped(f"find {word.text}"):
                 shell.run_words(filled)
@@ -342,21 +243,9 @@ def _first_folder(words: Words) -> str:
     return root if root.endswith("/") else root + "/" if root == "." else root
 
 
-def _filled(word: Word, start: str, *, several: bool) -> Word:
+def _found_by(word: Word, start: str, *, several: bool) -> Word:
+    """Return *word* with the name of a file that find found in it, which begins with *start*."""
     if "{}" not in word.text or not word.known:
         return word
     before = word.text.partition("{}")[0]
     return Word(word.text, known=False, several=several, start="" if several else before + start)
-
-
-# Whose words are filled in, or follow others, before they run.
-_PROGRAMS: dict[str, Callable[[ParsedCommand, Words], Words]] = {
-    "entr": lambda _parsed, words: tuple(_with_unknown(word, "/_") for word in words),
-    "fd": _filled_by_fd,
-    "flock": lambda _parsed, words: () if words and words[0].text in _COMMAND else words,
-    "parallel": lambda _parsed, _words: (),
-    "pdm": _run_as_python,
-    "rtk": _run_by_rtk,
-    "uv": _run_as_python,
-    "xargs": _filled_by_xargs,
-}

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from toolbus.policy.commands import Word
 from toolbus.policy.programs.effects import effects_of
 from toolbus.policy.programs.program_files import Programs, shipped_programs
 from toolbus.policy.shell.reading import read_command
@@ -43,6 +44,20 @@ def test_a_file_of_ones_own_names_wrappers_and_hides_none(tmp_path):
 
     assert [each.program.text for each in reading.commands] == ["gently", "timeout", "rm"]
     assert [each.program.text for each in read_command("gently rm x").commands] == ["gently"]
+
+
+def test_words_that_a_wrapper_of_ones_own_adds_are_unknown(tmp_path):
+    file = tmp_path / "programs.toml"
+    file.write_text(
+        '[each]\nalso = ["every"]\noperands = ["wrapped"]\nappends = true\nplaces = ["@"]\n'
+    )
+    programs = Programs([file])
+
+    behind = read_command("every rm -r", programs=programs).commands[-1]
+    inside = read_command("each rm -r ./@", programs=programs).commands[-1]
+
+    assert [word.known for word in behind.words] == [True, False]
+    assert inside.words[1:] == (Word("./@", known=False, start="./"),)
 
 
 SPELLED = [
