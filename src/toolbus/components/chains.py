@@ -21,7 +21,6 @@ from toolbus.components.adapters import (
     ToolAdapter,
     asks_for_context,
     overrides,
-    with_context,
 )
 from toolbus.errors import HandlerContractError
 from toolbus.events.catalogue import (
@@ -90,7 +89,7 @@ class BoundAdapter(ArgumentsFiller):
     def __init__(self, adapter: ToolAdapter) -> None:
         self.adapter = adapter
         self.fills = overrides(adapter, "fill_parameters")
-        methods = ("adapt_signature", "adapt_parameters", "adapt_response")
+        methods = ("adapt_signature", "adapt_parameters", "adapt_response", "fill_parameters")
         self._asking = {name for name in methods if asks_for_context(getattr(adapter, name))}
         # By a tool's name: its spec before and after, as a model was last told of it.
         self._advertised: dict[str, tuple[ToolSpec, ToolSpec]] = {}
@@ -101,8 +100,10 @@ class BoundAdapter(ArgumentsFiller):
         try:
             if not self.adapter.should_adapt(call.name):
                 return call
-            method = with_context(self.adapter.fill_parameters)
-            new = method(call, ctx=AdapterContext(scope, spec))
+            if "fill_parameters" in self._asking:
+                new = self.adapter.fill_parameters(call, ctx=AdapterContext(scope, spec))
+            else:
+                new = self.adapter.fill_parameters(call)
             new = await new if isawaitable(new) else new
             return new if isinstance(new, Deny) else self._accept(ctx, call, new)
         except BaseException as error:  # noqa: BLE001 - what passes is raised again
