@@ -1,4 +1,4 @@
-"""A webhook: each question is sent to an address, signed; answers come in another way.
+"""A webhook: each question is sent to an address, signed; answers come back by another request.
 
     approvals = StoredApprovals(notify=[Webhook("https://example.com/ask", secret_file="...")])
 
@@ -18,7 +18,6 @@ import json
 import ssl
 import time
 from http import HTTPStatus
-from ipaddress import ip_address
 from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +25,8 @@ from urllib.parse import SplitResult, urlsplit
 from toolbus.approvals.display import channel_text, moment
 from toolbus.approvals.webhook_signing import message_id, read_secret
 from toolbus.errors import RegistrationError, ToolbusError
+from toolbus.http.addresses import is_loopback
+from toolbus.http.client import HttpClient, Timeouts, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,10 +37,8 @@ if TYPE_CHECKING:
 LIMIT = 100_000
 """Characters of a question as text; one that is longer gets a notice, and no yes."""
 
-_MOST_HEAD = 65_536
 _WAIT = 5.0
-_PORTS = {"http": 80, "https": 443}
-_FINAL, _GOOD, _REDIRECTS = 200, range(200, 300), range(300, 400)
+_GOOD, _REDIRECTS = range(200, 300), range(300, 400)
 _LATER = {408, 425, 429}
 """RFC 9110, 15.5.9; RFC 8470, 5.2; RFC 6585, 4: another time it may be taken."""
 
@@ -87,7 +86,7 @@ class Webhook:
         pauses: Sequence[float] = PAUSES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._url, self._host, self._port = _read_url(url)
+        self._url = _read_url(url)
         if not (type(seconds) in {int, float} and 0 < seconds < inf):
             reason = f"expected a positive number of seconds, not {seconds!r}"
             raise RegistrationError("webhook", reason)
@@ -97,7 +96,6 @@ class Webhook:
             raise RegistrationError("webhook", f"expected pauses in seconds, not {pauses!r}")
         self.pauses = tuple(pauses)
         self._secret = read_secret(secret_file)
-        self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
         self._seconds, self._limit, self._clock = seconds, limit, clock
 
     def __repr__(self) -> str:
@@ -105,53 +103,32 @@ class Webhook:
 
     @property
     def _address(self) -> str:
-        return f"{self._url.scheme}://{self._host}:{self._port}"
+        return f"{self._url.scheme}://{self._url.netloc}"
 
     async def notify(self, question: Question) -> None:
         """Send *question*; raises `WebhookError` unless the other end says that it has it."""
         body = question_body(question, self._limit)
         name = message_id("question", question.id, question.digest)
         headers = self._secret.headers(name, int(self._clock()), body)
+        fields = [("content-type", "application/json"), *headers.items()]
+        client = HttpClient()
         try:
             async with asyncio.timeout(self._seconds):
-                status = await self._post(headers, body)
+                reply = await client.send(self._url, "POST", fields, body, Timeouts())
+            reply.close()
         except TimeoutError as error:
             reason = f"it did not answer within {self._seconds:g} seconds"
             raise WebhookError(self._address, reason, may_retry=True) from error
-        except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            may_retry = not isinstance(error, ssl.SSLError | ValueError)
-            raise WebhookError(self._address, reason, may_retry=may_retry) from error
+        except TransportError as error:
+            may_retry = not isinstance(error.__cause__, ssl.SSLError)
+            raise WebhookError(self._address, error.reason, may_retry=may_retry) from error
+        finally:
+            client.close()
+        status = reply.status
         if status not in _GOOD:
             note = "; redirects are not followed" if status in _REDIRECTS else ""
             may_retry = status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR
             raise WebhookError(self._address, f"it answered {status}{note}", may_retry=may_retry)
-
-    async def _post(self, headers: dict[str, str], body: bytes) -> int:
-        """Return the status of the answer, of which no more is read than its head."""
-        url = self._url
-        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        lines = [
-            f"POST {target} HTTP/1.1",
-            f"host: {url.netloc}",
-            "content-type: application/json",
-            f"content-length: {len(body)}",
-            "connection: close",
-            *[f"{name}: {value}" for name, value in headers.items()],
-        ]
-        reader, writer = await asyncio.open_connection(
-            self._host, self._port, ssl=self._tls, limit=_MOST_HEAD
-        )
-        try:
-            writer.write("\r\n".join([*lines, "", ""]).encode("ascii") + body)
-            await writer.drain()
-            status = 0
-            while status < _FINAL:  # RFC 9110, 15.2: what comes before the answer.
-                head = await reader.readuntil(b"\r\n\r\n")
-                status = _status_of(head)
-            return status
-        finally:
-            writer.transport.abort()
 
 
 def question_body(question: Question, limit: int) -> bytes:
@@ -176,40 +153,25 @@ def question_body(question: Question, limit: int) -> bytes:
     return json.dumps(message).encode()
 
 
-def _status_of(head: bytes) -> int:
-    version, _, rest = head.partition(b" ")
-    number = rest[:3]
-    if not (version.startswith(b"HTTP/1.") and number.isdigit() and number >= b"100"):
-        raise ValueError("it does not speak HTTP/1.1")
-    return int(number)
+def _read_url(url: str) -> SplitResult:
+    """Return the parts of *url*; raises `RegistrationError`.
 
-
-def _read_url(url: str) -> tuple[SplitResult, str, int]:
-    """Return the parts of *url*, its host and port; raises `RegistrationError`.
-
-    What is wrong is told without the address: its path may be a secret.
+    The error does not have the address: its path may be a secret.
     """
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        host, _ = parts.hostname, parts.port  # Both may raise.
     except ValueError as error:
         raise RegistrationError("webhook", "its address is no URL") from error
     reason = None
     if not (url.isascii() and url.isprintable()) or " " in url:
         reason = "its address has characters that belong into no URL"
-    elif parts.scheme not in _PORTS or not host:
+    elif parts.scheme not in {"http", "https"} or not host:
         reason = "expected an address that begins with https://, and a host"
     elif parts.username is not None or parts.fragment:
         reason = "its address may have no name, password or fragment"
-    elif parts.scheme == "http" and not _is_here(host):
+    elif parts.scheme == "http" and not is_loopback(host):
         reason = f"what is sent to {host!r} can be read on the way; use https://"
-    if reason is not None or host is None:
-        raise RegistrationError("webhook", reason or "")
-    return parts, host, port or _PORTS[parts.scheme]
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    if reason is not None:
+        raise RegistrationError("webhook", reason)
+    return parts
