@@ -11,7 +11,7 @@ from toolbus import Agent, AssistantMessage, EventBus, Scope, ToolCall, tool
 from toolbus.cli import main
 from toolbus.errors import LoadError
 from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.hosts.doctor.sample_events import sample_event
+from toolbus.hosts.doctor.trials import sample_event
 from toolbus.hosts.install.host_files import HOSTS
 from toolbus.hosts.run.answering import answer
 from toolbus.hosts.run.hook_settings import HookSettings

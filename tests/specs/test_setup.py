@@ -9,13 +9,12 @@ import sys
 import pytest
 from tests.servers.terminal import Terminal
 
-from toolbus.cli import main, setup
+from toolbus.cli import main
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.doctor import host_settings
-from toolbus.hosts.doctor.trial_events import made_up_secret
-from toolbus.hosts.install import managed_settings
+from toolbus.hosts.doctor import vendors
+from toolbus.hosts.doctor.trials import made_up_secret
+from toolbus.hosts.doctor.vendors import switch_warning
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.install.managed_settings import switch_warning
 
 PROMPTS = "without that prompt? [y/N] "
 QUESTION = "write this? [y/N, v shows every line] "
@@ -157,8 +156,7 @@ def test_prompts_are_skipped_on_request(home):
 def machine(tmp_path, monkeypatch):
     """Return the folder that stands for the machine's root."""
     place = str(tmp_path / "machine")
-    for module in (host_settings, managed_settings, setup):
-        monkeypatch.setattr(module, "on_this_system", place.__add__)
+    monkeypatch.setattr(vendors, "on_this_system", place.__add__)
     return tmp_path / "machine"
 
 

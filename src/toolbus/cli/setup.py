@@ -20,16 +20,11 @@ from toolbus.config.documents import NAME, read_document
 from toolbus.config.entries import read_entries
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.doctor.doctor import DoctorReport, examine
-from toolbus.hosts.doctor.host_settings import on_this_system
+from toolbus.hosts.doctor.examination import DoctorReport, examine
 from toolbus.hosts.doctor.report import show_findings
+from toolbus.hosts.doctor.vendors import Managed, switch_warning, vendors
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.install.managed_settings import (
-    MACHINE_SWITCHES,
-    MachineSwitch,
-    files_to_write,
-    write_managed,
-)
+from toolbus.hosts.install.machine_files import write_machine_file
 from toolbus.hosts.install.pages import (
     FileReport,
     PlanReport,
@@ -131,7 +126,7 @@ class SetupPlan(NamedTuple):
 
     edits: tuple[SettingsEdit, ...]
     hosts: tuple[InstallPlan, ...]
-    managed: tuple[tuple[str, MachineSwitch], ...] = ()
+    managed: tuple[tuple[str, Managed], ...] = ()
     """The hosts whose hooks the whole machine is to keep on."""
 
     @property
@@ -198,8 +193,9 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
 
 
 def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:
-    if parsed.managed and MACHINE_SWITCHES.keys().isdisjoint(hosts):
-        raise UsageError(f"--managed is for {', '.join(MACHINE_SWITCHES)} alone")
+    managed = [host for host, vendor in vendors().items() if vendor.managed is not None]
+    if parsed.managed and not set(managed).intersection(hosts):
+        raise UsageError(f"--managed is for {', '.join(managed)} alone")
 
 
 def _answers(
@@ -329,8 +325,16 @@ def _plan(
                 for state in states
             ]
         ),
-        managed=files_to_write([state.host for state in states]) if managed else (),
+        managed=tuple(_machine_files(states)) if managed else (),
     )
+
+
+def _machine_files(states: Sequence[InstalledState]) -> Iterator[tuple[str, Managed]]:
+    """Yield the hosts whose hooks a project can switch off, with the files that prevent it."""
+    for state in states:
+        managed = vendors()[state.host].managed
+        if managed is not None and switch_warning(state.host) is not None:
+            yield state.host, managed
 
 
 def _config_edit(present: PresentFiles, added: Sequence[str]) -> SettingsEdit:
@@ -381,8 +385,8 @@ def _write(plan: SetupPlan) -> None:
             if is_needed(each):
                 apply_plan(each)
                 written.append(f"the hooks of {dialect(each.host).title}")
-        for _, switch in plan.managed:
-            written.append(str(write_managed(switch)))
+        for _, file in plan.managed:
+            written.append(str(write_machine_file(file)))
     except (ToolbusError, OSError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else error
         done = (
@@ -400,10 +404,10 @@ def _show(plan: SetupPlan, screen: Screen, whole: bool) -> None:  # noqa: FBT001
     screen.line()
     for each in plan.hosts:
         show_plan(screen, each, None, whole=whole)
-    for host, switch in plan.managed:
+    for host, file in plan.managed:
         title = f"the whole machine, for {dialect(host).title}"
         screen.line(Span(title, "strong"))
-        screen.whole(f"{on_this_system(switch.file)}: {switch.text.strip()}", indent=2)
+        screen.whole(f"{file.path}: {file.text.strip()}", indent=2)
 
 
 def _show_end(screen: Screen, plan: SetupPlan, report: DoctorReport, *, written: bool) -> None:

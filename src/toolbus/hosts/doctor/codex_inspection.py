@@ -10,7 +10,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
-from toolbus.hosts.doctor.inspections import Finding
+from toolbus.hosts.doctor.findings import Finding
 from toolbus.hosts.install.codex_trust import trusted_hashes
 from toolbus.hosts.install.host_files import host_folder
 from toolbus.hosts.install.json_positions import locate

@@ -1,4 +1,4 @@
-"""What of each configured component reaches the model in a host, and what cannot."""
+"""What reaches the model of each configured component in a host, and what cannot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.components.adapter_handlers import AdapterHandler, owner_of
-from toolbus.components.components import AgentComponent
 from toolbus.events.catalogue import (
     CATALOGUE,
     MESSAGE_APPEND_BEFORE,
@@ -23,6 +22,8 @@ from toolbus.hosts.dialects.hook_events import Ability  # A type of records' fie
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from toolbus.bus.bus import EventBus
+    from toolbus.components.components import AgentComponent
     from toolbus.config.loading import LoadedTarget
     from toolbus.events.catalogue import Event
     from toolbus.hosts.dialects.hook_events import Delivery
@@ -47,14 +48,14 @@ WAYS_ROUND: Mapping[Ability, str] = {
 
 
 class ComponentDelivery(Struct, frozen=True, kw_only=True):
-    """What a component does in a host.
+    """The abilities that a component needs in a host, and those that it has.
 
     Args:
         component: its name in the configuration.
-        delivered: what reaches the model, always.
-        mcp_only: what does for tools of MCP servers only.
-        commands_only: what does for commands of a shell only.
-        undelivered: what does not.
+        delivered: abilities that reach the model, always.
+        mcp_only: abilities that do for tools of MCP servers only.
+        commands_only: abilities that do for commands of a shell only.
+        undelivered: abilities that do not.
         unheard: names of events that it handles and that are never there.
     """
 
@@ -72,63 +73,47 @@ def component_deliveries(
     """Return for each component of the *loaded* configuration what a host of *abilities* gives."""
     if loaded.configuration is None:
         return ()
-    needs: dict[int, set[Ability]] = {}
-    unheard: dict[int, set[str]] = {}
-    for event in CATALOGUE:
-        for component, ability in _needs(loaded, event):
-            if event in _UNHEARD:
-                unheard.setdefault(id(component), set()).add(event.name)
-            elif ability is not None:
-                needs.setdefault(id(component), set()).add(ability)
-    return tuple(
-        [
-            _delivery(
-                configured.entry.name,
-                needs.get(id(configured.component), set()),
-                unheard.get(id(configured.component), set()),
-                abilities,
+    deliveries = []
+    for configured in loaded.configuration.configured:
+        handled = [*_handled(loaded.bus, configured.component)]
+        needs = {ability for _, needed in handled for ability in needed}
+        by_delivery = {
+            delivery: tuple(
+                [each for each in abilities if each in needs and abilities[each] == delivery]
             )
-            for configured in loaded.configuration.configured
-        ]
-    )
-
-
-def _delivery(
-    name: str, needs: set[Ability], unheard: set[str], abilities: Mapping[Ability, Delivery]
-) -> ComponentDelivery:
-    def those(delivery: str) -> tuple[Ability, ...]:
-        return tuple([each for each in abilities if each in needs and abilities[each] == delivery])
-
-    return ComponentDelivery(
-        component=name,
-        delivered=those("yes"),
-        mcp_only=those("mcp"),
-        commands_only=those("commands"),
-        undelivered=those("no"),
-        unheard=tuple(sorted(unheard)),
-    )
-
-
-def _needs(loaded: LoadedTarget, event: Event) -> Iterator[tuple[AgentComponent, Ability | None]]:
-    """Yield components that handle *event*, with each ability that they need for that."""
-    bus = loaded.bus
-    for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
-        component = owner_of(function)
-        # A host runs the tool itself, so nothing is filled in as the last step.
-        is_idle = isinstance(function, AdapterHandler) and all(
-            method.__name__ == "fill_parameters" for _, method in function.methods()
+            for delivery in ("yes", "mcp", "commands", "no")
+        }
+        deliveries.append(
+            ComponentDelivery(
+                component=configured.entry.name,
+                delivered=by_delivery["yes"],
+                mcp_only=by_delivery["mcp"],
+                commands_only=by_delivery["commands"],
+                undelivered=by_delivery["no"],
+                unheard=tuple(sorted({event.name for event, _ in handled if event in _UNHEARD})),
+            )
         )
-        if not isinstance(component, AgentComponent) or is_idle:
-            continue
-        yield component, None
-        if event is TOOL_CALL_BEFORE:
-            abilities: tuple[Ability, ...] = ("deny", "ask")
-            if info.kind == "transformer":
-                abilities = ("rewrite_arguments",)
-        elif event is MESSAGE_APPEND_BEFORE and (not info.roles or "tool" in info.roles):
-            abilities = ("replace_result", "replace_failure")
-        elif event is RUN_BEFORE:
-            abilities = ("block_prompt",)
-        else:
-            abilities = ()
-        yield from [(component, ability) for ability in abilities]
+    return tuple(deliveries)
+
+
+def _handled(
+    bus: EventBus, component: AgentComponent
+) -> Iterator[tuple[Event, tuple[Ability, ...]]]:
+    """Yield the events that *component* handles, each with the abilities that it needs for that."""
+    for event in CATALOGUE:
+        for info, function in zip(bus.handlers(event), bus.functions(event), strict=True):
+            # A host runs the tool itself, so nothing is filled in as the last step.
+            is_idle = isinstance(function, AdapterHandler) and all(
+                method.__name__ == "fill_parameters" for _, method in function.methods()
+            )
+            if owner_of(function) is not component or is_idle:
+                continue
+            if event is TOOL_CALL_BEFORE:
+                is_rewriting = info.kind == "transformer"
+                yield event, ("rewrite_arguments",) if is_rewriting else ("deny", "ask")
+            elif event is MESSAGE_APPEND_BEFORE and (not info.roles or "tool" in info.roles):
+                yield event, ("replace_result", "replace_failure")
+            elif event is RUN_BEFORE:
+                yield event, ("block_prompt",)
+            else:
+                yield event, ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.doctor.deliveries import WAYS_ROUND
-from toolbus.hosts.doctor.doctor import DoctorReport, HostReport, examine
+from toolbus.hosts.doctor.examination import DoctorReport, HostReport, examine
 from toolbus.hosts.install.pages import show_state, show_text
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.hosts.doctor.deliveries import ComponentDelivery
-    from toolbus.hosts.doctor.inspections import Finding, Severity
+    from toolbus.hosts.doctor.findings import Finding, Severity
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 

@@ -1,24 +1,51 @@
-"""What made-up events that went through installed hooks have shown."""
+"""Trials of installed hooks: a made-up call, its result with a made-up secret, and garbage."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import secrets
+import string
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.errors import ToolbusError
+from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.doctor.inspections import Finding
-from toolbus.hosts.doctor.trial_events import try_hooks
+from toolbus.hosts.doctor.findings import Finding
+from toolbus.hosts.install.client_files import command_line, copy_client
+from toolbus.hosts.install.host_files import HOSTS
+from toolbus.hosts.install.targets import blocks_of
 from toolbus.settings.spans import sanitize
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from toolbus.hosts.doctor.trial_events import HookTrial
+    from toolbus.hosts.dialects.hook_events import HookAnswer
     from toolbus.hosts.install.state import InstalledState
 
+SAMPLE_ID = "toolbus-doctor"
+"""The id of the session, of the call, and of whatever else has one."""
+
+_FAILURE = "toolbus: "
+"""The beginning of the words where something failed, and nothing was judged."""
+_WAIT = 120
+"""Seconds; the command ends long before by itself."""
 _LONGEST = 300
+
+
+class TrialAnswer(NamedTuple):
+    """The answer of a hook: *words* without the secret.
+
+    A failure stopped the event because nothing could judge it; a silent answer lets it pass as it
+    is; *shows_secret* tells whether the answer repeated the secret.
+    """
+
+    words: str
+    is_failure: bool
+    is_silent: bool
+    shows_secret: bool
 
 
 def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iterator[Finding]:
@@ -27,41 +54,100 @@ def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iter
     *redacts* tells whether the made-up secret in the result has to be taken out.
     """
     try:
-        trial = try_hooks(state, folder)
+        garbage, call, result = _try_hooks(state, folder)
     except (OSError, KeyError, ToolbusError, UsageError) as error:
         yield Finding(severity="broken", text=f"no event could be sent: {error}")
         return
-    wrong = [*_problems(trial, state.host, redacts=redacts)]
-    yield from wrong
-    if not wrong:
-        text = "a call, its result and garbage were sent through, and answered as they must be"
-        yield Finding(severity="fact", text=text)
-
-
-def _problems(trial: HookTrial, host: str, *, redacts: bool) -> Iterator[Finding]:
-    if trial.garbage.is_silent:
-        text = "an event that nobody can read is let through; install the hooks again"
-        yield Finding(severity="open", text=text)
-    for name, each in (("call", trial.call), ("result", trial.result)):
+    wrong = []
+    if garbage.is_silent:
+        wrong.append(_open("an event that nobody can read is let through; install the hooks again"))
+    for name, each in (("call", call), ("result", result)):
         if each.shows_secret:
-            text = f"what our hook writes for a {name} holds the secret that it was to take out"
-            yield Finding(severity="open", text=text)
+            wrong.append(_open(f"the answer of our hook to a {name} holds the secret to take out"))
         if each.is_failure:
-            text = (
-                f"a made-up {name} was stopped, for nothing could judge it: {_excerpt(each.words)}"
-            )
-            yield Finding(severity="broken", text=text)
-    if not (trial.call.is_silent or trial.call.is_failure):
-        text = (
-            f"the made-up call of `true` was not simply let through: {_excerpt(trial.call.words)}"
-        )
-        yield Finding(severity="warning", text=text)
-    can_replace = dialect(host).abilities["replace_result"] == "yes"
-    if redacts and can_replace and trial.result.is_silent:
+            text = f"a made-up {name} was stopped, for nothing could judge it: {each.words}"
+            wrong.append(Finding(severity="broken", text=text))
+    if not (call.is_silent or call.is_failure):
+        text = f"the made-up call of `true` was not simply let through: {call.words}"
+        wrong.append(Finding(severity="warning", text=text))
+    can_replace = dialect(state.host).abilities["replace_result"] == "yes"
+    if redacts and can_replace and result.is_silent:
         text = "a made-up secret in a result was not taken out, though redact-secrets is installed"
-        yield Finding(severity="open", text=text)
+        wrong.append(_open(text))
+    well = "a call, its result and garbage were sent through, and answered as they must be"
+    yield from wrong or [Finding(severity="fact", text=well)]
 
 
-def _excerpt(text: str) -> str:
-    text = sanitize(text)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def sample_event(host: str, folder: Path, result: str | None = None) -> dict[str, Any]:
+    """Return the JSON that *host* sends for a call in *folder*, or for its plain *result*."""
+    samples = json.loads(Path(__file__).with_name("samples.json").read_text("utf-8"))[host]
+    values = {
+        "{id}": SAMPLE_ID,
+        "{folder}": str(folder),
+        "{event}": HOSTS[host].tool_events[0 if result is None else 1],
+        "{result}": result or "",
+    }
+    text = json.dumps(samples["call"] if result is None else samples["call"] | samples["result"])
+    for name, value in values.items():
+        text = text.replace(name, json.dumps(value)[1:-1])
+    event: dict[str, Any] = json.loads(text)
+    return event
+
+
+def made_up_secret() -> str:
+    """Return a text that looks like a token of GitLab, and is none."""
+    letters = string.ascii_letters + string.digits
+    return "glpat-" + "".join([secrets.choice(letters) for _ in range(20)])
+
+
+def _try_hooks(state: InstalledState, folder: Path) -> list[TrialAnswer]:
+    """Return the answers to garbage, to a call and to its result.
+
+    Garbage goes through the installed command itself, and is kept by nobody. The others go through
+    a copy of the client with another store: all that is kept of them is deleted.
+    """
+    script, secret = Path(state.script or ""), made_up_secret()
+    host, (call, result) = state.host, HOSTS[state.host].tool_events[:2]
+    with tempfile.TemporaryDirectory(prefix="toolbus-", ignore_cleanup_errors=True) as scratch:
+        changes = {"sockets": f"{scratch}/sockets", "store": f"{scratch}/hooks.db", "idle": "5.0"}
+        copy = copy_client(script, Path(scratch) / "client", changes)
+        text = f"{SAMPLE_ID} {secret} {SAMPLE_ID}"
+        trials = [
+            (script, call, b""),
+            (copy, call, json.dumps(sample_event(host, folder)).encode()),
+            (copy, result, json.dumps(sample_event(host, folder, text)).encode()),
+        ]
+        blocks = blocks_of(host)
+        return [
+            _run(command_line(client, host, event), data, folder, blocks[event], secret)
+            for client, event, data in trials
+        ]
+
+
+def _run(line: str, data: bytes, folder: Path, block: HookAnswer, secret: str) -> TrialAnswer:
+    """Return the answer of the shell's *line* to *data*; *block* is that to an event not judged."""
+    try:
+        ended = subprocess.run(  # noqa: S603 - our own command, as the host's shell runs it
+            ["/bin/sh", "-c", line],
+            input=data,
+            capture_output=True,
+            cwd=folder,
+            check=False,
+            timeout=_WAIT,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LoadError(f"the command could not be run: {error}") from None
+    words = (ended.stdout + b"\n" + ended.stderr).decode(errors="replace").strip()
+    blocked = (block.stdout.rstrip(), block.stderr.rstrip(), block.exit_code)
+    same = (ended.stdout.rstrip(), ended.stderr.rstrip(), ended.returncode)
+    hidden = sanitize(words.replace(secret, "…"))
+    return TrialAnswer(
+        words=hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}…",
+        is_failure=same == blocked or _FAILURE in words,
+        is_silent=ended.returncode == 0 and words in {"", "{}"},
+        shows_secret=secret in words,
+    )
+
+
+def _open(text: str) -> Finding:
+    return Finding(severity="open", text=text)

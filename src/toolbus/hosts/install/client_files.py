@@ -27,7 +27,7 @@ from toolbus.settings.user_folders import state_folder
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 SCRIPT = "hook.py"
@@ -149,16 +149,23 @@ def write_client(
     return folder / SCRIPT
 
 
+def copy_client(script: Path, folder: Path, changes: Mapping[str, str]) -> Path:
+    """Copy the client of *script* to *folder*, its settings with *changes*; return its script."""
+    shutil.copytree(script.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = os.fsdecode((script.parent / "settings").read_bytes())
+    pairs = [line.partition("=")[::2] for line in text.splitlines()]
+    changed = [(key, changes.get(key, value)) for key, value in pairs if key != "digest"]
+    write_private(folder / "settings", _settings_text(changed))
+    return folder / script.name
+
+
 def client_files(
     settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
 ) -> dict[str, bytes]:
     """Return by name what `write_client` writes, in that order: the script is the last."""
-    lines = "".join(f"{key}={value}\n" for key, value in _lines(settings)).encode(
-        errors="surrogateescape"
-    )
     return {
         "hook_client.py": Path(hook_client.__file__).read_bytes(),
-        "settings": lines + f"digest={sha256(lines).hexdigest()}\n".encode(),
+        "settings": _settings_text(_lines(settings)),
         f"{host}.blocks": b"".join(_block_line(*each) for each in blocks.items()),
         SCRIPT: _SCRIPT_TEXT.encode(),
     }
@@ -224,6 +231,12 @@ def _lines(settings: ClientSettings) -> Iterator[tuple[str, str]]:
         if len(value.splitlines()) > 1 or "\0" in value:
             raise UsageError(f"{value!r} has more than one line: no {key} of a hook")
         yield key, value
+
+
+def _settings_text(pairs: Iterable[tuple[str, str]]) -> bytes:
+    text = "".join([f"{key}={value}\n" for key, value in pairs])
+    lines = text.encode(errors="surrogateescape")
+    return lines + f"digest={sha256(lines).hexdigest()}\n".encode()
 
 
 def _block_line(event: str, answer: HookAnswer) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.hosts.dialects import dialect
+from toolbus.hosts.doctor.vendors import switch_warning
 from toolbus.hosts.install.host_files import HOSTS
-from toolbus.hosts.install.managed_settings import switch_warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

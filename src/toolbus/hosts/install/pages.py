@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
-    from toolbus.hosts.doctor.inspections import Finding
+    from toolbus.hosts.doctor.findings import Finding
     from toolbus.hosts.install.plans import InstallPlan, SettingsEdit
     from toolbus.terminal.screen import Screen
 
@@ -251,7 +251,12 @@ def show_edit(screen: Screen, edit: SettingsEdit, *, whole: bool) -> None:
     new = " (new)" if edit.file.data is None else ""
     screen.whole(f"{path}{leads}{gone}{new}", indent=2, style="strong")
     if not edit.added:
-        screen.line("what is ours is taken out; all else stays", indent=4)
+        ends = (
+            "all of it is ours"
+            if edit.after is None
+            else "what is ours is taken out; all else stays"
+        )
+        screen.line(ends, indent=4)
     elif not whole:
         for text in (*edit.summary, f"{len(edit.added)} lines added; all others stay"):
             show_text(screen, text, indent=4)

@@ -16,7 +16,7 @@ from toolbus.events.catalogue import (
     RunStart,
 )
 from toolbus.hosts.dialects.hook_events import HookDecision
-from toolbus.hosts.install.managed_settings import switch_warning
+from toolbus.hosts.doctor.vendors import switch_warning
 from toolbus.hosts.run.call_matching import RECENT, match_call
 from toolbus.hosts.run.written_files import is_file_writer
 from toolbus.messages.codec import changed

@@ -13,7 +13,7 @@ from toolbus.config.trust import find_or_missed, in_force
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.deliveries import component_deliveries
-from toolbus.hosts.doctor.inspections import Finding
+from toolbus.hosts.doctor.findings import Finding
 from toolbus.hosts.run.required_configuration import missing_required
 from toolbus.redaction.redact_personal_data import RedactPersonalData
 from toolbus.redaction.redact_secrets import RedactSecrets

@@ -1,0 +1,269 @@
+"""`toolbus doctor`: what works in each host that is found, what does not, and the way out."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from toolbus.errors import ConfigurationError, StoreError
+from toolbus.hosts.dialects import dialect
+from toolbus.hosts.doctor.codex_inspection import inspect_codex_trust
+from toolbus.hosts.doctor.deliveries import ComponentDelivery, component_deliveries
+from toolbus.hosts.doctor.findings import Finding
+from toolbus.hosts.doctor.trials import inspect_trial
+from toolbus.hosts.doctor.vendors import inspect_folder_trust, inspect_settings
+from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
+from toolbus.hosts.install.notes import untried
+from toolbus.hosts.install.state import InstalledState, install_again, installed_state
+from toolbus.hosts.run import hook_client
+from toolbus.hosts.run.hook_sessions import read_session_folders
+from toolbus.hosts.run.hook_settings import default_store
+from toolbus.hosts.run.protection import (
+    ConfigurationReport,
+    configuration_here,
+    protection_fault,
+)
+from toolbus.hosts.run.required_configuration import required_now
+from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.private_files import is_private, lock_file, try_lock
+from toolbus.store.opening import open_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.config.loading import LoadedTarget
+
+    Loaded: TypeAlias = tuple[LoadedTarget | None, ConfigurationReport]
+    """A configuration, and what is said about it."""
+
+_MOST_FOLDERS = 200
+"""Folders of earlier sessions whose settings are looked into."""
+_WAIT = 20
+"""Seconds; a program that takes longer to say its version is not asked again."""
+_VERSION = re.compile(rb"\d+\.\d+(?:[.+-]?\w+)*")
+_DIGITS = 16
+"""Of the settings' digest, with which the name of a worker's socket begins."""
+
+
+class HostReport(Struct, frozen=True, kw_only=True):
+    """The state of a host.
+
+    Args:
+        host: the dialect's name.
+        title: what its makers call it.
+        program: where its program is; None if it is not on the PATH.
+        version: what that says of itself.
+        states: our hooks, the user's and the project's.
+        findings: what was found out.
+        deliveries: for each component what reaches the model.
+    """
+
+    host: str
+    title: str
+    program: str | None
+    version: str | None
+    states: tuple[InstalledState, ...]
+    findings: tuple[Finding, ...] = ()
+    deliveries: tuple[ComponentDelivery, ...] = ()
+
+
+class DoctorReport(Struct, frozen=True, kw_only=True):
+    """All that was found out in the current folder."""
+
+    configuration: ConfigurationReport
+    hosts: tuple[HostReport, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is open that was promised closed, and nothing is broken."""
+        findings = [*self.configuration.findings, *[f for h in self.hosts for f in h.findings]]
+        return not any(finding.severity in {"open", "broken"} for finding in findings)
+
+
+def examine(hosts: Sequence[str], *, sends: bool = True) -> DoctorReport:
+    """Return the state of *hosts*, by default of all that are found or installed.
+
+    With *sends* made-up events go through the hooks. Raises `LoadError` for an unknown host.
+    """
+    for host in hosts:
+        host_files(host)
+    in_force = configuration_here(None)
+    reports = [_examine(host, in_force, sends=sends) for host in hosts or HOSTS]
+    shown = [
+        report
+        for report in reports
+        if hosts or report.program or any(each.presence != "absent" for each in report.states)
+    ]
+    return DoctorReport(configuration=in_force[1], hosts=tuple(shown))
+
+
+def _examine(host: str, in_force: Loaded, *, sends: bool) -> HostReport:
+    here, root = Path(os.path.realpath(Path.cwd())), project_folder()
+    program, of_program = _program(host, root)
+    states, of_states = _states(host, root)
+    installed = [state for state in states if state.presence != "absent"]
+    findings = [*of_program, *of_states]
+    deliveries: tuple[ComponentDelivery, ...] = ()
+    if installed:
+        findings += _examine_settings(host, installed, here, root)
+    for state in installed:
+        loaded = in_force
+        if state.config is not None:
+            loaded = configuration_here(state.config)
+            findings += loaded[1].findings
+        findings += _examine_protection(state, loaded)
+        if loaded[0] is not None:
+            deliveries = component_deliveries(loaded[0], dialect(host).abilities)
+        if host == "codex":
+            findings += inspect_codex_trust(program, state, here)
+        if state.project is not None:
+            findings += inspect_folder_trust(host, state.project)
+        findings += _examine_client(state, here, loaded[0], sends=sends)
+    return HostReport(
+        host=host,
+        title=dialect(host).title,
+        program=program,
+        version=None if program is None else _program_version(program),
+        states=tuple(states),
+        findings=tuple(dict.fromkeys(findings)),
+        deliveries=deliveries,
+    )
+
+
+# --- the host ------------------------------------------------------------------------------------
+
+
+def _program(host: str, project: Path) -> tuple[str | None, list[Finding]]:
+    """Return where the program of *host* is; one that a *project* brings is told, and not run."""
+    program = which(HOSTS[host].program)
+    if program is None or not Path(os.path.realpath(program)).is_relative_to(project):
+        return program, []
+    text = f"{program} is the project's, so it is not run; its version is not known"
+    return None, [Finding(severity="warning", text=text)]
+
+
+def _program_version(program: str) -> str | None:
+    """Return what *program* says of its version; None if it does not say."""
+    # From nowhere in particular: a project may configure programs.
+    with tempfile.TemporaryDirectory(prefix="toolbus-") as folder:
+        try:
+            ended = subprocess.run(  # noqa: S603 - the person's own program
+                [program, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                cwd=folder,
+                check=False,
+                timeout=_WAIT,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    match = _VERSION.search(ended.stdout + ended.stderr)
+    return None if match is None else match[0].decode()
+
+
+def _states(host: str, root: Path) -> tuple[list[InstalledState], list[Finding]]:
+    """Return the state of our hooks for the user and in the project, and what cannot be read."""
+    states: list[InstalledState] = []
+    findings: list[Finding] = []
+    for project in (None,) if root == Path.home().resolve() else (None, root):
+        try:
+            states.append(installed_state(host, project))
+        except ConfigurationError as error:
+            findings.append(Finding(severity="warning", text=f"not looked into: {error}"))
+    return states, findings
+
+
+def _examine_settings(
+    host: str, installed: Sequence[InstalledState], here: Path, root: Path
+) -> Iterator[Finding]:
+    """Yield what the host's settings do to our hooks, here and where its sessions began."""
+    if not HOSTS[host].version:
+        yield Finding(severity="warning", text=untried(host))
+    if len(installed) > 1:
+        text = f"installed for you and in {root}: every event is judged twice; take out one"
+        yield Finding(severity="warning", text=text)
+    folders = [here, root]
+    try:
+        if (store := default_store()).exists():
+            with open_reader(store, live=True) as reader:
+                folders += read_session_folders(reader, host)[-_MOST_FOLDERS:]
+    except (StoreError, RuntimeError) as error:
+        text = f"the folders of earlier sessions are not looked into: {error}"
+        yield Finding(severity="warning", text=text)
+    whole = [Path(state.file) for state in installed if state.presence == "installed"]
+    yield from inspect_settings(host, tuple(dict.fromkeys(folders)), whole)
+
+
+# --- an installation -----------------------------------------------------------------------------
+
+
+def _examine_protection(state: InstalledState, loaded: Loaded) -> Iterator[Finding]:
+    """Yield that nothing judges the events of *state*, or that their loss would be open."""
+    fault = protection_fault(state.host, state.required, *loaded)
+    if fault is not None:
+        if fault not in loaded[1].findings:
+            yield fault
+        return
+    if state.required is None and (required := required_now(state.config)) is not None:
+        text = f"the hooks were installed before {required}: without it everything would pass"
+        yield Finding(severity="warning", text=f"{text}; {install_again(state)}")
+
+
+def _examine_client(
+    state: InstalledState, folder: Path, loaded: LoadedTarget | None, *, sends: bool
+) -> Iterator[Finding]:
+    """Yield what is wrong with the client that the hooks of *state* run, and with its answers."""
+    for problem in state.problems:
+        is_broken = state.presence == "broken"
+        yield Finding(severity="broken" if is_broken else "open", text=problem)
+    if state.presence == "broken" or state.script is None:
+        return
+    if sends:
+        yield from inspect_trial(state, folder, redacts=_redacts(loaded))
+    yield _examine_workers(state, Path(state.script))
+
+
+def _redacts(loaded: LoadedTarget | None) -> bool:
+    """Return whether a component looks for secrets in the results of all tools."""
+    if loaded is None or loaded.configuration is None:
+        return False
+    return any(
+        isinstance(each.component, RedactSecrets) and each.entry.tools == ("*",)
+        for each in loaded.configuration.configured
+    )
+
+
+def _examine_workers(state: InstalledState, script: Path) -> Finding:
+    """Return how many workers run for the client of *state*, or why none is asked.
+
+    Without them each event is judged by a process of its own, so nothing here is open.
+    """
+    settings = hook_client.read_settings(str(script.parent / "settings"))
+    folder = Path(os.fsdecode(settings[b"sockets"][0]))
+    digest = os.fsdecode(settings[b"digest"][0])[:_DIGITS]
+    if not os.path.lexists(folder):
+        return Finding(severity="fact", text="no worker runs; the first event starts one")
+    if not is_private(folder.lstat()):
+        text = f"{str(folder)!r} is not yours alone, so that no worker is asked, and hooks are slow"
+        return Finding(severity="warning", text=text)
+    running = [lock.name for lock in folder.glob("*.lock") if _is_held(lock)]
+    ours = [name for name in running if name.startswith(digest)]
+    others = f", and {len(running) - len(ours)} of other settings" if running != ours else ""
+    text = f"workers of toolbus {state.version} that run: {len(ours)}{others}"
+    return Finding(severity="fact", text=text)
+
+
+def _is_held(lock: Path) -> bool:
+    """Return whether a worker has the file *lock*."""
+    try:
+        with lock_file(lock) as number:
+            return not try_lock(number)
+    except OSError:
+        return False
