@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Rig, table
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.install.client_files import SCRIPT, ClientSettings, write_client
+from toolbus.hosts.install.client_files import SCRIPT, ClientSettings, client_files, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _installed(folder: Path, *, workers: bool) -> list[str]:
         idle=60.0,
     )
     blocks = {"AfterTool": dialect(HOST).block("AfterTool", None, "unreadable")}
-    write_client(folder / "hooks", settings, HOST, blocks)
+    write_files(folder / "hooks", client_files(settings, HOST, blocks))
     return [sys.executable, "-I", "-S", str(folder / "hooks" / SCRIPT), HOST, "AfterTool"]
 
 

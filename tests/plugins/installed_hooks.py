@@ -14,7 +14,12 @@ from pathlib import Path
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.install.client_files import ClientSettings, command_line, write_client
+from toolbus.hosts.install.client_files import (
+    ClientSettings,
+    client_files,
+    command_line,
+    write_files,
+)
 from toolbus.store.sqlite import SqliteStore
 
 HOST = "gemini-cli"
@@ -44,7 +49,7 @@ class InstalledHooks:
         }
         self.settings = ClientSettings(**{**fields, **changes})
         self.blocks = {name: dialect(HOST).block(name, None, "unanswered") for name in EVENTS}
-        self.script = write_client(folder / "hooks", self.settings, HOST, self.blocks)
+        self.script = write_files(folder / "hooks", client_files(self.settings, HOST, self.blocks))
 
     def line(self, event):
         return command_line(self.script, HOST, event)

@@ -233,7 +233,7 @@ def test_a_project_that_a_host_does_not_trust(patient, host):
 def test_hooks_of_an_interpreter_that_is_gone(patient, gone):
     patient.configure()
     patient.install("gemini-cli")
-    folder = patient.path / ".local/state/toolbus/hooks/user"
+    folder = patient.path / ".local/state/toolbus/hooks/gemini-cli.user"
     if gone == "python":
         settings = (folder / "settings").read_text()
         (folder / "settings").write_text(re.sub("^python=.*", "python=/gone/python", settings))
@@ -316,7 +316,9 @@ def test_another_hook_is_named(patient):
 def test_a_hook_that_looks_like_ours_is_named(patient):
     patient.configure()
     patient.install("claude-code")
-    command = f"evil # {patient.path}/.local/state/toolbus/hooks/user/hook.py claude-code x"
+    command = (
+        f"evil # {patient.path}/.local/state/toolbus/hooks/claude-code.user/hook.py claude-code x"
+    )
     group = {"matcher": "*", "hooks": [{"type": "command", "command": command}]}
     patient.write("work/.claude/settings.json", {"hooks": {"PostToolUse": [group]}})
 

@@ -360,7 +360,7 @@ def test_no_judged_agent_changes_it(home, capsys):
     allows = 'default = "allow"\nfolder = "."\n'
     policy = home.write(home.path / "policy.toml", allows)
     places = [hooks_file(host, project) for host in HOSTS for project in (None, home.project)]
-    places.append(home.path / ".local/state/toolbus/hooks/user/hook.py")
+    places.append(home.path / ".local/state/toolbus/hooks/pi.user/hook.py")
     lines = [f"tee {shlex.quote(str(place))}" for place in places]
     lines += [
         "toolbus hosts install pi --yes",
@@ -658,7 +658,10 @@ def test_trust_that_codex_stored_itself(home):
 def test_status_tells_what_is_damaged(home):
     home.run("install", "gemini-cli", "--yes")
     file = hooks_file("gemini-cli")
-    installed, folder = file.read_text(), next(home.path.glob(".local/state/toolbus/hooks/user"))
+    installed, folder = (
+        file.read_text(),
+        next(home.path.glob(".local/state/toolbus/hooks/gemini-cli.user")),
+    )
     assert "✓ installed" in home.run("status")
 
     def damage():

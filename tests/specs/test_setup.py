@@ -285,6 +285,6 @@ def test_a_failed_step_is_named(home):
 
     refused = home.run("pi", "--yes", code=2)
 
-    assert "not a directory" in refused
+    assert "Not a directory" in refused
     assert f"written are {home.policy}, {home.config}, and no more" in refused
     assert not hooks_file("pi").exists()

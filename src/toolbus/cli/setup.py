@@ -39,7 +39,6 @@ from toolbus.hosts.install.plans import (
     InstallPlan,
     SettingsEdit,
     apply_plan,
-    is_needed,
     plan_install,
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
@@ -132,7 +131,9 @@ class SetupPlan(NamedTuple):
     @property
     def is_needed(self) -> bool:
         """Whether anything is to be written."""
-        is_changed = any(edit.is_change for edit in self.edits) or any(map(is_needed, self.hosts))
+        is_changed = any(edit.is_change for edit in self.edits) or any(
+            each.is_needed for each in self.hosts
+        )
         return is_changed or bool(self.managed)
 
 
@@ -382,7 +383,7 @@ def _write(plan: SetupPlan) -> None:
             replace_settings(edit.file, edit.after)
             written.append(str(edit.file.path))
         for each in plan.hosts:
-            if is_needed(each):
+            if each.is_needed:
                 apply_plan(each)
                 written.append(f"the hooks of {dialect(each.host).title}")
         for _, file in plan.managed:

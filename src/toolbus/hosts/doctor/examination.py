@@ -19,8 +19,7 @@ from toolbus.hosts.doctor.deliveries import ComponentDelivery, component_deliver
 from toolbus.hosts.doctor.findings import Finding
 from toolbus.hosts.doctor.trials import inspect_trial
 from toolbus.hosts.doctor.vendors import inspect_folder_trust, inspect_settings
-from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.install.notes import untried
+from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder, untried
 from toolbus.hosts.install.state import InstalledState, install_again, installed_state
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.hook_sessions import read_session_folders

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.findings import Finding
-from toolbus.hosts.install.client_files import command_line, copy_client
+from toolbus.hosts.install.client_files import command_line, copied_files, write_files
 from toolbus.hosts.install.host_files import HOSTS
 from toolbus.hosts.install.targets import blocks_of
 from toolbus.settings.spans import sanitize
@@ -110,7 +110,7 @@ def _try_hooks(state: InstalledState, folder: Path) -> list[TrialAnswer]:
     host, (call, result) = state.host, HOSTS[state.host].tool_events[:2]
     with tempfile.TemporaryDirectory(prefix="toolbus-", ignore_cleanup_errors=True) as scratch:
         changes = {"sockets": f"{scratch}/sockets", "store": f"{scratch}/hooks.db", "idle": "5.0"}
-        copy = copy_client(script, Path(scratch) / "client", changes)
+        copy = write_files(Path(scratch) / "client", copied_files(script, host, changes))
         text = f"{SAMPLE_ID} {secret} {SAMPLE_ID}"
         trials = [
             (script, call, b""),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import py_compile
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ import toolbus
 from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.hook_settings import LIMIT, default_store
-from toolbus.settings.private_files import is_private, writable_by_others, write_private
+from toolbus.settings.private_files import is_private, write_private
 from toolbus.settings.user_folders import state_folder
 from toolbus.terminal.screen import UsageError
 
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 
 
 SCRIPT = "hook.py"
+CLIENT_FILES = ("hook_client.py", "settings")
+"""The files beside the script, besides the one with the blocks of a host."""
 IDLE = 1800.0
 """Seconds without an event after which a worker ends."""
 
@@ -130,60 +130,36 @@ def interpreter() -> str:
     return str(path)
 
 
-def write_client(
-    folder: Path, settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
-) -> Path:
-    """Write the client for the events of *host* to *folder*; return the script that is run.
-
-    *blocks* are by event what stops it when nobody could read it: the dialect's `block(event,
-    None, reason)`. Other hosts' in the folder stay. Written again with the same, all is the same.
-    Raises `UsageError` if others may write the folder, `OSError` if it cannot be written.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if reason := writable_by_others(folder.resolve()):
-        raise UsageError(f"{str(folder)!r} is no place for a hook: {reason}")
-    folder.chmod(0o700)
-    for name, data in client_files(settings, host, blocks).items():
-        _write(folder / name, data)
-    py_compile.compile(str(folder / "hook_client.py"), doraise=True)
-    return folder / SCRIPT
-
-
-def copy_client(script: Path, folder: Path, changes: Mapping[str, str]) -> Path:
-    """Copy the client of *script* to *folder*, its settings with *changes*; return its script."""
-    shutil.copytree(script.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    text = os.fsdecode((script.parent / "settings").read_bytes())
-    pairs = [line.partition("=")[::2] for line in text.splitlines()]
+def copied_files(script: Path, host: str, changes: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files of the client of *script* by name, its settings with *changes*."""
+    names = (*CLIENT_FILES, f"{host}.blocks", script.name)
+    files = {name: (script.parent / name).read_bytes() for name in names}
+    pairs = [line.partition("=")[::2] for line in os.fsdecode(files["settings"]).splitlines()]
     changed = [(key, changes.get(key, value)) for key, value in pairs if key != "digest"]
-    write_private(folder / "settings", _settings_text(changed))
-    return folder / script.name
+    return files | {"settings": _settings_text(changed)}
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write the *files* of a client to *folder*, for their owner alone; return the script."""
+    for name, data in files.items():
+        write_private(folder / name, data)
+    return folder / SCRIPT
 
 
 def client_files(
     settings: ClientSettings, host: str, blocks: Mapping[str, HookAnswer]
 ) -> dict[str, bytes]:
-    """Return by name what `write_client` writes, in that order: the script is the last."""
+    """Return the files of a client for the events of *host* by name; the script is the last.
+
+    *blocks* are by event the answer that stops it when nobody could read it: the dialect's
+    `block(event, None, reason)`. Raises `UsageError` for a setting that no line can hold.
+    """
     return {
         "hook_client.py": Path(hook_client.__file__).read_bytes(),
         "settings": _settings_text(_lines(settings)),
         f"{host}.blocks": b"".join(_block_line(*each) for each in blocks.items()),
         SCRIPT: _SCRIPT_TEXT.encode(),
     }
-
-
-def remove_client(folder: Path, host: str) -> None:
-    """Remove what `write_client` wrote for *host*; with the last host the client goes, too."""
-    with suppress(FileNotFoundError):
-        (folder / f"{host}.blocks").unlink()
-    if not folder.is_dir() or any(folder.glob("*.blocks")):
-        return
-    # The script first: a command that finds no client answers the block.
-    for name in (SCRIPT, "hook_client.py", "settings"):
-        with suppress(FileNotFoundError):
-            (folder / name).unlink()
-    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-    with suppress(OSError):
-        folder.rmdir()  # Unless somebody keeps other things in it.
 
 
 def command_line(script: Path, host: str, event: str) -> str:
@@ -242,15 +218,6 @@ def _settings_text(pairs: Iterable[tuple[str, str]]) -> bytes:
 def _block_line(event: str, answer: HookAnswer) -> bytes:
     line = f"{event}={answer.exit_code} {answer.stdout.hex()} {answer.stderr.hex()}\n"
     return line.encode()
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write *data* for ourselves alone, whole or not at all."""
-    with suppress(FileNotFoundError):
-        if file.read_bytes() == data and not file.is_symlink():
-            file.chmod(0o600)
-            return
-    write_private(file, data)
 
 
 def _sockets_folder() -> Path:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, convert
 
 from toolbus.config.documents import repository_of
-from toolbus.hosts.dialects import no_such_host
+from toolbus.hosts.dialects import dialect, no_such_host
 
 Form: TypeAlias = Literal["groups", "entries", "toml", "bridge"]
 """The form of a file of hooks: JSON with groups of hooks for a matcher, JSON with hooks, TOML with
@@ -77,6 +77,12 @@ def host_files(host: str) -> HostFiles:
     if host not in HOSTS:
         raise no_such_host(host, HOSTS)
     return HOSTS[host]
+
+
+def untried(host: str) -> str:
+    """Return the sentence that no version of *host* was run."""
+    title = dialect(host).title
+    return f"{title} is untried: its documentation was read, and no version of it was run"
 
 
 def host_folder(host: str, environ: Mapping[str, str] = os.environ) -> Path:

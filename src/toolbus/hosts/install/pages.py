@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.install.plans import apply_plan, is_needed, plan_install, plan_removal
+from toolbus.hosts.install.plans import apply_plan, plan_install, plan_removal
 from toolbus.hosts.install.state import InstalledState, installed_state
 from toolbus.hosts.run.protection import configuration_here, protection_fault
 from toolbus.messages.records import encode
@@ -95,7 +95,7 @@ def run_install(output: Output, errors: Output, options: InstallOptions) -> int:
     project = _project(options)
     hosts = dict.fromkeys(options.hosts)
     plans = [plan_install(host, project, options.config) for host in hosts]
-    loaded, report = configuration_here(plans[0].config)
+    loaded, report = configuration_here(_config_of(plans[0]))
     faults = [
         protection_fault(plan.host, plan.settings.required, loaded, report)
         for plan in plans
@@ -146,7 +146,7 @@ def _carry_out(
         for plan, fault in zip(plans, faults, strict=True):
             show_plan(screen, plan, fault, whole=whole)
 
-    needed = [plan for plan in plans if is_needed(plan)]
+    needed = [plan for plan in plans if plan.is_needed]
     is_written = bool(needed) and not options.dry_run
     if is_written and not options.yes:
         if not agrees(errors, page, as_json=options.as_json):
@@ -209,7 +209,7 @@ def plan_report(plan: InstallPlan, fault: Finding | None, *, written: bool) -> P
         host=plan.host,
         project=None if plan.project is None else str(plan.project),
         script=str(plan.script),
-        config=plan.config,
+        config=_config_of(plan),
         files=tuple([file_report(edit) for edit in plan.edits]),
         notes=plan.notes,
         written=written,
@@ -223,7 +223,7 @@ def plan_report(plan: InstallPlan, fault: Finding | None, *, written: bool) -> P
 def show_plan(screen: Screen, plan: InstallPlan, fault: Finding | None, *, whole: bool) -> None:
     """Write the changes of *plan*, *whole* or a few lines a file; *fault* is of its protection."""
     screen.line(Span(f"{dialect(plan.host).title}, {_owner(plan.project)}", "strong"))
-    if not is_needed(plan):
+    if not plan.is_needed:
         text = "nothing of ours is there" if plan.settings is None else "installed already"
         screen.line(text, indent=2)
         _show_fault(screen, fault)
@@ -233,7 +233,7 @@ def show_plan(screen: Screen, plan: InstallPlan, fault: Finding | None, *, whole
     if plan.settings is not None:
         words = [plan.settings.python, "-I", "-S", str(plan.script), plan.host]
         screen.whole(f"they run {shlex.join(words)} EVENT", indent=2)
-        config = plan.config or "your own, and behind it that of a project that you trust"
+        config = _config_of(plan) or "your own, and behind it that of a project that you trust"
         show_text(screen, f"configuration: {config}", indent=2)
         _show_fault(screen, fault)
         for note in plan.notes:
@@ -319,6 +319,10 @@ def require_answers(errors: Output, *, as_json: bool = False) -> None:
     """Raise `UsageError` where no person can be asked, as for a JSON document."""
     if as_json or not errors.is_terminal:
         raise UsageError("nothing was written: nobody can be asked here; add --yes")
+
+
+def _config_of(plan: InstallPlan) -> str | None:
+    return None if plan.settings is None else plan.settings.config
 
 
 def _owner(project: Path | str | None) -> str:

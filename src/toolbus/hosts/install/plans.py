@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import py_compile
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,24 +13,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.errors import ConfigurationError
-from toolbus.hosts.dialects.hook_events import HookAnswer
+from toolbus.hosts.doctor.vendors import switch_warning
 from toolbus.hosts.install.client_files import (
+    CLIENT_FILES,
     SCRIPT,
     ClientSettings,
     client_files,
     client_settings,
-    remove_client,
-    write_client,
 )
-from toolbus.hosts.install.host_files import host_files
-from toolbus.hosts.install.notes import install_notes
+from toolbus.hosts.install.host_files import HOSTS, host_files, untried
 from toolbus.hosts.install.records import (
+    RECORD,
     InstallRecord,
     RecordedFile,
-    client_folder,
+    encode_record,
+    install_folder,
     read_record,
-    remove_record,
-    write_record,
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
 from toolbus.hosts.install.targets import (
@@ -41,17 +40,24 @@ from toolbus.hosts.install.targets import (
 )
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.required_configuration import required_now
-from toolbus.settings.private_files import make_private_folders
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from toolbus.hosts.install.targets import EditTarget
 
 
 class SettingsEdit(Struct, frozen=True, kw_only=True):
-    """The change of a *file*: *after* is its new content; None: it goes.
+    """The change of a file.
 
-    *before* is what removal has to know. *added* are the lines that are put in, none where
-    something is only taken out; *summary* says them shorter, *is_program* that nobody reads them.
+    Args:
+        file: the file as it was read.
+        after: its new content; None: it goes.
+        before: what removal has to know of it.
+        added: the lines that are put in, none where something is only taken out.
+        summary: the same, shorter.
+        is_program: whether the lines are a program of ours, which nobody reads here.
+        is_closed: whether others lose their rights in it.
     """
 
     file: SettingsFile
@@ -60,35 +66,41 @@ class SettingsEdit(Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()
     summary: tuple[str, ...] = ()
     is_program: bool = False
+    is_closed: bool = False
 
     @property
     def is_change(self) -> bool:
         """Whether anything of the file is to be written."""
-        return self.after != self.file.data
+        return self.is_closed or self.after != self.file.data
 
 
 class InstallPlan(Struct, frozen=True, kw_only=True):
-    """The changes for a host; *edits* are written in that order.
+    """The changes for a host.
 
     Args:
         host: the dialect's name.
         project: the project's folder, None for the user's own configuration.
-        config: the configuration that is named to the client.
-        script: the client.
+        script: the client, in the folder of the installation.
         settings: what the client is given; None: it is to be removed.
-        blocks: by event the answer that stops it when nothing of ours runs.
         edits: the host's files.
+        client: the files of ours: those of the client, and the record.
+        made: folders that were made for the host's files, the outermost first.
         notes: what the person has to know or to do besides.
     """
 
     host: str
     project: Path | None
-    config: str | None
     script: Path
     settings: ClientSettings | None = None
-    blocks: Mapping[str, HookAnswer] = {}
     edits: tuple[SettingsEdit, ...] = ()
+    client: tuple[SettingsEdit, ...] = ()
+    made: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is to be written."""
+        return any(edit.is_change for edit in (*self.client, *self.edits))
 
 
 # --- planning ------------------------------------------------------------------------------------
@@ -112,43 +124,51 @@ def plan_install(
         config = str(Path(config).expanduser().absolute())
         if not Path(config).is_file():
             raise ConfigurationError("there is no such file; write one, or name another", config)
-    script = client_folder(project, config) / SCRIPT
-    settings = client_settings(
-        config,
-        required=required or required_now(config) or _required_of_others(script.parent, host),
-    )
-    record = read_record(host, project)
-    edits = [_plan_edit(install_target(host, project, script, settings.python), record, project)]
+    folder = install_folder(host, project)
+    required = required or required_now(config) or _required_of_others(folder, config)
+    settings = client_settings(config, required=required)
+    record = read_record(folder) or InstallRecord()
+    target = install_target(host, project, folder / SCRIPT, settings.python)
+    edits = [_plan_edit(target, record, project)]
     if host == "codex":
         edits.append(_plan_trust(edits[0], record, project))
+    missing = {str(each) for edit in edits for each in edit.file.real.parents if not each.exists()}
+    made = tuple(dict.fromkeys([*record.folders, *sorted(missing, key=len)]))
+    files = {str(edit.file.path): edit.before for edit in edits}
+    # The script is the last: without it a command answers the block.
+    contents = {
+        RECORD: encode_record(InstallRecord(files=files, folders=made)),
+        **client_files(settings, host, blocks_of(host)),
+    }
     return InstallPlan(
         host=host,
         project=project,
-        config=config,
-        script=script,
+        script=folder / SCRIPT,
         settings=settings,
-        blocks=blocks_of(host),
         edits=tuple(edits),
-        notes=tuple(install_notes(host, project)),
+        client=tuple([_own_edit(folder / name, data) for name, data in contents.items()]),
+        made=made,
+        notes=tuple(_notes(host, project)),
     )
 
 
 def plan_removal(host: str, project: Path | None = None) -> InstallPlan:
     """Return what is written to take all of ours out again; raises as `plan_install`."""
     host_files(host)
-    record = read_record(host, project)
+    folder = install_folder(host, project)
+    record = read_record(folder) or InstallRecord()
+    names = (SCRIPT, *CLIENT_FILES, f"{host}.blocks", RECORD)
     return InstallPlan(
         host=host,
         project=project,
-        config=None if record is None else record.config,
-        script=Path(record.script) if record else client_folder(project, None) / SCRIPT,
+        script=folder / SCRIPT,
         edits=tuple([_plan_end(each, record, project) for each in removal_targets(host, project)]),
+        client=tuple([_own_edit(folder / name, None) for name in names]),
+        made=record.folders,
     )
 
 
-def _plan_edit(
-    target: EditTarget, record: InstallRecord | None, project: Path | None
-) -> SettingsEdit:
+def _plan_edit(target: EditTarget, record: InstallRecord, project: Path | None) -> SettingsEdit:
     """Return the edit that puts *target* in the place of an older installation's part."""
     end = _plan_end(target, record, project)
     before = None if end.after is None else end.after.decode()
@@ -164,9 +184,7 @@ def _plan_edit(
     )
 
 
-def _plan_trust(
-    hooks: SettingsEdit, record: InstallRecord | None, project: Path | None
-) -> SettingsEdit:
+def _plan_trust(hooks: SettingsEdit, record: InstallRecord, project: Path | None) -> SettingsEdit:
     """Return the edit of the file in which Codex stores its trust, with *hooks* as planned."""
     *_, place = removal_targets("codex", project)
     end = _plan_end(place, record, project)
@@ -175,9 +193,7 @@ def _plan_trust(
     return end if target is None else _plan_edit(target, record, project)
 
 
-def _plan_end(
-    target: EditTarget, record: InstallRecord | None, project: Path | None
-) -> SettingsEdit:
+def _plan_end(target: EditTarget, record: InstallRecord, project: Path | None) -> SettingsEdit:
     """Return the edit that takes *target* out of its file."""
     path = target.path
     # In a project nothing may be a symlink; what is kept for a person beside it may.
@@ -185,70 +201,68 @@ def _plan_end(
     file = read_settings(path, project if is_inside else None)
     if file.text is None:
         return SettingsEdit(file=file, after=None)
-    before = None if record is None else record.files.get(str(path))
-    rest = target.remove(file.text, before)
+    rest = target.remove(file.text, record.files.get(str(path)))
     return SettingsEdit(file=file, after=None if rest is None else rest.encode())
 
 
-def _required_of_others(folder: Path, host: str) -> str | None:
-    """Return what the client in *folder* requires for hosts besides *host*: it is not taken away.
+def _own_edit(path: Path, data: bytes | None) -> SettingsEdit:
+    """Return the edit of a file of ours, for its owner alone; it may be no symlink."""
+    file = read_settings(path, path.parent)
+    closed = replace(file, mode=0o600)
+    return SettingsEdit(file=closed, after=data, is_closed=data is not None and file != closed)
+
+
+def _required_of_others(folder: Path, config: str | None) -> str | None:
+    """Return what other installations of the same person or project require: it is not taken away.
 
     Another host's installation must not open theirs.
     """
-    if not any(blocks.stem != host for blocks in folder.glob("*.blocks")):
-        return None
-    with suppress(OSError):
-        values = hook_client.read_settings(str(folder / "settings")).get(b"required")
-        return os.fsdecode(values[0]) if values else None
+    for file in folder.parent.glob(f"*{folder.suffix}/settings"):
+        with suppress(OSError):
+            settings = hook_client.read_settings(str(file))
+            same = settings.get(b"config") == (None if config is None else [os.fsencode(config)])
+            if same and file.parent != folder and b"required" in settings:
+                return os.fsdecode(settings[b"required"][0])
     return None
+
+
+def _notes(host: str, project: Path | None) -> Iterator[str]:
+    """Yield, a sentence each, what a person has to know or to do, and no edit does."""
+    files = HOSTS[host]
+    if (warning := switch_warning(host)) is not None:
+        yield warning
+    if not files.version:
+        yield untried(host)
+    if files.note:
+        yield files.note
+    if project is not None and files.project_note:
+        yield files.project_note
+    if project is not None and files.is_committed:
+        yield "the command names files of this machine: do not commit it"
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
-def is_needed(plan: InstallPlan) -> bool:
-    """Return whether *plan* writes anything: a file of the host, or our client."""
-    if any(edit.is_change for edit in plan.edits):
-        return True
-    folder = plan.script.parent
-    if plan.settings is None:
-        is_there = (folder / f"{plan.host}.blocks").exists()
-        return is_there or read_record(plan.host, plan.project) is not None
-    files = client_files(plan.settings, plan.host, plan.blocks)
-    return any(_bytes_of(folder / name) != data for name, data in files.items())
-
-
 def apply_plan(plan: InstallPlan) -> None:
     """Write what *plan* says; raises `ConfigurationError` where a file changed since it was read.
 
-    The client comes before the commands that run it, and goes after them.
+    The client and the record come before the commands that run it, and go after them: after a kill
+    in between, removal knows what was there.
     """
-    record = read_record(plan.host, plan.project)
     folder = plan.script.parent
-    if plan.settings is None:
-        write_edits(plan.edits)
-        remove_client(folder, plan.host)
-        _remove_folders(record)
-        remove_record(plan.host, plan.project)
+    if plan.settings is not None:
+        write_edits((*plan.client, *plan.edits))
+        py_compile.compile(str(folder / CLIENT_FILES[0]), doraise=True)
         return
-    make_private_folders(folder)
-    write_client(folder, plan.settings, plan.host, plan.blocks)
-    # Before the files are changed: after a kill in between, removal knows what was there.
-    write_record(_record_of(plan, record))
-    try:
-        write_edits(plan.edits)
-    except BaseException:
-        if record is None:
-            remove_client(folder, plan.host)
-            remove_record(plan.host, plan.project)
-        else:
-            write_record(record)
-        raise
-    if record is not None and record.script != str(plan.script):
-        remove_client(Path(record.script).parent, plan.host)
+    write_edits((*plan.edits, *plan.client))
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+    for each in (str(folder), *reversed(plan.made)):
+        with suppress(OSError):
+            Path(each).rmdir()  # Unless other things are kept in it.
 
 
-def write_edits(edits: tuple[SettingsEdit, ...]) -> None:
+def write_edits(edits: Iterable[SettingsEdit]) -> None:
     """Write all *edits*, or leave all files as they were."""
     written: list[SettingsEdit] = []
     try:
@@ -258,38 +272,7 @@ def write_edits(edits: tuple[SettingsEdit, ...]) -> None:
                 written.append(edit)
     except BaseException:
         for edit in reversed(written):
-            current = read_settings(edit.file.path)
             with suppress(ConfigurationError):
+                current = replace(read_settings(edit.file.path), mode=edit.file.mode)
                 replace_settings(current, edit.file.data)
         raise
-
-
-def _record_of(plan: InstallPlan, record: InstallRecord | None) -> InstallRecord:
-    missing = {
-        str(each)
-        for edit in plan.edits
-        for each in edit.file.real.parents
-        if edit.is_change and not each.exists()
-    }
-    made = () if record is None else record.folders
-    return InstallRecord(
-        host=plan.host,
-        project=None if plan.project is None else str(plan.project),
-        script=str(plan.script),
-        config=plan.config,
-        files={str(edit.file.path): edit.before for edit in plan.edits},
-        folders=tuple(dict.fromkeys([*made, *sorted(missing, key=len)])),
-    )
-
-
-def _remove_folders(record: InstallRecord | None) -> None:
-    for folder in reversed(() if record is None else record.folders):
-        with suppress(OSError):
-            Path(folder).rmdir()  # Unless other things are kept in it.
-
-
-def _bytes_of(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None

@@ -79,7 +79,7 @@ def read_any(path: Path) -> SettingsFile:
     real = Path(os.path.realpath(path))
     try:
         data, status = read_regular(real, LARGEST)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return SettingsFile(path=path, real=real, data=None)
     except UnfitFileError as error:
         raise ConfigurationError(error.reason, str(path)) from None

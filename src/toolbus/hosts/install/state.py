@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolbus.hosts.install.client_files import SCRIPT
+from toolbus.hosts.install.client_files import CLIENT_FILES, SCRIPT
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.install.records import InstallRecord, client_folder, read_record
+from toolbus.hosts.install.records import install_folder, read_record
 from toolbus.hosts.install.settings_files import read_settings
 from toolbus.hosts.install.targets import install_target, removal_targets
 from toolbus.hosts.run import hook_client
@@ -30,7 +31,7 @@ _NO_FILTER = (
 
 
 class InstalledState(Struct, frozen=True, kw_only=True):
-    """How it stands with our hooks for *host*.
+    """The state of our hooks in *host*.
 
     Args:
         host: the dialect's name.
@@ -58,25 +59,44 @@ class InstalledState(Struct, frozen=True, kw_only=True):
 
 
 def installed_state(host: str, project: Path | None = None) -> InstalledState:
-    """Return how it stands with *host*, for the user or in *project*; changes nothing.
+    """Return the state of *host*, for the user or in *project*; changes nothing.
 
     Raises `ConfigurationError` for a file that is not to be read.
     """
-    record = read_record(host, project)
-    path = hooks_file(host, project)
-    place = next(removal_targets(host, project))
+    path, folder = hooks_file(host, project), install_folder(host, project)
+    again = _again(host, project)
     text = read_settings(path, project).text
-    if text is None or not place.is_present(text):
-        lost = f"{path} lost the hooks that were installed; {_again(host, project)}"
-        return InstalledState(
-            host=host,
-            project=_text(project),
-            file=str(path),
-            presence="absent" if record is None else "changed",
-            problems=() if record is None else (lost,),
-        )
-    script = Path(record.script) if record else client_folder(project, None) / SCRIPT
-    return _state_of_client(host, project, text, script, record)
+    state = InstalledState(
+        host=host,
+        project=None if project is None else str(project),
+        file=str(path),
+        presence="absent",
+    )
+    if text is None or not next(removal_targets(host, project)).is_present(text):
+        if read_record(folder) is None:
+            return state
+        lost = f"{path} lost the hooks that were installed; {again}"
+        return replace(state, presence="changed", problems=(lost,))
+    broken = [f"{each}; {again}" for each in _problems_of_client(folder, host)]
+    changed: list[str] = []
+    settings: hook_client.Settings = {}
+    with suppress(OSError, KeyError):
+        settings = hook_client.read_settings(str(folder / "settings"))
+    python = _value(settings, b"python")
+    if python and not install_target(host, project, folder / SCRIPT, python).holds(text):
+        changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
+    if "-filter/hook.py" in text:
+        changed.append(f"{_NO_FILTER}; {again}")
+    return replace(
+        state,
+        presence="broken" if broken else "changed" if changed else "installed",
+        problems=(*broken, *changed),
+        script=str(folder / SCRIPT),
+        config=_value(settings, b"config"),
+        version=_value(settings, b"version"),
+        python=python,
+        required=_value(settings, b"required"),
+    )
 
 
 def install_again(state: InstalledState) -> str:
@@ -84,40 +104,10 @@ def install_again(state: InstalledState) -> str:
     return _again(state.host, Path(state.project) if state.project else None)
 
 
-def _state_of_client(
-    host: str, project: Path | None, text: str, script: Path, record: InstallRecord | None
-) -> InstalledState:
-    path, again = hooks_file(host, project), _again(host, project)
-    broken = [f"{each}; {again}" for each in _problems_of_client(script, host)]
-    changed: list[str] = []
-    settings: hook_client.Settings = {}
-    with suppress(OSError, KeyError):
-        settings = hook_client.read_settings(str(script.parent / "settings"))
-    python = _value(settings, b"python")
-    if python and not install_target(host, project, script, python).holds(text):
-        changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
-    if b"filter_shell" in settings:
-        changed.append(f"{_NO_FILTER}; {again}")
-    presence: Presence = "broken" if broken else "changed" if changed else "installed"
-    return InstalledState(
-        host=host,
-        project=_text(project),
-        file=str(path),
-        presence=presence,
-        problems=(*broken, *changed),
-        script=str(script),
-        config=None if record is None else record.config,
-        version=_value(settings, b"version"),
-        python=python,
-        required=_value(settings, b"required"),
-    )
-
-
-def _problems_of_client(script: Path, host: str) -> list[str]:
+def _problems_of_client(folder: Path, host: str) -> list[str]:
     """Return what of the client is gone, changed or open to others."""
     problems = []
-    folder = script.parent
-    for name in (script.name, "hook_client.py", "settings", f"{host}.blocks"):
+    for name in (SCRIPT, *CLIENT_FILES, f"{host}.blocks"):
         file = folder / name
         if not file.is_file() or file.is_symlink():
             problems.append(f"{str(file)!r}, which the hooks run, is gone")
@@ -149,7 +139,3 @@ def _value(settings: hook_client.Settings, key: bytes) -> str | None:
 
 def _again(host: str, project: Path | None) -> str:
     return f"run: toolbus hosts install {host}{' --project' if project else ''}"
-
-
-def _text(project: Path | None) -> str | None:
-    return None if project is None else str(project)

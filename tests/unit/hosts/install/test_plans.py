@@ -6,7 +6,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.hosts.install import plans
 from toolbus.hosts.install.host_files import hooks_file
 from toolbus.hosts.install.plans import apply_plan, plan_install, plan_removal
-from toolbus.hosts.install.records import hooks_folder, read_record
+from toolbus.hosts.install.records import install_folder, read_record
 
 
 @pytest.fixture(autouse=True)
@@ -32,24 +32,27 @@ def test_a_file_that_changed_meanwhile_leaves_all_as_it_was(home):
         apply_plan(plan)
 
     assert files(home) == before
-    assert read_record("codex", None) is None
+    assert read_record(install_folder("codex", None)) is None
 
 
 def test_who_is_killed_after_the_record_can_be_cleaned(home, monkeypatch):
     hooks = hooks_file("gemini-cli")
     hooks.parent.mkdir()
     hooks.write_text('{"a": 1}')
-    monkeypatch.setattr(plans, "write_edits", lambda _: exit_at_once())
+    write, killed = plans.replace_settings, []
 
-    def exit_at_once():
+    def write_until_hooks(file, data):
         # As after a SIGKILL nothing is put in order.
-        monkeypatch.setattr(plans, "remove_client", lambda *_: None)
-        monkeypatch.setattr(plans, "remove_record", lambda *_: None)
-        raise KeyboardInterrupt
+        if file.path == hooks or killed:
+            killed.append(file)
+            raise KeyboardInterrupt
+        write(file, data)
+
+    monkeypatch.setattr(plans, "replace_settings", write_until_hooks)
 
     with pytest.raises(KeyboardInterrupt):
         apply_plan(plan_install("gemini-cli"))
-    assert read_record("gemini-cli", None) is not None
+    assert read_record(install_folder("gemini-cli", None)) is not None
     monkeypatch.undo()
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(home))
@@ -59,18 +62,44 @@ def test_who_is_killed_after_the_record_can_be_cleaned(home, monkeypatch):
     assert files(home) == {hooks: b'{"a": 1}'}
 
 
-def test_a_failed_new_installation_keeps_the_old_one(home, monkeypatch):
+def test_a_failed_new_installation_keeps_the_old_one(home):
     apply_plan(plan_install("gemini-cli"))
+    hooks, settings = hooks_file("gemini-cli"), install_folder("gemini-cli", None) / "settings"
+    hooks.write_text(hooks.read_text().replace("exit 0", "exit 1"))
     config = home / "other.toml"
     config.write_text("")
     plan = plan_install("gemini-cli", config=str(config))
-    hooks = hooks_file("gemini-cli")
     hooks.write_text(hooks.read_text() + "\n")
+    before = files(home)
 
     with pytest.raises(ConfigurationError, match="changed meanwhile"):
         apply_plan(plan)
 
-    record = read_record("gemini-cli", None)
-    assert record is not None
-    assert record.config is None
-    assert (hooks_folder() / "user/hook.py").exists()
+    assert files(home) == before
+    assert b"config=" not in before[settings]
+
+
+def test_a_file_of_ours_that_others_may_read_is_closed(home):
+    apply_plan(plan_install("gemini-cli"))
+    settings = install_folder("gemini-cli", None) / "settings"
+    settings.chmod(0o644)
+
+    apply_plan(plan_install("gemini-cli"))
+
+    assert settings.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("damage", ["link", "open"])
+def test_a_client_that_others_may_lead_or_write_is_refused(home, damage):
+    folder = install_folder("gemini-cli", None)
+    folder.mkdir(parents=True)
+    (home / "victim").write_text("kept")
+    if damage == "link":
+        (folder / "settings").symlink_to(home / "victim")
+    else:
+        folder.chmod(0o777)
+
+    with pytest.raises(ConfigurationError, match="symlink" if damage == "link" else "others may"):
+        plan_install("gemini-cli")
+
+    assert (home / "victim").read_text() == "kept"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolbus.hosts.dialects.hook_events import HookAnswer
-from toolbus.hosts.install.client_files import ClientSettings, write_client
+from toolbus.hosts.install.client_files import ClientSettings, client_files, write_files
 from toolbus.hosts.run.hook_client import read_settings, socket_name
 
 BLOCK = HookAnswer(stdout=b'{"decision": "block"}', stderr=b"blocked\n", exit_code=2)
@@ -69,7 +69,9 @@ class Hook:
             "store": str(self.folder / "hooks.db"),
         }
         settings = ClientSettings(**{**fields, **changes})
-        self.script = write_client(self.folder / "hooks", settings, "a", {"Pre": BLOCK})
+        self.script = write_files(
+            self.folder / "hooks", client_files(settings, "a", {"Pre": BLOCK})
+        )
         return self.script
 
     def command(self, *words):

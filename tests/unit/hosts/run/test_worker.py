@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolbus.hosts.dialects.hook_events import HookAnswer
-from toolbus.hosts.install.client_files import ClientSettings, write_client
+from toolbus.hosts.install.client_files import ClientSettings, client_files, write_files
 from toolbus.hosts.run import worker as worker_module
 from toolbus.hosts.run.hook_client import TAKEN, read_settings, socket_name
 from toolbus.hosts.run.worker import HookWorker, WorkerLimits
@@ -52,8 +52,8 @@ class Place:
             sockets=str(self.sockets),
             store=str(folder / "hooks.db"),
         )
-        self.script = write_client(
-            folder / "hooks", settings, "a", {"Pre": HookAnswer(exit_code=2)}
+        self.script = write_files(
+            folder / "hooks", client_files(settings, "a", {"Pre": HookAnswer(exit_code=2)})
         )
         self.digest = read_settings(str(folder / "hooks/settings"))[b"digest"][0]
 
