@@ -17,7 +17,7 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.install.client_files import (
     ClientSettings,
     client_files,
-    command_line,
+    shell_line,
     write_files,
 )
 from toolbus.store.sqlite import SqliteStore
@@ -52,7 +52,7 @@ class InstalledHooks:
         self.script = write_files(folder / "hooks", client_files(self.settings, HOST, self.blocks))
 
     def line(self, event):
-        return command_line(self.script, HOST, event)
+        return shell_line(self.settings.python, self.script, HOST, event, self.blocks[event])
 
     def start(self, event, **options):
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Whether Codex trusts our hooks: by what is stored, and by what it says itself."""
+"""The trust of Codex in our hooks: as it is stored, and as the program tells it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ConfigurationError
 from toolbus.hosts.doctor.findings import Finding
-from toolbus.hosts.install.codex_trust import trusted_hashes
+from toolbus.hosts.install.codex_trust import stored_states, trusted_hashes
 from toolbus.hosts.install.host_files import host_folder
 from toolbus.hosts.install.json_positions import locate
 from toolbus.hosts.install.settings_files import read_any
-from toolbus.toml.files import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,18 +34,23 @@ def inspect_codex_trust(
 
     Its *program* is asked if it is there, else its files tell.
     """
-    expected = _expected(state)
+    path, config = Path(state.file), host_folder("codex") / "config.toml"
+    expected: dict[str, str] = {}
+    stored: dict[str, Any] = {}
+    with suppress(ConfigurationError, AttributeError):
+        hooks = locate(path, read_any(path).text or "{}").value.get("hooks", {})
+        expected = trusted_hashes(path, hooks)
+        stored = stored_states(config, read_any(config).text or "")
     hooks_of_codex = None if program is None else hooks_of_program(program, folder)
     if hooks_of_codex is None:
-        stored = _stored()
-        doubted = [key for key, value in expected.items() if stored.get(key) != value]
+        trusted = {key for key, value in expected.items() if _is_trusted(stored.get(key), value)}
     else:
         trusted = {
-            each.get("key")
+            str(each.get("key"))
             for each in hooks_of_codex
             if each.get("trustStatus") in {"trusted", "managed"} and each.get("enabled") is True
         }
-        doubted = [key for key in expected if key not in trusted]
+    doubted = [key for key in expected if key not in trusted]
     if doubted:
         events = ", ".join([key.rsplit(":", 3)[1] for key in doubted])
         text = f"Codex does not trust our hooks for {events}: {_AGAIN}"
@@ -57,25 +61,10 @@ def inspect_codex_trust(
         yield Finding(severity="fact", text=f"Codex trusts our hooks, by {source}")
 
 
-def _expected(state: InstalledState) -> dict[str, str]:
-    path = Path(state.file)
-    with suppress(ConfigurationError, AttributeError):
-        hooks = locate(path, read_any(path).text or "{}").value.get("hooks", {})
-        return trusted_hashes(path, hooks)
-    return {}
-
-
-def _stored() -> dict[str, str]:
-    file = host_folder("codex") / "config.toml"
-    with suppress(ConfigurationError, AttributeError):
-        text = (read_any(file).text or "").replace("\r\n", "\n")
-        states = parse_toml(file, text).get("hooks", {}).get("state", {})
-        return {
-            key: value.get("trusted_hash", "")
-            for key, value in states.items()
-            if isinstance(value, dict) and value.get("enabled") is not False
-        }
-    return {}
+def _is_trusted(stored: Any, expected: str) -> bool:
+    if not isinstance(stored, dict) or stored.get("enabled") is False:
+        return False
+    return stored.get("trusted_hash") == expected
 
 
 def hooks_of_program(program: str, folder: Path) -> list[dict[str, Any]] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.findings import Finding
-from toolbus.hosts.install.client_files import command_line, copied_files, write_files
+from toolbus.hosts.install.client_files import copied_files, shell_line, write_files
 from toolbus.hosts.install.host_files import HOSTS
 from toolbus.hosts.install.targets import blocks_of
 from toolbus.settings.spans import sanitize
@@ -117,11 +117,12 @@ def _try_hooks(state: InstalledState, folder: Path) -> list[TrialAnswer]:
             (copy, call, json.dumps(sample_event(host, folder)).encode()),
             (copy, result, json.dumps(sample_event(host, folder, text)).encode()),
         ]
-        blocks = blocks_of(host)
-        return [
-            _run(command_line(client, host, event), data, folder, blocks[event], secret)
-            for client, event, data in trials
-        ]
+        answers = []
+        for client, event, data in trials:
+            block = blocks_of(host)[event]
+            line = shell_line(state.python or "", client, host, event, block)
+            answers.append(_run(line, data, folder, block, secret))
+        return answers
 
 
 def _run(line: str, data: bytes, folder: Path, block: HookAnswer, secret: str) -> TrialAnswer:

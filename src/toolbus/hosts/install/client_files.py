@@ -1,4 +1,4 @@
-"""What an installed hook command is: a small client in a folder of ours, and the shell's line."""
+"""The command of an installed hook: a small client in a folder of ours, and the shell's line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 import toolbus
-from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.hook_settings import LIMIT, default_store
 from toolbus.settings.private_files import is_private, write_private
@@ -26,6 +25,8 @@ from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from toolbus.hosts.dialects.hook_events import HookAnswer
 
 
 SCRIPT = "hook.py"
@@ -57,7 +58,7 @@ except BaseException:
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True):
-    """What a hook's client, its workers and its children take from nowhere else.
+    """The settings of a hook's client, its workers and its children: they take nothing elsewhere.
 
     Args:
         python: the interpreter, absolute.
@@ -84,16 +85,10 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     required: str | None = None
 
 
-def client_settings(
-    config: str | None = None,
-    *,
-    required: str | None = None,
-    limit: float = LIMIT,
-    idle: float = IDLE,
-) -> ClientSettings:
+def client_settings(config: str | None = None, required: str | None = None) -> ClientSettings:
     """Return the settings that this process, its interpreter and its environment suggest.
 
-    Raises `UsageError` if that interpreter would not find toolbus without them.
+    Raises `UsageError` if that interpreter would not find this toolbus, or another one, by them.
     """
     path = tuple(each for each in sys.path if each.startswith("/") and ":" not in each)
     variables = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
@@ -105,11 +100,13 @@ def client_settings(
         sockets=str(_sockets_folder()),
         store=str(default_store()),
         config=None if config is None else str(Path(config).absolute()),
-        limit=limit,
-        idle=idle,
         required=required,
     )
-    _probe(settings)
+    if _place_of_toolbus(settings.python, settings.search_path) != str(toolbus.__file__):
+        raise UsageError(
+            f"{settings.python!r} alone finds no toolbus of {settings.version}; "
+            "install it in a virtual environment of its own"
+        )
     return settings
 
 
@@ -157,27 +154,17 @@ def client_files(
     return {
         "hook_client.py": Path(hook_client.__file__).read_bytes(),
         "settings": _settings_text(_lines(settings)),
-        f"{host}.blocks": b"".join(_block_line(*each) for each in blocks.items()),
+        f"{host}.blocks": "".join([_block_line(*each) for each in blocks.items()]).encode(),
         SCRIPT: _SCRIPT_TEXT.encode(),
     }
 
 
-def command_line(script: Path, host: str, event: str) -> str:
-    """Return the line for a POSIX shell that runs *script* for *event*, and stops it without.
+def shell_line(python: str, script: Path, host: str, event: str, block: HookAnswer) -> str:
+    """Return the line for a POSIX shell that runs *script* for *event*, or else answers *block*.
 
     Only exit codes that an answer has are taken for one: whatever else ends the client, a missing
     interpreter, an empty script, a signal, is followed by the host's block.
     """
-    settings = hook_client.read_settings(str(script.parent / "settings"))
-    blocks = str(script.parent / f"{host}.blocks")
-    code, stdout, stderr = hook_client.block(blocks, event)
-    python = os.fsdecode(settings[b"python"][0])
-    answer = HookAnswer(stdout=stdout, stderr=stderr, exit_code=code)
-    return shell_line(python, script, host, event, answer)
-
-
-def shell_line(python: str, script: Path, host: str, event: str, block: HookAnswer) -> str:
-    """Return what `command_line` does, before there is a client: *block* is the host's."""
     code = block.exit_code
     words = [python, "-I", "-S", str(script), host, event, str(_OFFSET)]
     texts = [
@@ -215,9 +202,8 @@ def _settings_text(pairs: Iterable[tuple[str, str]]) -> bytes:
     return lines + f"digest={sha256(lines).hexdigest()}\n".encode()
 
 
-def _block_line(event: str, answer: HookAnswer) -> bytes:
-    line = f"{event}={answer.exit_code} {answer.stdout.hex()} {answer.stderr.hex()}\n"
-    return line.encode()
+def _block_line(event: str, answer: HookAnswer) -> str:
+    return f"{event}={answer.exit_code} {answer.stdout.hex()} {answer.stderr.hex()}\n"
 
 
 def _sockets_folder() -> Path:
@@ -227,15 +213,6 @@ def _sockets_folder() -> Path:
         if runtime.is_absolute() and is_private(runtime.stat()):
             return runtime / "toolbus"
     return state_folder() / "sockets"
-
-
-def _probe(settings: ClientSettings) -> None:
-    """Raise `UsageError` unless the command would find this toolbus, and no other one."""
-    if _place_of_toolbus(settings.python, settings.search_path) != str(toolbus.__file__):
-        raise UsageError(
-            f"{settings.python!r} alone finds no toolbus of {settings.version}; "
-            "install it in a virtual environment of its own"
-        )
 
 
 @cache

@@ -1,8 +1,8 @@
-"""The trust that Codex wants to be stored for each hook: without it, it skips them in silence.
+"""The trust that Codex stores for each hook: a hook without it is skipped in silence.
 
-Found by running Codex 0.169.0: below `hooks.state` of its `config.toml` stands for the key
-`FILE:EVENT:GROUP:HOOK` as `trusted_hash` the SHA-256 of the hook as JSON with sorted names. What it
-thinks of its hooks it says itself, as answer to `hooks/list` of `codex app-server`.
+Found by running Codex 0.169.0: `hooks.state` of its `config.toml` has a table for each key
+`FILE:EVENT:GROUP:HOOK`, and `trusted_hash` in it is the SHA-256 of the hook as JSON with sorted
+names. Codex tells its own view as the answer to `hooks/list` of `codex app-server`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,21 @@ def without_stored(file: Path, text: str, hashes: dict[str, str]) -> dict[str, s
 
     Raises `ConfigurationError` where it stores another one for the same hook.
     """
-    document = parse_toml(file, text.replace("\r\n", "\n"))
-    hooks = document.get("hooks", {})
-    states = hooks.get("state", {}) if isinstance(hooks, dict) else {}
-    for key, state in states.items() if isinstance(states, dict) else ():
+    states = stored_states(file, text)
+    for key, state in states.items():
         if key in hashes and state != {"trusted_hash": hashes[key]}:
             reason = (
                 f"it holds another trust for a hook of ours; take out [hooks.state.{_toml(key)}]"
             )
             raise ConfigurationError(f"{reason} and what stands below it, and try again", str(file))
     return {key: value for key, value in hashes.items() if key not in states}
+
+
+def stored_states(file: Path, text: str) -> dict[str, Any]:
+    """Return by the keys of hooks what the *text* of `config.toml`, at *file*, stores of them."""
+    hooks = parse_toml(file, text.replace("\r\n", "\n")).get("hooks")
+    states = hooks.get("state") if isinstance(hooks, dict) else None
+    return states if isinstance(states, dict) else {}
 
 
 def trust_block(hashes: dict[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""Where in a JSON text its values stand; comments of both kinds of JavaScript may stand between.
+"""Positions of values in a JSON text that may have both kinds of JavaScript's comments.
 
-`json` tells what is in a text, and not where. Settings of hosts are edited by position, so that
-all else of the text, its comments and its layout, stays as a person wrote it.
+`json` tells values without their positions. Settings of hosts are edited by position, so that all
+else of the text, its comments and its layout, stays as a person wrote it.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def after_blanks(text: str, position: int) -> int:
 
 
 class _Locator:
+    """Reads one text from its first to its last character."""
+
     def __init__(self, file: Path, text: str) -> None:
         self._file, self._text, self._position = file, text, 0
 
@@ -80,68 +82,57 @@ class _Locator:
 
     def _value(self) -> JsonNode:
         start = self._position
-        if self._text.startswith("{", start):
-            return self._object()
-        if self._text.startswith("[", start):
-            return self._array()
+        if self._text.startswith(("{", "["), start):
+            return self._container()
         match = _STRING.match(self._text, start) or _PLAIN.match(self._text, start)
-        if match is None:
-            raise self._broken("a JSON value expected")
         try:
-            value = json.loads(match[0])
+            value = json.loads(match[0] if match else "")
         except ValueError:
             raise self._broken("a JSON value expected") from None
-        self._position = match.end()
-        return JsonNode(start, match.end(), value)
+        self._position += len(match[0]) if match else 0
+        return JsonNode(start, self._position, value)
 
-    def _object(self) -> JsonNode:
+    def _container(self) -> JsonNode:
         start = self._position
-        keys: list[tuple[str, int]] = []
+        is_object = self._text[start] == "{"
         children: list[JsonNode] = []
-        while self._goes_on("}", first=not children):
-            name_start = self._position
-            match = _STRING.match(self._text, name_start)
-            if match is None:
-                raise self._broken("a name in quotation marks expected")
-            keys.append((json.loads(match[0]), name_start))
-            self._position = match.end()
-            self._skip()
-            self._take(":")
-            self._skip()
+        keys: list[tuple[str, int]] = []
+        self._position += 1
+        self._skip()
+        while not self._text.startswith("}" if is_object else "]", self._position):
+            if children:
+                self._take(",")
+            if is_object:
+                keys.append(self._key())
             children.append(self._value())
+            self._skip()
+        self._position += 1
+        values = [child.value for child in children]
+        if not is_object:
+            return JsonNode(start, self._position, values, tuple(children))
         names = [name for name, _ in keys]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise self._broken(f"an object has the name {twice!r} twice")
-        values = [child.value for child in children]
         value = dict(zip(names, values, strict=True))
         return JsonNode(start, self._position, value, tuple(children), tuple(keys))
 
-    def _array(self) -> JsonNode:
+    def _key(self) -> tuple[str, int]:
+        """Return the name of a member with its position, and go to the value."""
         start = self._position
-        children: list[JsonNode] = []
-        while self._goes_on("]", first=not children):
-            children.append(self._value())
-        value = [child.value for child in children]
-        return JsonNode(start, self._position, value, tuple(children))
-
-    def _goes_on(self, end: str, *, first: bool) -> bool:
-        """Walk to the next child, past a comma unless it is the *first*; false behind the *end*."""
-        if first:
-            self._position += 1
+        match = _STRING.match(self._text, start)
+        if match is None:
+            raise self._broken("a name in quotation marks expected")
+        self._position = match.end()
         self._skip()
-        if self._text.startswith(end, self._position):
-            self._position += 1
-            return False
-        if not first:
-            self._take(",")
-            self._skip()
-        return True
+        self._take(":")
+        return json.loads(match[0]), start
 
     def _take(self, sign: str) -> None:
         if not self._text.startswith(sign, self._position):
             raise self._broken(f"{sign!r} expected")
         self._position += 1
+        self._skip()
 
     def _skip(self) -> None:
         self._position = after_blanks(self._text, self._position)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from toolbus.errors import ConfigurationError
@@ -26,7 +27,6 @@ from toolbus.hosts.install.records import (
     RECORD,
     InstallRecord,
     RecordedFile,
-    encode_record,
     install_folder,
     read_record,
 )
@@ -84,7 +84,7 @@ class InstallPlan(Struct, frozen=True, kw_only=True):
         settings: what the client is given; None: it is to be removed.
         edits: the host's files.
         client: the files of ours: those of the client, and the record.
-        made: folders that were made for the host's files, the outermost first.
+        made: folders that an installation made for the host's files: they go if they are empty.
         notes: what the person has to know or to do besides.
     """
 
@@ -126,7 +126,7 @@ def plan_install(
             raise ConfigurationError("there is no such file; write one, or name another", config)
     folder = install_folder(host, project)
     required = required or required_now(config) or _required_of_others(folder, config)
-    settings = client_settings(config, required=required)
+    settings = client_settings(config, required)
     record = read_record(folder) or InstallRecord()
     target = install_target(host, project, folder / SCRIPT, settings.python)
     edits = [_plan_edit(target, record, project)]
@@ -137,7 +137,7 @@ def plan_install(
     files = {str(edit.file.path): edit.before for edit in edits}
     # The script is the last: without it a command answers the block.
     contents = {
-        RECORD: encode_record(InstallRecord(files=files, folders=made)),
+        RECORD: encode(InstallRecord(files=files, folders=made)),
         **client_files(settings, host, blocks_of(host)),
     }
     return InstallPlan(
@@ -147,7 +147,6 @@ def plan_install(
         settings=settings,
         edits=tuple(edits),
         client=tuple([_own_edit(folder / name, data) for name, data in contents.items()]),
-        made=made,
         notes=tuple(_notes(host, project)),
     )
 

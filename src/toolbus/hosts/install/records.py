@@ -55,8 +55,3 @@ def read_record(folder: Path) -> InstallRecord | None:
         return msgspec.json.decode((folder / RECORD).read_bytes(), type=InstallRecord)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def encode_record(record: InstallRecord) -> bytes:
-    """Return the bytes of *record*."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"

@@ -1,4 +1,4 @@
-"""A marked block of lines at the end of a TOML file, put there and taken out again."""
+"""Blocks of lines between two marks at the end of a TOML file: added, found and removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def append_block(file: Path, text: str, block: str, label: str) -> str:
     """Return *text* of *file* with the lines of *block* at its end, between marks with *label*.
 
-    Raises `ConfigurationError` for what is no TOML, and where the block cannot stand behind it.
+    Raises `ConfigurationError` for a text that is not TOML, or that does not take the block.
     """
     parse_toml(file, text.replace("\r\n", "\n"))
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -90,22 +90,14 @@ def _marks(label: str) -> tuple[str, str]:
 def _span(file: Path, text: str, label: str) -> tuple[int, int] | None:
     """Return where the block with its marks begins and ends, with the end of its last line."""
     begin, end = _marks(label)
-    positions: list[int] = []
-    for mark in (begin, end):
-        places = [
-            sum(map(len, lines[:index]))
-            for lines in (text.splitlines(keepends=True),)
-            for index, line in enumerate(lines)
-            if line.rstrip("\r\n") == mark
-        ]
-        if len(places) > 1:
-            raise ConfigurationError(f"the mark {mark!r} stands in it twice", str(file))
-        positions.extend(places)
-    match positions:
-        case []:
-            return None
-        case [start, last] if start < last:
-            newline = text.find("\n", last)
-            return start, len(text) if newline < 0 else newline + 1
-    reason = f"one of the two marks {begin!r} and {end!r} is not where it was written"
-    raise ConfigurationError(f"{reason}; take the lines out by hand", str(file))
+    starts, ends = [
+        [match.start() for match in re.finditer(rf"(?m)^{re.escape(mark)}\r?$", text)]
+        for mark in (begin, end)
+    ]
+    if not starts and not ends:
+        return None
+    if len(starts) != 1 or len(ends) != 1 or starts[0] > ends[0]:
+        reason = f"the marks {begin!r} and {end!r} are not where they were written"
+        raise ConfigurationError(f"{reason}; take the lines out by hand", str(file))
+    newline = text.find("\n", ends[0])
+    return starts[0], len(text) if newline < 0 else newline + 1

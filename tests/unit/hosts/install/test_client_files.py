@@ -10,8 +10,8 @@ from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.install import client_files as module
 from toolbus.hosts.install.client_files import (
     client_files,
-    command_line,
     interpreter,
+    shell_line,
     write_files,
 )
 from toolbus.hosts.run.hook_client import read_settings
@@ -45,6 +45,10 @@ def contents(folder):
 
 def write_client(folder, *arguments):
     return write_files(folder, client_files(*arguments))
+
+
+def command_line(script, event, python=sys.executable):
+    return shell_line(python, script, "a", event, BLOCKS[event])
 
 
 def run(line):
@@ -99,7 +103,7 @@ def test_the_line_ends_in_the_block_whatever_ends_the_client(tmp_path, broken, e
     gone = broken not in {"no script", "empty script"}
     used = settings(tmp_path, python=str(python)) if gone else settings(tmp_path)
     script = write_client(folder, used, "a", BLOCKS)
-    line = command_line(script, "a", event)
+    line = command_line(script, event, used.python)
     if broken == "no script":
         script.unlink()
     if broken == "empty script":
@@ -111,7 +115,7 @@ def test_the_line_ends_in_the_block_whatever_ends_the_client(tmp_path, broken, e
 
 def test_exit_codes_of_answers_come_through_the_line(tmp_path):
     script = write_client(tmp_path / "hooks", settings(tmp_path), "a", BLOCKS)
-    line = command_line(script, "a", "Stop")
+    line = command_line(script, "Stop")
     for code, stdout in ((0, b"{}"), (2, b"")):
         script.write_text(
             f"import sys\nprint({stdout.decode()!r}, end='')\nsys.exit(100 + {code})\n"
@@ -160,5 +164,5 @@ def test_sockets_lie_in_the_systems_folder_where_it_is_ours(tmp_path, monkeypatc
 
 def test_a_line_has_no_word_that_its_shell_would_change(tmp_path):
     script = write_client(tmp_path / "a $HOME `x` 'y'", settings(tmp_path), "a", BLOCKS)
-    words = shlex.split(command_line(script, "a", "Stop").partition(";")[0])
+    words = shlex.split(command_line(script, "Stop").partition(";")[0])
     assert words[1:] == ["-I", "-S", str(script), "a", "Stop", "100"]
