@@ -5,19 +5,9 @@ import json
 import msgspec
 
 from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
+from toolbus.hosts.dialects.host_dialect import ALL_ABILITIES, DialectFacts
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 
-ALL = {
-    "observe": "yes",
-    "rewrite_arguments": "yes",
-    "fill_arguments": "yes",
-    "deny": "yes",
-    "ask": "yes",
-    "replace_result": "yes",
-    "replace_failure": "yes",
-    "add_context": "yes",
-    "block_prompt": "yes",
-}
 _KINDS = {
     "call": "deny",
     "result": "replace_result",
@@ -26,10 +16,15 @@ _KINDS = {
 
 
 class PlainDialect:
-    name, title = "plain", "Plain"
-
     def __init__(self, **abilities):
-        self.abilities = {**ALL, **abilities}
+        self.facts = DialectFacts(
+            name="plain",
+            title="Plain",
+            version="1",
+            sources=(),
+            abilities={**ALL_ABILITIES, **abilities},
+            kinds={},
+        )
 
     def decode(self, name, payload):
         fields = {key: value for key, value in payload.items() if key not in {"call", "result"}}
@@ -63,7 +58,7 @@ class PlainDialect:
             value = getattr(decision, field)
             if not value:
                 continue
-            if self.abilities[ability] == "yes":
+            if self.facts.abilities[ability] == "yes":
                 told[field] = msgspec.to_builtins(value)
             else:
                 undelivered.append(ability)

@@ -16,6 +16,7 @@ from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
 from toolbus.hosts.run.answering import answer
 from toolbus.hosts.run.hook_settings import HookSettings
+from toolbus.hosts.run.reading import read_event
 from toolbus.messages.records import ToolCall, ToolResponse
 
 EVENTS = [(host, name, payload) for host in HOSTS for name, payload in all_recorded(host)]
@@ -81,7 +82,7 @@ def test_a_question_is_the_host_s_own():
 
         assert "the question" in text
         if not stops("call", value):
-            assert dialect(event.host).abilities["ask"] == "yes"
+            assert dialect(event.host).facts.abilities["ask"] == "yes"
             assert '"ask"' in text
 
 
@@ -145,7 +146,7 @@ def test_a_prompt_is_kept_back():
     for event in events("prompt"):
         text, value, _ = answered(event, denied="the reason")
 
-        assert dialect(event.host).abilities["block_prompt"] == "yes"
+        assert dialect(event.host).facts.abilities["block_prompt"] == "yes"
         assert stops("prompt", value)
         assert "the reason" in text
 
@@ -228,12 +229,14 @@ def test_cursor_runs_a_hook_for_claude_code(tmp_path, monkeypatch):
     command = "python3 -I -S /home/ann/.local/state/toolbus/hooks/a1/hook.py cursor preToolUse"
     hooks = tmp_path / ".cursor/hooks.json"
     hooks.parent.mkdir()
-    claude, payload = dialect("claude-code"), recorded("cursor", "preToolUse")
+    payload = json.dumps(recorded("cursor", "preToolUse")).encode()
 
-    alone = claude.decode("PreToolUse", payload)
+    alone = read_event("claude-code", "PreToolUse", payload)
     hooks.write_text(json.dumps({"hooks": {"preToolUse": [{"command": command}]}}))
-    beside = claude.decode("PreToolUse", payload)
+    beside = read_event("claude-code", "PreToolUse", payload)
 
-    denial = check_answer("cursor", "preToolUse", claude.encode(alone, HookDecision(denied="no")))
-    assert (alone.host, stops("call", denial)) == ("cursor", True)
-    assert (beside.kind, claude.encode(beside, HookDecision()).stdout) == ("other", b"")
+    denied = alone.dialect.encode(alone.event, HookDecision(denied="no"))
+    denial = check_answer("cursor", "preToolUse", denied)
+    assert (alone.event.host, stops("call", denial)) == ("cursor", True)
+    passed = beside.dialect.encode(beside.event, HookDecision())
+    assert (beside.event.kind, passed.stdout) == ("other", b"")

@@ -197,7 +197,7 @@ def test_a_question_is_asked_or_denied(host, table):
     assert not (visit.project / "tagged").exists()
     waiting = re.search(r"question (\w+) waits", result)
     if waiting is None:
-        assert dialect(host).abilities["ask"] == "yes"
+        assert dialect(host).facts.abilities["ask"] == "yes"
         assert "a tag is for ever" in result
     else:
         assert "a tag is for ever" not in result
@@ -231,14 +231,14 @@ def test_secrets_in_results_are_replaced(host, table):
     leaks = {name: model.leaks(visit.secrets[name]) for name in ("shell", "file", "note.txt")}
     results = [model.result(PRINTED, index) for index in range(len(calls))]
 
-    assert dialect(host).abilities["replace_result"] == "yes"
+    assert dialect(host).facts.abilities["replace_result"] == "yes"
     assert leaks == {"shell": [], "file": [], "note.txt": []}
     assert [PLACEHOLDER in result for result in results] == [True] * len(calls)
 
 
 def test_secrets_in_failures_follow_the_declaration(host, table):
     visit = table(host)
-    model, abilities = visit.done.model, dialect(host).abilities
+    model, abilities = visit.done.model, dialect(host).facts.abilities
     # Of a command that "failed" a host may say that it has a result.
     of_commands = "replace_failure" if visit.host.fails_commands else "replace_result"
     is_replaced = {"fail": abilities[of_commands] in {"yes", "commands"}}
@@ -318,7 +318,9 @@ def test_a_file_keeps_its_secret(host, visit):
         again.command = lambda prompt: with_options(program.command(prompt), program.resumed)
         models.append(run_host(again, made.folders, [], prompt="and now?").model)
 
-    mode = 1 if dialect(host).abilities["fill_arguments"] == "no" else 3 if program.edit else 2
+    mode = (
+        1 if dialect(host).facts.abilities["fill_arguments"] == "no" else 3 if program.edit else 2
+    )
     assert file.read_text() == f"mode = {mode}\nkey = {secret}\n"
     assert [model.leaks(secret) for model in models] == [[]] * len(models)
     assert all(names[0] in str(model.requests[-1].body) for model in models)

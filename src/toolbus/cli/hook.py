@@ -58,7 +58,7 @@ def command() -> Command:
             for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 signal.signal(each, _stop)
             from toolbus.hosts.run.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
-            from toolbus.hosts.run.payloads import MAX_BYTES  # noqa: PLC0415 - as above
+            from toolbus.hosts.run.reading import MAX_BYTES  # noqa: PLC0415 - as above
 
             limit = parsed.limit or LIMIT
             # First of all: where it is closed, the next file that is opened would take its place.

@@ -262,7 +262,7 @@ def _questions(
     """Yield the questions whose answers are not known yet."""
     for state in states:
         if not is_named and state.presence == "absent":
-            title = dialect(state.host).title
+            title = dialect(state.host).facts.label
             yield SetupQuestion(state.host, f"{title} is found. Install hooks there?", default=True)
     missing = (
         [] if present.is_new else [name for name, is_there in present.has.items() if not is_there]
@@ -385,7 +385,7 @@ def _write(plan: SetupPlan) -> None:
         for each in plan.hosts:
             if each.is_needed:
                 apply_plan(each)
-                written.append(f"the hooks of {dialect(each.host).title}")
+                written.append(f"the hooks of {dialect(each.host).facts.title}")
         for _, file in plan.managed:
             written.append(str(write_machine_file(file)))
     except (ToolbusError, OSError) as error:
@@ -406,7 +406,7 @@ def _show(plan: SetupPlan, screen: Screen, whole: bool) -> None:  # noqa: FBT001
     for each in plan.hosts:
         show_plan(screen, each, None, whole=whole)
     for host, file in plan.managed:
-        title = f"the whole machine, for {dialect(host).title}"
+        title = f"the whole machine, for {dialect(host).facts.title}"
         screen.line(Span(title, "strong"))
         screen.whole(f"{file.path}: {file.text.strip()}", indent=2)
 

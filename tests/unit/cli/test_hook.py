@@ -61,7 +61,7 @@ def test_no_input_at_all_is_blocked(run):
 
 
 def test_an_input_that_is_too_large_is_blocked(run):
-    small = "import toolbus.hosts.run.payloads as payloads; payloads.MAX_BYTES = 10"
+    small = "from toolbus.hosts.run import reading; reading.MAX_BYTES = 10"
     done = run(before=small)
 
     assert "more than 10 bytes" in json.loads(done.stdout)["block"]

@@ -12,7 +12,7 @@ from toolbus.settings.hints import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from toolbus.hosts.dialects.hook_events import HostDialect
+    from toolbus.hosts.dialects.host_dialect import HostDialect
 
 _CLASSES = {
     "claude-code": ("claude_code", "ClaudeCodeDialect"),
@@ -20,8 +20,8 @@ _CLASSES = {
     "copilot": ("copilot", "CopilotDialect"),
     "gemini-cli": ("gemini_cli", "GeminiCliDialect"),
     "vibe": ("vibe", "VibeDialect"),
-    "opencode": ("opencode", "OpenCodeDialect"),
-    "pi": ("pi", "PiDialect"),
+    "opencode": ("bridges", "OpenCodeDialect"),
+    "pi": ("bridges", "PiDialect"),
     "cursor": ("cursor", "CursorDialect"),
 }
 

@@ -1,11 +1,11 @@
 """Hosts whose hooks are a program in their process: our bridge there starts the hook command.
 
-The bridge is a file beside this one; the installation writes a copy that names the command. What
-it sends for an event is an object with `session_id` and `folder`, of a call or result also
-`call_id`, `tool`, `arguments`, `result` (a text or content blocks) and `is_error`, of a prompt or
-an answer `text`; `can_ask` tells whether somebody sits at the screen. What it takes is an object:
-`{}` lets pass, `block` stops, `arguments`, `result` and `context` are laid over, `ask` is asked.
-Anything else, nothing too, stops.
+The installation writes a copy of the bridge that names the command. What it sends for an event is
+an object with `session_id` and `folder`, of a call or result also `call_id`, `tool`, `arguments`,
+`result` (a text or content blocks) and `is_error`, of a prompt or an answer `text`; `can_ask` tells
+whether a person sits at the screen. The answer that it takes is an object: `{}` lets pass, `block`
+stops, `arguments`, `result` and `context` are laid over, `ask` is asked. Anything else, nothing
+too, stops.
 """
 
 from __future__ import annotations
@@ -14,30 +14,39 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.frames import BLOCKS, are_blocks, parts_in, put_back
-from toolbus.hosts.dialects.hook_events import Ability, Delivery, HookAnswer, HookEvent, HookKind
-from toolbus.hosts.dialects.host_json import (
-    context_text,
-    json_answer,
-    object_at,
-    optional_text,
-    refusal,
-    replaces,
-    text_at,
+from toolbus.hosts.dialects.hook_events import HookAnswer
+from toolbus.hosts.dialects.host_dialect import (
+    ALL_ABILITIES,
+    DialectFacts,
+    HostDialect,
+    Json,
+    Members,
 )
-from toolbus.messages.records import ToolCall, ToolResponse
+from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from toolbus.hosts.dialects.hook_events import HookDecision
+    from toolbus.hosts.dialects.hook_events import Ability, HookEvent
 
 SETTINGS_MARK = "const SETTINGS = null"
 """The line of a bridge where the installation writes its settings."""
 
 BRIDGE_LIMIT = 30.0
 """Seconds after which a bridge takes the hook command for dead."""
+
+_MEMBERS = Members(
+    folder="folder",
+    call_id="call_id",
+    tool="tool",
+    arguments="arguments",
+    prompt="text",
+    answer="text",
+)
 
 
 def bridge_source(file: str, command: Sequence[str], limit: float = BRIDGE_LIMIT) -> str:
@@ -50,104 +59,114 @@ def bridge_source(file: str, command: Sequence[str], limit: float = BRIDGE_LIMIT
     return text.replace(SETTINGS_MARK, f"const SETTINGS = {settings}", 1)
 
 
-class BridgeDialect:
+class BridgeDialect(HostDialect):
     """What our bridges say and take, whatever they stand in."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    abilities: ClassVar[Mapping[Ability, Delivery]]
-    kinds: ClassVar[Mapping[str, HookKind]]
-    """What each event of the host is about."""
+    def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
+        """Return the texts of a result, which is a text or content blocks."""
+        result = payload.get("result")
+        if not isinstance(result, str) and not are_blocks(result):
+            raise DecodeError("expected a text or content blocks", "$.result")
+        is_error = payload.get("is_error") is True
+        return ToolResponse(content=parts_in(result, BLOCKS), is_error=is_error)
 
-    def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
-        """Return the event *name* that *payload* tells of; raises `DecodeError`."""
-        kind = self.kinds.get(name, "other")
-        return HookEvent(
-            host=self.name,
-            name=name,
-            kind=kind,
-            session_id=text_at(payload, "session_id"),
-            folder=optional_text(payload, "folder"),
-            call=_call(payload) if kind in {"call", "result"} else None,
-            response=_response(payload) if kind == "result" else None,
-            text=optional_text(payload, "text"),
-            payload=payload,
-        )
+    def refusal(self, reason: str) -> Json:
+        """Return the block; the bridge knows the host's form of it."""
+        return {"block": reason}
 
-    def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
-        """Return how the bridge is told of *decision*."""
-        match event.kind:
-            case "call":
-                return self._call_answer(event, decision)
-            case "result":
-                return _result_answer(event, decision)
-            case "prompt":
-                return _prompt_answer(decision)
-        return json_answer({}, *_without_context(decision))
+    def denial(self, name: str, reason: str) -> Json:  # noqa: ARG002
+        """Return the block."""
+        return self.refusal(reason)
 
-    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:  # noqa: ARG002
-        """Return what stops the event *name*; the bridge knows the host's form of it."""
-        return json_answer({"block": reason})
+    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
+        """Return the block."""
+        return self.refusal(text)
 
-    def _call_answer(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
-        undelivered = _without_context(decision)
-        asks = self.abilities["ask"] == "yes" and event.payload.get("can_ask") is True
-        question = decision.asked if decision.denied is None else None
-        if question is not None and not asks:
-            return json_answer({"block": question}, *undelivered, "ask")
-        if question is None and (reason := refusal(event, decision)) is not None:
-            return json_answer({"block": reason}, *undelivered)
-        answer: dict[str, Any] = {}
-        if decision.call is not None:
-            answer["arguments"] = decision.call.arguments
-        if question is not None:
-            answer["ask"] = question
-        return json_answer(answer, *undelivered)
+    def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
+        """Return the block."""
+        return self.write(self.refusal(reason), *undelivered)
+
+    def question(self, name: str, text: str) -> Json:  # noqa: ARG002
+        """Return the question."""
+        return {"ask": text}
+
+    def can_ask(self, event: HookEvent) -> bool:
+        """Return whether a person sits at the screen."""
+        return super().can_ask(event) and event.payload.get("can_ask") is True
+
+    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:  # noqa: ARG002
+        """Return all arguments."""
+        return {"arguments": arguments}
+
+    def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
+        """Return the changed texts of a result, each in its place."""
+        assert event.response is not None  # noqa: S101 - it was changed
+        return {"result": put_back(event.payload["result"], BLOCKS, event.response, response)}
+
+    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json | None:
+        """Return *answer* with *context* beside a prompt, or behind the texts of a result."""
+        if "block" in answer:
+            return None
+        if event.kind == "prompt":
+            return {"context": context}
+        result = answer.get("result", event.payload["result"])
+        if isinstance(result, str):
+            return {"result": f"{result}\n\n{context}" if result else context}
+        return {"result": [*result, {"type": "text", "text": context}]}
+
+    def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
+        """Return *answer*, an object also where the event passes."""
+        return HookAnswer(stdout=msgspec.json.encode(answer), undelivered=undelivered)
 
 
-def _call(payload: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(
-        id=text_at(payload, "call_id"),
-        name=text_at(payload, "tool"),
-        arguments=object_at(payload, "arguments"),
+class OpenCodeDialect(BridgeDialect):
+    """How OpenCode says its events, told by `opencode_bridge.js`.
+
+    A tool that throws passes no hook; its message is replaced where the requests to the model are
+    made (`experimental.chat.messages.transform`), which our bridge calls "tool.failed".
+    """
+
+    facts: ClassVar = DialectFacts(
+        name="opencode",
+        title="OpenCode",
+        version="1.18.33",
+        sources=("the types in the package @opencode-ai/plugin 1.18.33",),
+        abilities={
+            **ALL_ABILITIES,
+            "fill_arguments": "no",  # It keeps them as what its model wrote.
+            "ask": "no",
+        },
+        kinds={
+            "tool.execute.before": "call",
+            "tool.execute.after": "result",
+            "tool.failed": "result",
+            "chat.message": "prompt",
+            "experimental.text.complete": "answer",
+        },
+        members=_MEMBERS,
+        takes_context=frozenset({"tool.execute.after", "tool.failed", "chat.message"}),
     )
 
 
-def _response(payload: Mapping[str, Any]) -> ToolResponse:
-    result = payload.get("result")
-    if not isinstance(result, str) and not are_blocks(result):
-        raise DecodeError("expected a text or content blocks", "$.result")
-    return ToolResponse(content=parts_in(result, BLOCKS), is_error=payload.get("is_error") is True)
+class PiDialect(BridgeDialect):
+    """How pi says its events, told by `pi_bridge.ts`; what a person runs with `!` is not seen."""
 
-
-def _result_answer(event: HookEvent, decision: HookDecision) -> HookAnswer:
-    if decision.denied is not None:
-        return json_answer({"block": decision.denied})
-    context = context_text(decision)
-    changed = replaces(event, decision)
-    result = event.payload["result"]
-    if event.response is not None and decision.response is not None and changed:
-        result = put_back(result, BLOCKS, event.response, decision.response)
-    if not (changed or context):
-        return json_answer({})
-    return json_answer({"result": _with_context(result, context)})
-
-
-def _with_context(result: Any, context: str) -> Any:
-    if not context:
-        return result
-    if isinstance(result, str):
-        return f"{result}\n\n{context}" if result else context
-    return [*result, {"type": "text", "text": context}]
-
-
-def _prompt_answer(decision: HookDecision) -> HookAnswer:
-    reason = decision.asked if decision.denied is None else decision.denied
-    if reason is not None:
-        return json_answer({"block": reason}, *_without_context(decision))
-    context = context_text(decision)
-    return json_answer({"context": context} if context else {})
-
-
-def _without_context(decision: HookDecision) -> tuple[Ability, ...]:
-    return ("add_context",) if decision.context else ()
+    facts: ClassVar = DialectFacts(
+        name="pi",
+        title="pi",
+        version="0.73.1",
+        sources=(
+            "docs/extensions.md and dist/core/extensions in @mariozechner/pi-coding-agent 0.73.1",
+        ),
+        abilities=ALL_ABILITIES,
+        kinds={
+            "tool_call": "call",
+            "tool_result": "result",
+            "input": "prompt",
+            "agent_end": "answer",
+            "session_start": "session_start",
+            "session_shutdown": "session_end",
+        },
+        members=_MEMBERS,
+        takes_context=frozenset({"tool_result", "input"}),
+    )

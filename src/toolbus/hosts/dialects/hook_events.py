@@ -7,14 +7,11 @@ host understands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from toolbus.messages.records import ToolCall, ToolResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HookKind: TypeAlias = Literal[
     "call", "result", "prompt", "answer", "session_start", "session_end", "other"
@@ -106,38 +103,3 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
     stderr: bytes = b""
     exit_code: int = 0
     undelivered: tuple[Ability, ...] = ()
-
-
-class HostDialect(Protocol):
-    """How one host says its events and is answered."""
-
-    @property
-    def name(self) -> str:
-        """What the host is called in commands: "claude-code"."""
-
-    @property
-    def title(self) -> str:
-        """What its makers call it: "Claude Code"."""
-
-    @property
-    def abilities(self) -> Mapping[Ability, Delivery]:
-        """What it lets a hook do."""
-
-    def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
-        """Return the event *name* that *payload* tells of.
-
-        Raises `DecodeError` for what lacks what every such event has.
-        """
-        ...
-
-    def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
-        """Return how the host is told of *decision*."""
-        ...
-
-    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
-        """Return what stops the event *name* whatever it was about: something of ours failed.
-
-        Before a call it is the host's denial; after it, the host's replacement by a notice, in the
-        frame of *payload* where the host wants that. *payload* is None if nobody could read it.
-        """
-        ...

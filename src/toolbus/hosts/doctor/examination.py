@@ -119,7 +119,7 @@ def _examine(host: str, in_force: Loaded, *, sends: bool) -> HostReport:
             findings += loaded[1].findings
         findings += _examine_protection(state, loaded)
         if loaded[0] is not None:
-            deliveries = component_deliveries(loaded[0], dialect(host).abilities)
+            deliveries = component_deliveries(loaded[0], dialect(host).facts.abilities)
         if host == "codex":
             findings += inspect_codex_trust(program, state, here)
         if state.project is not None:
@@ -127,7 +127,7 @@ def _examine(host: str, in_force: Loaded, *, sends: bool) -> HostReport:
         findings += _examine_client(state, here, loaded[0], sends=sends)
     return HostReport(
         host=host,
-        title=dialect(host).title,
+        title=dialect(host).facts.label,
         program=program,
         version=None if program is None else _program_version(program),
         states=tuple(states),
@@ -183,7 +183,7 @@ def _examine_settings(
     host: str, installed: Sequence[InstalledState], here: Path, root: Path
 ) -> Iterator[Finding]:
     """Yield what the host's settings do to our hooks, here and where its sessions began."""
-    if not HOSTS[host].version:
+    if not dialect(host).facts.version:
         yield Finding(severity="warning", text=untried(host))
     if len(installed) > 1:
         text = f"installed for you and in {root}: every event is judged twice; take out one"

@@ -70,7 +70,7 @@ def inspect_trial(state: InstalledState, folder: Path, *, redacts: bool) -> Iter
     if not (call.is_silent or call.is_failure):
         text = f"the made-up call of `true` was not simply let through: {call.words}"
         wrong.append(Finding(severity="warning", text=text))
-    can_replace = dialect(state.host).abilities["replace_result"] == "yes"
+    can_replace = dialect(state.host).facts.abilities["replace_result"] == "yes"
     if redacts and can_replace and result.is_silent:
         text = "a made-up secret in a result was not taken out, though redact-secrets is installed"
         wrong.append(_open(text))

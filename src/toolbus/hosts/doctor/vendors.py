@@ -195,7 +195,7 @@ def switch_warning(host: str) -> str | None:
         return None
     return (
         f"{managed.key} in a project's {managed.project_file} switches the hooks of "
-        f"{dialect(host).title} off; `toolbus setup {host} --managed` prevents that"
+        f"{dialect(host).facts.title} off; `toolbus setup {host} --managed` prevents that"
     )
 
 

@@ -25,7 +25,6 @@ class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Args:
         program: its command.
-        version: the version that was run; "": only its documentation was read.
         folder: its settings, from the home folder on; *variable* names another folder, to which
             *below* is added.
         user: the file of hooks in that folder.
@@ -41,7 +40,6 @@ class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     program: str
-    version: str = ""
     folder: str
     user: str
     project: str
@@ -81,7 +79,7 @@ def host_files(host: str) -> HostFiles:
 
 def untried(host: str) -> str:
     """Return the sentence that no version of *host* was run."""
-    title = dialect(host).title
+    title = dialect(host).facts.title
     return f"{title} is untried: its documentation was read, and no version of it was run"
 
 

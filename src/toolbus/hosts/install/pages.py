@@ -222,7 +222,7 @@ def plan_report(plan: InstallPlan, fault: Finding | None, *, written: bool) -> P
 
 def show_plan(screen: Screen, plan: InstallPlan, fault: Finding | None, *, whole: bool) -> None:
     """Write the changes of *plan*, *whole* or a few lines a file; *fault* is of its protection."""
-    screen.line(Span(f"{dialect(plan.host).title}, {_owner(plan.project)}", "strong"))
+    screen.line(Span(f"{dialect(plan.host).facts.label}, {_owner(plan.project)}", "strong"))
     if not plan.is_needed:
         text = "nothing of ours is there" if plan.settings is None else "installed already"
         screen.line(text, indent=2)
@@ -276,7 +276,7 @@ def show_state(screen: Screen, state: InstalledState, *, titled: bool = True) ->
     style: Style = "good" if is_well else "bad"
     if state.presence == "absent" and not state.problems:
         style = "dim"
-    title = f"{dialect(state.host).title}, " if titled else ""
+    title = f"{dialect(state.host).facts.label}, " if titled else ""
     screen.line(
         Span(f"{title}{_owner(state.project)}: ", "strong" if titled else ""),
         Span(f"{'✓ ' if is_well else ''}{word}", style),

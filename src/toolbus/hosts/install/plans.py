@@ -14,6 +14,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from toolbus.errors import ConfigurationError
+from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.vendors import switch_warning
 from toolbus.hosts.install.client_files import (
     CLIENT_FILES,
@@ -230,7 +231,7 @@ def _notes(host: str, project: Path | None) -> Iterator[str]:
     files = HOSTS[host]
     if (warning := switch_warning(host)) is not None:
         yield warning
-    if not files.version:
+    if not dialect(host).facts.version:
         yield untried(host)
     if files.note:
         yield files.note

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.events.catalogue import RunStart
-    from toolbus.hosts.dialects.hook_events import HookDecision, HookEvent, HookKind, HostDialect
+    from toolbus.hosts.dialects.hook_events import HookDecision, HookEvent, HookKind
+    from toolbus.hosts.dialects.host_dialect import HostDialect
     from toolbus.hosts.run.taken_calls import TakenCalls
     from toolbus.tools.calls.gated_call import GatedCall
 
@@ -36,7 +37,7 @@ class HookAsking(NamedTuple):
         self, event: HookEvent, dialect: HostDialect, decision: HookDecision, prompt: str
     ) -> HookDecision | None:
         """Return *decision* with the question *prompt*, if the host asks that itself."""
-        if not self.host_asks or dialect.abilities["ask"] != "yes":
+        if not self.host_asks or dialect.facts.abilities["ask"] != "yes":
             return None
         asking = replace(decision, asked=prompt)
         return None if "ask" in dialect.encode(event, asking).undelivered else asking

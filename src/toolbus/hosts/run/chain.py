@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from toolbus.components.capabilities import PromptSkipper
     from toolbus.components.components import AgentComponent
-    from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent, HostDialect
+    from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
+    from toolbus.hosts.dialects.host_dialect import HostDialect
     from toolbus.hosts.run.event_log import HookStore
     from toolbus.hosts.run.hook_sessions import HookSession, TakenCall
     from toolbus.messages.records import ToolCall
@@ -123,10 +124,9 @@ class HookChain(Participant):
         taken = TakenCalls(self._store, self._sessions, root, known)
         return HookAsking(self._approvals, taken, self._host_asks)
 
-    def _keepers(self, event: HookEvent, dialect: HostDialect) -> list[FileKeeper]:
-        """Return the components that fill what *event* writes, if its host's model reads none."""
-        # A hook may be called by another host than its own.
-        if event.host != dialect.name or dialect.abilities["fill_arguments"] != "yes":
+    def _keepers(self, dialect: HostDialect) -> list[FileKeeper]:
+        """Return the components that fill what a call writes, if the host's model reads none."""
+        if dialect.facts.abilities["fill_arguments"] != "yes":
             return []
         return [each for each in self.components if isinstance(each, FileKeeper) and each.enabled]
 
@@ -156,12 +156,12 @@ class HookChain(Participant):
         "raise" raises.
         """
         await self.bus.catch_up()
-        root = session_id_of(event, dialect.name)
+        root = session_id_of(event, dialect.facts.name)
         session = session or await self._sessions.read(root)
-        scope = scope_of(event, dialect.name, "" if session is None else session.folder)
+        scope = scope_of(event, dialect.facts.name, "" if session is None else session.folder)
         waiting = () if session is None else session.context
         enqueued: list[UserMessage] = []
-        keepers = self._keepers(event, dialect)
+        keepers = self._keepers(dialect)
         filled = scope if keepers else None
         with _handling(enqueued, filled), self._logs.collecting(scope, event_id) as log:
             asking = self._asking(root, {} if session is None else session.taken)

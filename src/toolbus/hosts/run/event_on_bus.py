@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.components.capabilities import PromptSkipper
     from toolbus.events.catalogue import Scope, ToolCallOutcome, ToolSpec
-    from toolbus.hosts.dialects.hook_events import Ability, HookAnswer, HookEvent, HostDialect
+    from toolbus.hosts.dialects.hook_events import Ability, HookAnswer, HookEvent
+    from toolbus.hosts.dialects.host_dialect import HostDialect
     from toolbus.hosts.run.asking import HookAsking
     from toolbus.hosts.run.event_log import EventLog, HookStore
     from toolbus.hosts.run.written_files import FileKeeper
@@ -95,7 +96,7 @@ class EventOnBus:
         answer = self._dialect.encode(self._event, decision)
         for ability in answer.undelivered:
             if ability in _UNDELIVERED:
-                self._note(f"{self._dialect.title}: {_UNDELIVERED[ability]}")
+                self._note(f"{self._dialect.facts.title}: {_UNDELIVERED[ability]}")
         return answer, texts if "add_context" in answer.undelivered else ()
 
     async def announce(self) -> None:
@@ -165,7 +166,7 @@ class EventOnBus:
 
     async def _decision_of(self, judged: CallInProgress) -> HookDecision | str:
         """Return what the host is told of a call that may run, or why it cannot run there."""
-        event, call, title = self._event, judged.call, self._dialect.title
+        event, call, title = self._event, judged.call, self._dialect.facts.title
         assert event.call is not None  # noqa: S101 - it was judged
         if call.name != event.call.name:
             return f"a handler made it a call of {call.name!r}, and {title} runs no other tool"
@@ -230,7 +231,7 @@ class EventOnBus:
         outcome = await runner.finish(call)
         if any(_is_refusal(message) for message in answers):
             self._log.messages.clear()
-            self._note(f"{self._dialect.title} ran the call although it was denied")
+            self._note(f"{self._dialect.facts.title} ran the call although it was denied")
         return _replacement(outcome, response)
 
     def _runner(self, call: ToolCall, answers: Sequence[ToolMessage] = ()) -> ToolRunner:
@@ -252,7 +253,7 @@ class EventOnBus:
     # --- messages ------------------------------------------------------------------------------
 
     async def _judge_prompt(self, text: str) -> HookDecision:
-        title = self._dialect.title
+        title = self._dialect.facts.title
         start = await self._bus.apply(RUN_BEFORE, RunStart(prompt=text), scope=self._scope)
         if start.denied is not None:
             return HookDecision(denied=start.denied.reason)

@@ -1,11 +1,18 @@
-"""An event of a host as its dialect reads it, and the host's block for what cannot be answered."""
+"""The event in the JSON that a host wrote, and the host's block for what cannot be answered.
+
+Cursor also runs the hooks that a person set up for Claude Code, with events and tools of its own
+names (https://cursor.com/docs/reference/third-party-hooks): here it is told who speaks.
+"""
 
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import msgspec
 
 from toolbus.errors import (
     DeadlineError,
@@ -17,16 +24,18 @@ from toolbus.errors import (
     ToolbusError,
 )
 from toolbus.hosts.dialects import dialect
-from toolbus.hosts.dialects.hook_events import HookAnswer
-from toolbus.hosts.run.payloads import read_payload
+from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
 from toolbus.settings.spans import sanitize
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from toolbus.hosts.dialects.hook_events import HookEvent, HostDialect
+    from toolbus.hosts.dialects.host_dialect import HostDialect
+
+MAX_BYTES = 64 * 2**20
+"""Bytes of an event that are read at most."""
 
 _WORDED = (DeadlineError, DecodeError, FreezeError, LoadError, RegistrationError, StoreError)
-"""Errors whose text is ours: what another one says may quote anything."""
+"""Errors whose text is ours: the text of another one may quote anything."""
 
 _OURS = (ToolbusError, MisfitError, OSError, ImportError, SyntaxError)
 """Errors that are no secret's place, where they are why one of ours was raised."""
@@ -35,9 +44,22 @@ _LONGEST = 2_000
 _STOPPED = 2
 """The exit code by which most hosts stop, for what no dialect could word."""
 
+_CURSOR_NAMES = {
+    "PreToolUse": "preToolUse",
+    "PostToolUse": "postToolUse",
+    "PostToolUseFailure": "postToolUseFailure",
+    "UserPromptSubmit": "beforeSubmitPrompt",
+    "Stop": "stop",
+    "SubagentStop": "subagentStop",
+    "SessionStart": "sessionStart",
+    "SessionEnd": "sessionEnd",
+}
+"""Cursor's names for the events of Claude Code."""
+_MAX_HOOKS = 2**20
+
 
 class ReadEvent(NamedTuple):
-    """An *event* as *dialect* read it; *payload* is the JSON of it."""
+    """An *event* as *dialect* read it; *payload* is its JSON."""
 
     dialect: HostDialect
     payload: dict[str, Any]
@@ -45,39 +67,28 @@ class ReadEvent(NamedTuple):
 
 
 def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
-    """Return what the JSON *data* says of the event *name* of *host*, or the block of it.
+    """Return the event *name* of *host* in the JSON *data*, or the block of it.
 
     It raises nothing, whatever *data* is.
     """
+    payload: Any = None
     try:
         spoken = dialect(host)
     except Exception as error:  # noqa: BLE001 - as below
         return _unworded(reason_of(error))
-    payload: Any = None
     try:
         payload = read_payload(data)
+        spoken, name = _speaker(spoken, name, payload)
         event = spoken.decode(name, payload)
-        if event.kind == "other" and (problem := _misnamed(spoken, name, payload)):
+        if spoken.facts.name != host and _is_judged_by_cursor(name):
+            event = HookEvent(host=event.host, name=name, kind="other", session_id=event.session_id)
+        elif event.kind == "other" and (problem := _misnamed(spoken, name, payload)):
             return _unworded(sanitize(f"toolbus: {problem}"))
         if event.folder and (not event.folder.startswith("/") or "\0" in event.folder):
             raise DecodeError("the event's folder is no absolute path")  # noqa: TRY301 - for all dialects
         return ReadEvent(spoken, payload, event)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
         return blocked(spoken, name, payload, reason_of(error))
-
-
-def _misnamed(spoken: HostDialect, name: str, payload: Any) -> str | None:
-    """Return that *payload* names an event that is judged, where the hook's *name* is none.
-
-    Only such: Cursor runs hooks of Claude Code, and has other names for their events.
-    """
-    real_name = payload.get("hook_event_name")
-    if not isinstance(real_name, str) or real_name == name:
-        return None
-    with suppress(Exception):  # What cannot be read is one that is judged.
-        if spoken.decode(real_name, payload).kind == "other":
-            return None
-    return f"the hook answers to {name!r}, but the event is {real_name!r}; correct its command"
 
 
 def block_of(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
@@ -89,12 +100,8 @@ def block_of(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
         return _unworded(reason_of(error))
     with suppress(Exception):
         payload = read_payload(data)
+        spoken, name = _speaker(spoken, name, payload)
     return blocked(spoken, name, payload, reason)
-
-
-def folder_of(event: HookEvent) -> Path:
-    """Return the folder in which *event* happened, by its real path."""
-    return Path(os.path.realpath(event.folder or Path.cwd()))
 
 
 def blocked(spoken: HostDialect, name: str, payload: Any, reason: str) -> HookAnswer:
@@ -108,7 +115,7 @@ def blocked(spoken: HostDialect, name: str, payload: Any, reason: str) -> HookAn
 
 
 def reason_of(error: Exception) -> str:
-    """Return why an event is blocked, for the model; what foreign errors say is not quoted."""
+    """Return why an event is blocked, for the model; the text of foreign errors is not quoted."""
     text = str(error)
     if not isinstance(error, _WORDED):
         text = f"it failed ({type(error).__name__})"
@@ -116,6 +123,83 @@ def reason_of(error: Exception) -> str:
         what = f"a component cannot be loaded ({type(foreign).__name__})"
         text = f"{what}; `toolbus wiring` says why"
     return sanitize(f"toolbus: {text}")[:_LONGEST]
+
+
+def folder_of(event: HookEvent) -> Path:
+    """Return the folder in which *event* happened, by its real path."""
+    return Path(os.path.realpath(event.folder or Path.cwd()))
+
+
+def read_payload(data: bytes) -> dict[str, Any]:
+    """Return the object that *data* is, a new one; half a character in it becomes U+FFFD.
+
+    Raises `DecodeError` for anything else, and for more than `MAX_BYTES`.
+    """
+    if len(data) > MAX_BYTES:
+        raise DecodeError(f"the event has more than {MAX_BYTES:,} bytes")
+    # Cursor writes a byte order mark on Windows; RFC 8259, section 8.1, lets readers ignore it.
+    data = data.removeprefix(BOM_UTF8)
+    try:
+        payload = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        payload = _mended(data)
+    except RecursionError:
+        raise DecodeError("the event is nested too deeply") from None
+    if not isinstance(payload, dict):
+        raise DecodeError("the event is no JSON object")
+    return payload
+
+
+def _mended(data: bytes) -> Any:
+    """Return the value of *data* if half characters, as JavaScript cuts, are all that is wrong."""
+    import json  # noqa: PLC0415 - for few
+
+    from toolbus.messages.immutable import mend  # noqa: PLC0415 - as above
+
+    try:
+        return mend(json.loads(data, parse_constant=_refuse))
+    # The fault is not quoted: nobody knows what it is.
+    except ValueError:
+        raise DecodeError("the event is no JSON") from None
+    except RecursionError:
+        raise DecodeError("the event is nested too deeply") from None
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError
+
+
+def _speaker(spoken: HostDialect, name: str, payload: Any) -> tuple[HostDialect, str]:
+    """Return the dialect of the host that sent *payload*, and its name for the event."""
+    is_of_cursor = isinstance(payload, dict) and isinstance(payload.get("cursor_version"), str)
+    if spoken.facts.name == "claude-code" and is_of_cursor:
+        return dialect("cursor"), _CURSOR_NAMES.get(name, name)
+    return spoken, name
+
+
+def _is_judged_by_cursor(name: str) -> bool:
+    """Return whether our hook stands in the person's own `hooks.json`, below the event *name*.
+
+    A project's file does not count: it would only have to name us to be judged by nobody.
+    """
+    from toolbus.hosts.install.host_files import hooks_file, is_ours  # noqa: PLC0415 - for few
+
+    try:
+        with hooks_file("cursor").open("rb") as stream:
+            value = msgspec.json.decode(stream.read(_MAX_HOOKS))
+        return is_ours(value["hooks"][name], "cursor")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, RuntimeError):
+        return False
+
+
+def _misnamed(spoken: HostDialect, name: str, payload: Any) -> str | None:
+    """Return that *payload* names an event that is judged, where the hook's *name* is none."""
+    real_name = payload.get("hook_event_name")
+    if not isinstance(real_name, str) or real_name == name:
+        return None
+    if spoken.facts.kinds.get(real_name, "other") == "other":
+        return None
+    return f"the hook answers to {name!r}, but the event is {real_name!r}; correct its command"
 
 
 def _foreign_cause(error: BaseException) -> BaseException | None:

@@ -106,14 +106,14 @@ class HookService:
 
     async def _answer(self, read: ReadEvent, event_id: str) -> HookAnswer | Elsewhere:
         event, dialect = read.event, read.dialect
-        session_id = session_id_of(event, dialect.name)
+        session_id = session_id_of(event, dialect.facts.name)
         sessions = HookSessions(self._open_store())
         session = await sessions.read(session_id)
         folder = folder_of(event) if session is None else Path(session.folder)
         if self._folder not in {None, folder}:
             return Elsewhere(str(folder))
         async with self._making.here():
-            in_force = await self._in_force(dialect.name, folder, session)
+            in_force = await self._in_force(dialect.facts.name, folder, session)
         if in_force.chain is None:
             return dialect.encode(event, HookDecision())
         project = in_force.project

@@ -74,7 +74,7 @@ def test_a_failure_is_one():
 
 @pytest.mark.parametrize("host", SESSIONS)
 def test_what_passes_is_answered_by_an_empty_object(host):
-    for name in dialect(host).kinds:
+    for name in dialect(host).facts.kinds:
         assert answered(host, name) == ({}, ())
 
 
@@ -138,7 +138,7 @@ def test_a_prompt_is_denied_or_has_context(host, name):
 
 @pytest.mark.parametrize("host", SESSIONS)
 def test_each_event_is_stopped_alike(host):
-    for name in dialect(host).kinds:
+    for name in dialect(host).facts.kinds:
         assert blocked(host, name) == ({"block": "toolbus: it broke"}, ())
 
 

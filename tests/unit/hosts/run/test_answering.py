@@ -15,7 +15,7 @@ import pytest
 from plain_dialect import PlainDialect, told
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import revoke, trust
-from toolbus.hosts.run import answering, payloads, reading
+from toolbus.hosts.run import answering, reading
 from toolbus.hosts.run.answering import answer
 from toolbus.hosts.run.hook_settings import HookSettings
 from toolbus.hosts.run.service import Elsewhere, HookService
@@ -90,7 +90,7 @@ def test_garbage_is_blocked(tmp_path, data):
 
 
 def test_what_is_too_large_is_blocked(tmp_path, monkeypatch):
-    monkeypatch.setattr(payloads, "MAX_BYTES", 10)
+    monkeypatch.setattr(reading, "MAX_BYTES", 10)
     assert "more than 10 bytes" in asked(settings(tmp_path))["blocked"]
 
 

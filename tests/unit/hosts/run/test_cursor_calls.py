@@ -6,13 +6,21 @@ import pytest
 
 from host_answers import check_answer
 from recorded_events import recorded
-from toolbus.hosts.dialects.claude_code import ClaudeCodeDialect
 from toolbus.hosts.dialects.hook_events import HookDecision
+from toolbus.hosts.run.reading import block_of, read_event
 
-CLAUDE = ClaudeCodeDialect()
 OURS = (
     "/usr/bin/python3 -I -S /home/ann/.local/state/toolbus/hooks/a1/hook.py cursor preToolUse 100"
 )
+
+
+def read(name, payload):
+    """Return what a hook for Claude Code reads of its event *name*."""
+    return read_event("claude-code", name, json.dumps(payload).encode())
+
+
+def told(made, **decision):
+    return made.dialect.encode(made.event, HookDecision(**decision))
 
 
 @pytest.fixture
@@ -36,18 +44,18 @@ def installed(home, **hooks):
     ],
 )
 def test_an_event_of_cursor_is_answered_in_its_form(home, name, theirs, kind):
-    event = CLAUDE.decode(name, recorded("cursor", theirs))
+    made = read(name, recorded("cursor", theirs))
 
-    answer = CLAUDE.encode(event, HookDecision(denied="no"))
+    answer = told(made, denied="no")
 
-    assert (event.host, event.name, event.kind) == ("cursor", theirs, kind)
+    assert (made.event.host, made.event.name, made.event.kind) == ("cursor", theirs, kind)
     check_answer("cursor", theirs, answer)
 
 
 def test_a_call_of_cursor_is_denied_as_cursor_denies(home):
-    event = CLAUDE.decode("PreToolUse", recorded("cursor", "preToolUse"))
+    made = read("PreToolUse", recorded("cursor", "preToolUse"))
 
-    answer = json.loads(CLAUDE.encode(event, HookDecision(denied="no")).stdout)
+    answer = json.loads(told(made, denied="no").stdout)
 
     assert answer == {"permission": "deny", "user_message": "no", "agent_message": "no"}
 
@@ -55,12 +63,12 @@ def test_a_call_of_cursor_is_denied_as_cursor_denies(home):
 def test_what_our_own_hook_in_cursor_judges_passes(home):
     installed(home, preToolUse=[{"command": "other"}, {"command": OURS}])
 
-    call = CLAUDE.decode("PreToolUse", recorded("cursor", "preToolUse"))
-    result = CLAUDE.decode("PostToolUse", recorded("cursor", "postToolUse"))
+    call = read("PreToolUse", recorded("cursor", "preToolUse"))
+    result = read("PostToolUse", recorded("cursor", "postToolUse"))
 
-    assert (call.host, call.kind, call.call) == ("cursor", "other", None)
-    assert not CLAUDE.encode(call, HookDecision()).stdout
-    assert result.kind == "result"
+    assert (call.event.host, call.event.kind, call.event.call) == ("cursor", "other", None)
+    assert not told(call).stdout
+    assert result.event.kind == "result"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,7 @@ def test_what_our_own_hook_in_cursor_judges_passes(home):
 def test_a_file_that_does_not_name_it_judges_nothing(home, content):
     (home / ".cursor/hooks.json").write_text(content)
 
-    assert CLAUDE.decode("PreToolUse", recorded("cursor", "preToolUse")).kind == "call"
+    assert read("PreToolUse", recorded("cursor", "preToolUse")).event.kind == "call"
 
 
 def test_what_a_project_says_of_our_hook_does_not_count(home):
@@ -87,22 +95,23 @@ def test_what_a_project_says_of_our_hook_does_not_count(home):
     (project / ".cursor/hooks.json").write_text(json.dumps(hooks))
     payload = recorded("cursor", "preToolUse") | {"cwd": str(project)}
 
-    assert CLAUDE.decode("PreToolUse", payload).kind == "call"
+    assert read("PreToolUse", payload).event.kind == "call"
 
 
 def test_what_fails_is_blocked_as_cursor_blocks(home):
-    answer = CLAUDE.block("PreToolUse", {"cursor_version": "1"}, "broken")
+    answer = block_of("claude-code", "PreToolUse", b'{"cursor_version": "1"}', "broken")
 
+    reason = "toolbus: broken"
     assert json.loads(answer.stdout) == {
         "permission": "deny",
-        "user_message": "broken",
-        "agent_message": "broken",
+        "user_message": reason,
+        "agent_message": reason,
     }
 
 
 def test_an_event_of_claude_code_is_its_own(home):
     installed(home, preToolUse=[{"command": OURS}])
 
-    event = CLAUDE.decode("PreToolUse", recorded("claude-code", "PreToolUse"))
+    event = read("PreToolUse", recorded("claude-code", "PreToolUse")).event
 
     assert (event.host, event.kind) == ("claude-code", "call")

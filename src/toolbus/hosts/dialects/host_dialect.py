@@ -1,0 +1,335 @@
+"""The base of all dialects: facts about a host, and the one way from its JSON and back.
+
+A leaf file per host has its facts and what the host says in its own form.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from toolbus.errors import DecodeError
+from toolbus.hosts.dialects.hook_events import (
+    Ability,
+    Delivery,
+    HookAnswer,
+    HookEvent,
+    HookKind,
+)
+from toolbus.messages.immutable import mend_text
+from toolbus.messages.records import TextPart, ToolCall, ToolResponse
+
+if TYPE_CHECKING:
+    from toolbus.hosts.dialects.hook_events import HookDecision
+
+Json: TypeAlias = dict[str, Any]
+
+ALL_ABILITIES: Mapping[Ability, Delivery] = {
+    "observe": "yes",
+    "rewrite_arguments": "yes",
+    "fill_arguments": "yes",
+    "deny": "yes",
+    "ask": "yes",
+    "replace_result": "yes",
+    "replace_failure": "yes",
+    "add_context": "yes",
+    "block_prompt": "yes",
+}
+
+NO_REASON = "toolbus: no reason was given"
+SKIPPED = 'allowed by a rule with prompt = "skip"'
+"""The reason for a host whose own prompt is answered."""
+EMPTY = "(toolbus: nothing remains of this result)"
+"""A result without text: hosts would put words of their own, or the original."""
+
+
+class Members(Struct, frozen=True, kw_only=True):
+    """The names of members in a host's events; "" for what it does not say."""
+
+    session: str = "session_id"
+    folder: str = "cwd"
+    agent: str = ""
+    call_id: str = "tool_use_id"
+    tool: str = "tool_name"
+    arguments: str = "tool_input"
+    failure: str = "error"
+    prompt: str = "prompt"
+    answer: str = ""
+
+
+class DialectFacts(Struct, frozen=True, kw_only=True):
+    """The facts about a host.
+
+    Args:
+        name: the host's name in commands: "claude-code".
+        title: its makers' name for it: "Claude Code".
+        version: the version that was run; "" for a host of which only documentation was read.
+        sources: where the facts come from, beside runs of that version.
+        abilities: what it lets a hook do.
+        kinds: by the names of its events what each is about; any other is only observed.
+        members: the names of members in them.
+        failures: events of failed tools whose words it gives to its model whatever a hook says.
+        takes_context: events whose answers may hold more for the model.
+        also_denied: further events that its denial of a call stops.
+        notice: the member of an answer that its person reads; "" for a host that shows none.
+    """
+
+    name: str
+    title: str
+    version: str
+    sources: tuple[str, ...]
+    abilities: Mapping[Ability, Delivery]
+    kinds: Mapping[str, HookKind]
+    members: Members = Members()
+    failures: frozenset[str] = frozenset()
+    takes_context: frozenset[str] = frozenset()
+    also_denied: frozenset[str] = frozenset()
+    notice: str = ""
+
+    @property
+    def label(self) -> str:
+        """The title, with "(untried)" behind that of a host that was not run."""
+        return self.title if self.version else f"{self.title} (untried)"
+
+
+class HostDialect(ABC):
+    """How one host says its events and is answered."""
+
+    facts: ClassVar[DialectFacts]
+
+    # --- what each host says in its own form -----------------------------------------------------
+
+    @abstractmethod
+    def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
+        """Return what a tool returned, of the event *payload*; raises `DecodeError`."""
+
+    @abstractmethod
+    def denial(self, name: str, reason: str) -> Json:
+        """Return the answer that keeps a call from running, in its event *name*."""
+
+    @abstractmethod
+    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:
+        """Return the answer that runs a call with other *arguments*."""
+
+    @abstractmethod
+    def replacement(self, name: str, payload: Any, text: str) -> Json | None:
+        """Return the answer that puts *text* in the place of a result; None if the host has none.
+
+        *payload* is None if nobody could read it.
+        """
+
+    def refusal(self, reason: str) -> Json:
+        """Return the answer that keeps a prompt back."""
+        return {"decision": "block", "reason": reason}
+
+    def changed_result(self, event: HookEvent, response: ToolResponse) -> Json | None:
+        """Return the answer that puts *response* in the place of the result of *event*."""
+        return self.replacement(event.name, event.payload, response.text or EMPTY)
+
+    def question(self, name: str, text: str) -> Json:
+        """Return the answer by which the host asks its person *text* before a call."""
+        raise NotImplementedError((name, text))
+
+    def permission(self, name: str) -> Json:  # noqa: ARG002 - for those that have one
+        """Return the answer that spares the host's own prompt; {} where it has none."""
+        return {}
+
+    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json | None:
+        """Return *answer* with more for the model; None where the host does not take it."""
+        raise NotImplementedError((event, answer, context))
+
+    def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
+        """Return what tells the person why an event that cannot be stopped should have been."""
+        return self.write({self.facts.notice: reason} if self.facts.notice else {}, *undelivered)
+
+    def can_ask(self, event: HookEvent) -> bool:  # noqa: ARG002 - for those that cannot always
+        """Return whether the host asks its person about the call of *event*."""
+        return self.facts.abilities["ask"] == "yes"
+
+    def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
+        """Return *answer* as the host reads it; nothing lets the event pass."""
+        if not answer:
+            return HookAnswer(undelivered=undelivered)
+        return HookAnswer(stdout=msgspec.json.encode(answer), undelivered=undelivered)
+
+    # --- the same for all ------------------------------------------------------------------------
+
+    def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
+        """Return the event *name* that *payload* tells of.
+
+        Raises `DecodeError` for what lacks what every such event has.
+        """
+        facts = self.facts
+        members, kind = facts.members, facts.kinds.get(name, "other")
+        call = response = None
+        if kind in {"call", "result"}:
+            call = ToolCall(
+                id=text_at(payload, members.call_id) if members.call_id else "",
+                name=text_at(payload, members.tool),
+                arguments=object_at(payload, members.arguments),
+            )
+        if name in facts.failures:
+            error = optional_text(payload, members.failure)
+            content = (TextPart(text=error),) if error else ()
+            response = ToolResponse(content=content, is_error=True)
+        elif kind == "result":
+            response = self.read_result(payload)
+        text = {"prompt": members.prompt, "answer": members.answer}.get(kind, "")
+        return HookEvent(
+            host=facts.name,
+            name=name,
+            kind=kind,
+            session_id=text_at(payload, members.session),
+            folder=optional_text(payload, members.folder),
+            agent=optional_text(payload, members.agent),
+            call=call,
+            response=response,
+            text=optional_text(payload, text),
+            payload=payload,
+        )
+
+    def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
+        """Return how the host is told of *decision*."""
+        undelivered: list[Ability] = []
+        answer: Json = {}
+        match event.kind:
+            case "call":
+                answer = self._call_verdict(event, decision, undelivered)
+            case "result":
+                answer = self._result_verdict(event, decision, undelivered)
+            case "prompt":
+                reason = decision.asked if decision.denied is None else decision.denied
+                answer = {} if reason is None else self.refusal(reason or NO_REASON)
+            case _ if decision.denied is not None:
+                undelivered.append("deny")
+        if context := "\n\n".join(text for text in decision.context if text):
+            is_refused = event.kind == "prompt" and bool(answer)
+            takes = event.name in self.facts.takes_context and not is_refused
+            extended = self.with_context(event, answer, context) if takes else None
+            if extended is None:
+                undelivered.append("add_context")
+            else:
+                answer = extended
+        if decision.notice and self.facts.notice:
+            answer = {**answer, self.facts.notice: decision.notice}
+        return self.write(answer, *undelivered)
+
+    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
+        """Return what stops the event *name* whatever it was about: something of ours failed.
+
+        Before a call it is the host's denial; after it, the host's replacement by a notice, in the
+        frame of *payload* where the host wants that. *payload* is None if nobody could read it.
+        """
+        facts, kind = self.facts, self.facts.kinds.get(name, "other")
+        reason = reason if reason.strip() else NO_REASON
+        if kind == "call" or name in facts.also_denied:
+            return self.write(self.denial(name, reason))
+        if kind == "prompt":
+            return self.write(self.refusal(reason))
+        if name in facts.failures:
+            return self.notify(reason, "replace_failure")
+        if kind != "result":
+            return self.notify(reason)
+        answer = self.replacement(name, payload, reason)
+        return self.notify(reason, "replace_result") if answer is None else self.write(answer)
+
+    def _call_verdict(
+        self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
+    ) -> Json:
+        question = decision.asked if decision.denied is None else None
+        can_ask = question is not None and self.can_ask(event)
+        denied = decision.denied
+        if question is not None and not can_ask:
+            undelivered.append("ask")
+            denied = question
+        if denied is None:
+            denied = _other_tool(event, decision)
+        if denied is not None:
+            return self.denial(event.name, denied if denied.strip() else NO_REASON)
+        answer: Json = {}
+        if decision.call is not None:
+            answer = self.rewriting(event.name, decision.call.arguments)
+        if question is not None:
+            return joined(answer, self.question(event.name, question or NO_REASON))
+        return joined(answer, self.permission(event.name)) if decision.skips_prompt else answer
+
+    def _result_verdict(
+        self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
+    ) -> Json:
+        before, after = event.response, decision.response
+        is_same = after is None or (
+            before is not None
+            and (before.content, before.structured) == (after.content, after.structured)
+        )
+        if decision.denied is None and is_same:
+            return {}
+        if event.name in self.facts.failures:
+            undelivered.append("replace_failure")
+            return {}
+        if decision.denied is not None:
+            text = decision.denied if decision.denied.strip() else NO_REASON
+            answer = self.replacement(event.name, event.payload, text)
+        else:
+            assert after is not None  # noqa: S101 - or it is the same
+            answer = self.changed_result(event, after)
+        if answer is None:
+            undelivered.append("replace_result")
+        return answer or {}
+
+
+def specific(name: str, **members: Any) -> Json:
+    """Return an answer with *members* that are special to the event *name*, as Claude Code's."""
+    return {"hookSpecificOutput": {"hookEventName": name, **members}}
+
+
+def joined(first: Json, second: Json) -> Json:
+    """Return the members of both answers; those of an object that both have are joined too."""
+    both = {**first, **second}
+    for key in first.keys() & second.keys():
+        if isinstance(first[key], dict) and isinstance(second[key], dict):
+            both[key] = {**first[key], **second[key]}
+    return both
+
+
+def text_at(payload: Mapping[str, Any], name: str) -> str:
+    """Return the text *name* of *payload*; raises `DecodeError` if there is none, or it is ""."""
+    text = payload.get(name)
+    if isinstance(text, str) and text:
+        return mend_text(text)
+    raise DecodeError(f"expected a text, got {_kind(text)}", f"$.{name}")
+
+
+def optional_text(payload: Mapping[str, Any], name: str) -> str:
+    """Return the text *name* of *payload*; "" if it is missing or null, or *name* is ""."""
+    text = payload.get(name) if name else None
+    if text is None:
+        return ""
+    if isinstance(text, str):
+        return mend_text(text)
+    raise DecodeError(f"expected a text, got {_kind(text)}", f"$.{name}")
+
+
+def object_at(payload: Mapping[str, Any], name: str) -> Json:
+    """Return the object *name* of *payload*; raises `DecodeError` if there is none."""
+    value = payload.get(name)
+    if isinstance(value, dict):
+        return value
+    raise DecodeError(f"expected an object, got {_kind(value)}", f"$.{name}")
+
+
+def _other_tool(event: HookEvent, decision: HookDecision) -> str | None:
+    """Return why the call of *event* may not run, if it was to become one of another tool."""
+    if decision.call is None or event.call is None or decision.call.name == event.call.name:
+        return None
+    return (
+        f"toolbus: the call of {event.call.name!r} was to become one of "
+        f"{decision.call.name!r}, which a hook cannot bring about"
+    )
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else type(value).__name__
