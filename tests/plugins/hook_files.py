@@ -5,7 +5,7 @@ import re
 
 from recorded_events import recorded
 from toolbus.hosts.run.answering import answer
-from toolbus.hosts.run.hook_settings import HookSettings
+from toolbus.hosts.run.requests import HookSettings
 
 PLANTED = re.compile("SWORDFISH-1|the-planted-word")
 PLACEHOLDER = re.compile(r"\[[a-z-]+-[a-z][a-z2-7]{15}\]")

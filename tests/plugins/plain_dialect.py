@@ -64,6 +64,9 @@ class PlainDialect:
                 undelivered.append(ability)
         return HookAnswer(stdout=json.dumps(told).encode(), undelivered=tuple(undelivered))
 
+    def can_ask(self, event):
+        return self.facts.abilities["ask"] == "yes"
+
     def block(self, name, payload, reason):
         return HookAnswer(stdout=json.dumps({"blocked": reason}).encode())
 

@@ -33,7 +33,7 @@ from toolbus.approvals.records import find_question, questions_of
 from toolbus.cli import main as run_toolbus
 from toolbus.hosts.run.answering import answer as answer_event
 from toolbus.hosts.run.event_log import HookStore
-from toolbus.hosts.run.hook_settings import HookSettings
+from toolbus.hosts.run.requests import HookSettings
 from toolbus.store.opening import open_store
 
 POLICY = """

@@ -15,8 +15,8 @@ from toolbus.errors import LoadError
 from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
 from toolbus.hosts.run.answering import answer
-from toolbus.hosts.run.hook_settings import HookSettings
 from toolbus.hosts.run.reading import read_event
+from toolbus.hosts.run.requests import HookSettings
 from toolbus.messages.records import ToolCall, ToolResponse
 
 EVENTS = [(host, name, payload) for host in HOSTS for name, payload in all_recorded(host)]

@@ -18,7 +18,7 @@ from toolbus.approvals import revoke_grant
 from toolbus.approvals.records import questions_of
 from toolbus.cli import main
 from toolbus.hosts.run.answering import answer
-from toolbus.hosts.run.hook_settings import HookSettings
+from toolbus.hosts.run.requests import HookSettings
 from toolbus.store import SqliteStore
 
 SECRET = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1Yc3Pd5Hf0Js8Gu2Q"[:36]

@@ -22,7 +22,7 @@ from toolbus.approvals.questions import Question
 from toolbus.errors import StoreError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.hosts.run.answering import answer
-from toolbus.hosts.run.hook_settings import HookSettings
+from toolbus.hosts.run.requests import HookSettings
 from toolbus.messages import encode
 from toolbus.messages.codec import decoder
 from toolbus.models.scripted import ScriptedModel

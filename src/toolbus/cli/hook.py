@@ -35,6 +35,8 @@ The sessions are in the store: toolbus sessions, show, explain, export, replay.
 `toolbus hosts install HOST` writes a faster one into a host's settings."""
 
 _BLOCK = 2**20
+_GRACE = 1.0
+"""Seconds beyond the limit for code that stands still, and for observers of an answered event."""
 
 
 def command() -> Command:
@@ -57,8 +59,8 @@ def command() -> Command:
         try:
             for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 signal.signal(each, _stop)
-            from toolbus.hosts.run.hook_settings import LIMIT  # noqa: PLC0415 - not to read the help
-            from toolbus.hosts.run.reading import MAX_BYTES  # noqa: PLC0415 - as above
+            from toolbus.hosts.run.reading import MAX_BYTES  # noqa: PLC0415 - not to read the help
+            from toolbus.hosts.run.requests import LIMIT  # noqa: PLC0415 - as above
 
             limit = parsed.limit or LIMIT
             # First of all: where it is closed, the next file that is opened would take its place.
@@ -68,25 +70,59 @@ def command() -> Command:
             nothing = os.open(os.devnull, os.O_WRONLY)
             for number in (1, 2):
                 os.dup2(nothing, number)
-            made = _answer(parsed, data, limit)
-            for number, data in zip(outputs, (made.stdout, made.stderr), strict=True):
-                _write(number, data)
+            host = _WaitingHost(parsed.host, parsed.event, outputs)
+            host.wait(data, limit)
+            host.write_answer(_answer(parsed, data, limit, host))
         except Exception:  # noqa: BLE001 - nobody reads the answer
             _stop()
         # What hangs in a thread would be waited for.
-        os._exit(made.exit_code)
+        os._exit(host.exit_code)
 
     return parser, run
+
+
+class _WaitingHost:
+    """The host that waits for its answer: it is told once, and soon after the time is over."""
+
+    def __init__(self, name: str, event: str, outputs: list[int]) -> None:
+        self._name, self._event, self._outputs = name, event, outputs
+        self._is_told, self.exit_code = False, 2
+
+    def wait(self, data: bytes | None, limit: float) -> None:
+        """Tell the block of the event in *data* soon after *limit* seconds, whatever hangs then."""
+
+        def end(*_: object) -> NoReturn:
+            from toolbus.errors import DeadlineError  # noqa: PLC0415 - for few
+            from toolbus.hosts.run.reading import block_of  # noqa: PLC0415 - as above
+
+            self.write_answer(
+                block_of(self._name, self._event, data or b"", str(DeadlineError(limit)))
+            )
+            os._exit(self.exit_code)
+
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, limit + _GRACE)
+
+    def write_answer(self, made: HookAnswer) -> None:
+        """Write *made*, unless an answer was told."""
+        if self._is_told:
+            return
+        self._is_told = True
+        for number, data in zip(self._outputs, (made.stdout, made.stderr), strict=True):
+            _write(number, data)
+        self.exit_code = made.exit_code
 
 
 def _stop(*_: object) -> NoReturn:
     os._exit(2)  # By this code most hosts stop.
 
 
-def _answer(parsed: argparse.Namespace, data: bytes | None, limit: float) -> HookAnswer:
+def _answer(
+    parsed: argparse.Namespace, data: bytes | None, limit: float, host: _WaitingHost
+) -> HookAnswer:
     from toolbus.hosts.run.answering import answer  # noqa: PLC0415 - as above
-    from toolbus.hosts.run.hook_settings import HookSettings, default_store  # noqa: PLC0415
     from toolbus.hosts.run.reading import block_of  # noqa: PLC0415
+    from toolbus.hosts.run.requests import HookSettings, default_store  # noqa: PLC0415
 
     if data is None:
         return block_of(parsed.host, parsed.event, b"", "the event did not come to its end in time")
@@ -95,9 +131,8 @@ def _answer(parsed: argparse.Namespace, data: bytes | None, limit: float) -> Hoo
         config = None if parsed.config is None else str(Path(parsed.config).absolute())
     except (OSError, RuntimeError):
         return block_of(parsed.host, parsed.event, data, "there is no home or no working folder")
-    return answer(
-        parsed.host, parsed.event, data, HookSettings(config=config, store=store, limit=limit)
-    )
+    settings = HookSettings(config=config, store=store, limit=limit)
+    return answer(parsed.host, parsed.event, data, settings, on_answer=host.write_answer)
 
 
 def _read(limit_bytes: int, seconds_left: float) -> bytes | None:

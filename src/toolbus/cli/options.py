@@ -54,7 +54,7 @@ def store_address(named: str | None) -> str:
     """
     if named is not None and (named != HOOKS or Path(named).exists()):
         return named
-    from toolbus.hosts.run.hook_settings import default_store  # noqa: PLC0415 - for few
+    from toolbus.hosts.run.requests import default_store  # noqa: PLC0415 - for few
 
     try:
         path = default_store()

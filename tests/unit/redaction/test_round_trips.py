@@ -18,7 +18,7 @@ import pytest
 
 from toolbus import Agent
 from toolbus.hosts.run.answering import answer
-from toolbus.hosts.run.hook_settings import HookSettings
+from toolbus.hosts.run.requests import HookSettings
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.workspace.file_tools import FileTools

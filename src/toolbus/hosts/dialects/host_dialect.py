@@ -195,18 +195,8 @@ class HostDialect(ABC):
     def encode(self, event: HookEvent, decision: HookDecision) -> HookAnswer:
         """Return how the host is told of *decision*."""
         undelivered: list[Ability] = []
-        answer: Json = {}
-        match event.kind:
-            case "call":
-                answer = self._call_verdict(event, decision, undelivered)
-            case "result":
-                answer = self._result_verdict(event, decision, undelivered)
-            case "prompt":
-                reason = decision.asked if decision.denied is None else decision.denied
-                answer = {} if reason is None else self.refusal(reason or NO_REASON)
-            case _ if decision.denied is not None:
-                undelivered.append("deny")
-        if context := "\n\n".join(text for text in decision.context if text):
+        answer = self._verdict(event, decision, undelivered)
+        if context := "\n\n".join(filter(None, decision.context)):
             is_refused = event.kind == "prompt" and bool(answer)
             takes = event.name in self.facts.takes_context and not is_refused
             extended = self.with_context(event, answer, context) if takes else None
@@ -237,13 +227,31 @@ class HostDialect(ABC):
         answer = self.replacement(name, payload, reason)
         return self.notify(reason, "replace_result") if answer is None else self.write(answer)
 
+    def _verdict(
+        self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
+    ) -> Json:
+        """Return the answer without context; what the host is not told goes into *undelivered*."""
+        match event.kind:
+            case "call":
+                return self._call_verdict(event, decision, undelivered)
+            case "result":
+                answer = self._result_verdict(event, decision)
+                if answer is None:
+                    is_failure = event.name in self.facts.failures
+                    undelivered.append("replace_failure" if is_failure else "replace_result")
+                return answer or {}
+            case "prompt":
+                reason = decision.asked if decision.denied is None else decision.denied
+                return {} if reason is None else self.refusal(reason or NO_REASON)
+        if decision.denied is not None:
+            undelivered.append("deny")
+        return {}
+
     def _call_verdict(
         self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
     ) -> Json:
-        question = decision.asked if decision.denied is None else None
-        can_ask = question is not None and self.can_ask(event)
-        denied = decision.denied
-        if question is not None and not can_ask:
+        question, denied = decision.asked, decision.denied
+        if denied is None and question is not None and not self.can_ask(event):
             undelivered.append("ask")
             denied = question
         if denied is None:
@@ -257,28 +265,17 @@ class HostDialect(ABC):
             return joined(answer, self.question(event.name, question or NO_REASON))
         return joined(answer, self.permission(event.name)) if decision.skips_prompt else answer
 
-    def _result_verdict(
-        self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
-    ) -> Json:
-        before, after = event.response, decision.response
-        is_same = after is None or (
-            before is not None
-            and (before.content, before.structured) == (after.content, after.structured)
-        )
-        if decision.denied is None and is_same:
+    def _result_verdict(self, event: HookEvent, decision: HookDecision) -> Json | None:
+        """Return the answer that replaces the result, {} if it stays, None if it cannot be."""
+        denied, after = decision.denied, decision.response
+        if denied is None and (after is None or _is_same(event.response, after)):
             return {}
         if event.name in self.facts.failures:
-            undelivered.append("replace_failure")
-            return {}
-        if decision.denied is not None:
-            text = decision.denied if decision.denied.strip() else NO_REASON
-            answer = self.replacement(event.name, event.payload, text)
-        else:
-            assert after is not None  # noqa: S101 - or it is the same
-            answer = self.changed_result(event, after)
-        if answer is None:
-            undelivered.append("replace_result")
-        return answer or {}
+            return None
+        if denied is not None:
+            return self.replacement(event.name, event.payload, denied or NO_REASON)
+        assert after is not None  # noqa: S101 - it is another one
+        return self.changed_result(event, after)
 
 
 def specific(name: str, **members: Any) -> Json:
@@ -329,6 +326,12 @@ def _other_tool(event: HookEvent, decision: HookDecision) -> str | None:
         f"toolbus: the call of {event.call.name!r} was to become one of "
         f"{decision.call.name!r}, which a hook cannot bring about"
     )
+
+
+def _is_same(before: ToolResponse | None, after: ToolResponse) -> bool:
+    if before is None:
+        return False
+    return (before.content, before.structured) == (after.content, after.structured)
 
 
 def _kind(value: Any) -> str:

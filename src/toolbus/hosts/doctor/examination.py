@@ -23,12 +23,12 @@ from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder, 
 from toolbus.hosts.install.state import InstalledState, install_again, installed_state
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.hook_sessions import read_session_folders
-from toolbus.hosts.run.hook_settings import default_store
 from toolbus.hosts.run.protection import (
     ConfigurationReport,
     configuration_here,
     protection_fault,
 )
+from toolbus.hosts.run.requests import default_store
 from toolbus.hosts.run.required_configuration import required_now
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.settings.private_files import is_private, lock_file, try_lock

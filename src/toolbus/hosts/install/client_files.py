@@ -18,7 +18,7 @@ from msgspec import Struct
 
 import toolbus
 from toolbus.hosts.run import hook_client
-from toolbus.hosts.run.hook_settings import LIMIT, default_store
+from toolbus.hosts.run.requests import LIMIT, default_store
 from toolbus.settings.private_files import is_private, write_private
 from toolbus.settings.user_folders import state_folder
 from toolbus.terminal.screen import UsageError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from toolbus.approvals.stored import StoredApprovals
@@ -13,18 +11,17 @@ from toolbus.components.capabilities import Concealer
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError
 from toolbus.events.catalogue import MODEL_CALL_DELTA, Scope
-from toolbus.hosts.run.asking import HookAsking
+from toolbus.hosts.run.call_on_bus import CallOnBus
 from toolbus.hosts.run.event_log import EventLogs
 from toolbus.hosts.run.event_on_bus import EventOnBus
 from toolbus.hosts.run.hook_sessions import HookSessions
-from toolbus.hosts.run.taken_calls import TakenCalls
-from toolbus.hosts.run.written_files import FileKeeper, text_before
+from toolbus.hosts.run.written_files import text_before
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import UserMessage
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Self
 
@@ -33,29 +30,14 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
     from toolbus.hosts.dialects.host_dialect import HostDialect
     from toolbus.hosts.run.event_log import HookStore
-    from toolbus.hosts.run.hook_sessions import HookSession, TakenCall
+    from toolbus.hosts.run.hook_sessions import HookSession
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
     from toolbus.tools import Tool
 
-_ENQUEUED: ContextVar[list[UserMessage] | None] = ContextVar("toolbus_hook_enqueued", default=None)
-_FILLED: ContextVar[Scope | None] = ContextVar("toolbus_hook_filled", default=None)
-"""Who speaks in an event whose host takes arguments that its model does not read."""
-
-
-@contextmanager
-def _handling(enqueued: list[UserMessage], filled: Scope | None) -> Iterator[None]:
-    """Let handlers enqueue in this block, and have calls filled of which *filled* speaks."""
-    tokens = _ENQUEUED.set(enqueued), _FILLED.set(filled)
-    try:
-        yield
-    finally:
-        _ENQUEUED.reset(tokens[0])
-        _FILLED.reset(tokens[1])
-
 
 class HookChain(Participant):
-    """What the events of the host *name* pass: *components* on a bus; an async context manager.
+    """The way of the events of the host *name*: *components* on a bus; an async context manager.
 
     Any number of events of any sessions may pass at the same time. What they leave is kept in
     *store*. What a host does not ask its person itself, all if it is not *host_asks*, *approvals*
@@ -72,10 +54,9 @@ class HookChain(Participant):
         host_asks: bool = True,
         skippers: Sequence[PromptSkipper] = (),
     ) -> None:
-        self._store, self._skippers = store, skippers
-        self._approvals = approvals or StoredApprovals(store=store, host=name)
-        self._host_asks = host_asks
-        self._logs, self._sessions = EventLogs(store, self._conceal), HookSessions(store)
+        self.store, self.skippers, self.host_asks = store, skippers, host_asks
+        self.approvals = approvals or StoredApprovals(store=store, host=name)
+        self.sessions, self._logs = HookSessions(store), EventLogs(store, self._conceal)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
 
@@ -95,40 +76,30 @@ class HookChain(Participant):
         await self._logs.close()
 
     def _state_place(self) -> tuple[Store, str]:
-        return self._store, ""
+        return self.store, ""
 
     def enqueue(self, message: UserMessage | str) -> None:
         """Let the model read *message* with the event that is handled, or the next that can.
 
         Raises `AppendError` outside of an event's handlers, where nobody knows which session.
         """
-        enqueued = _ENQUEUED.get()
-        if enqueued is None:
+        log = self._logs.current
+        if log is None:
             raise AppendError("", "no event is handled here, so it belongs to no session")
         if isinstance(message, str):
             message = UserMessage(id=new_id(), content=message)
         if not isinstance(message, UserMessage):
             reason = f"expected a user message or text, not `{type(message).__name__}`"
             raise AppendError("", reason)
-        enqueued.append(message)
+        log.enqueued.append(message)
 
     def text_before(self, call: ToolCall, _offered: Tool | None = None) -> str | None:
         """Return the text of the file that *call* of the host's tool changes.
 
         It is None for another tool, and where the host's model would read what is filled in.
         """
-        scope = _FILLED.get()
-        return None if scope is None else text_before(call, scope)
-
-    def _asking(self, root: str, known: Mapping[str, TakenCall]) -> HookAsking:
-        taken = TakenCalls(self._store, self._sessions, root, known)
-        return HookAsking(self._approvals, taken, self._host_asks)
-
-    def _keepers(self, dialect: HostDialect) -> list[FileKeeper]:
-        """Return the components that fill what a call writes, if the host's model reads none."""
-        if dialect.facts.abilities["fill_arguments"] != "yes":
-            return []
-        return [each for each in self.components if isinstance(each, FileKeeper) and each.enabled]
+        log = self._logs.current
+        return text_before(call, log.scope) if log is not None and log.fills else None
 
     async def _conceal(self, text: str, scope: Scope) -> str:
         """Return *text* without what components take away, which it may quote."""
@@ -142,80 +113,55 @@ class HookChain(Participant):
         return text
 
     async def handle(
-        self,
-        event: HookEvent,
-        dialect: HostDialect,
-        event_id: str = "",
-        session: HookSession | None = None,
+        self, event: HookEvent, dialect: HostDialect, session: HookSession, event_id: str = ""
     ) -> HookAnswer:
-        """Let *event* pass the chain; return what the host is told of it.
+        """Let *event* of *session* pass the chain; return what the host is told of it.
 
         *event_id* is the same for an event that is handled once more, with `hook_client.AGAIN`
-        behind it; *session* is the state of the event's session, if it was read already. Raises
-        `StoreError` if what the event leaves cannot be kept, and what a handler with the policy
-        "raise" raises.
+        behind it. Raises `StoreError` if what the event leaves cannot be kept, and what a handler
+        with the policy "raise" raises.
         """
         await self.bus.catch_up()
-        root = session_id_of(event, dialect.facts.name)
-        session = session or await self._sessions.read(root)
-        scope = scope_of(event, dialect.facts.name, "" if session is None else session.folder)
-        waiting = () if session is None else session.context
-        enqueued: list[UserMessage] = []
-        keepers = self._keepers(dialect)
-        filled = scope if keepers else None
-        with _handling(enqueued, filled), self._logs.collecting(scope, event_id) as log:
-            asking = self._asking(root, {} if session is None else session.taken)
-            skippers = () if session is None or session.failed else self._skippers
-            on_bus = EventOnBus(
-                self.bus,
-                self._store,
-                event,
-                dialect,
-                log,
-                asking=asking,
-                skippers=skippers,
-                keepers=keepers,
-            )
+        root = session_id_of(event)
+        kind = EventOnBus if event.call is None else CallOnBus
+        with self._logs.collecting(scope_of(event, session.folder), event_id) as log:
+            on_bus = kind(self, event, dialect, session, log)
             has_failed = True
             try:
-                answer, remaining = await on_bus.answer(enqueued, waiting)
+                answer, waiting = await on_bus.answer(session.context)
                 has_failed = log.has_failure
             finally:
-                if skippers and has_failed:
-                    await self._sessions.note_failure(root)
+                if has_failed and self.skippers and not session.failed:
+                    await self.sessions.note_failure(root)
             await self._logs.write(log)
         await on_bus.announce()
-        if session is not None and remaining != waiting:
-            await self._change_waiting(root, waiting, remaining)
+        if waiting != session.context:
+            # Another event of the session may have added some.
+            before = session.context
+            await self.sessions.change_context(
+                root, lambda texts: (*waiting, *[each for each in texts if each not in before])
+            )
         return answer
 
-    async def _change_waiting(
-        self, root: str, before: tuple[str, ...], after: tuple[str, ...]
-    ) -> None:
-        """Let the texts *after* wait in place of *before*; another event may have added some."""
-        await self._sessions.change_context(
-            root, lambda texts: (*after, *[each for each in texts if each not in before])
-        )
 
-
-def scope_of(event: HookEvent, host: str, project: str = "") -> Scope:
+def scope_of(event: HookEvent, project: str = "") -> Scope:
     """Return who speaks in *event*: the host's agent, or one that it has below that.
 
     *project* is where the session began.
     """
-    root = session_id_of(event, host)
+    root = session_id_of(event)
     if not event.agent:
-        return Scope(agent_id=host, session_id=root, folder=event.folder, project=project)
+        return Scope(agent_id=event.host, session_id=root, folder=event.folder, project=project)
     return Scope(
         agent_id=event.agent,
         session_id=f"{root}/{event.agent}",
-        lineage=(host,),
+        lineage=(event.host,),
         root_session_id=root,
         folder=event.folder,
         project=project,
     )
 
 
-def session_id_of(event: HookEvent, host: str) -> str:
+def session_id_of(event: HookEvent) -> str:
     """Return the id under which the session of *event* is kept."""
-    return f"{host}:{event.session_id}"
+    return f"{event.host}:{event.session_id}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from toolbus.events.catalogue import Scope
-    from toolbus.messages.records import Message
+    from toolbus.messages.records import Message, UserMessage
     from toolbus.store.sql_reader import SqlReader
     from toolbus.store.sqlite.writes import Writes
     from toolbus.transcript.transcript import EnteringMessage
@@ -84,7 +84,9 @@ class EventLog:
     """The messages of one event that were let in, and the records of its dispatches.
 
     *message_id* is that of what the event itself says; *is_again*: a worker that was killed may
-    have judged it already. *conceal* returns a text without secrets.
+    have judged it already. *conceal* returns a text without secrets. *enqueued* are the messages
+    that handlers let wait for the model meanwhile; *fills* says whether files that a call writes
+    get back what was taken out of them.
     """
 
     def __init__(self, scope: Scope, event_id: str, conceal: Conceal) -> None:
@@ -94,7 +96,8 @@ class EventLog:
         self.message_id = f"{scope.session_id}/{own_id or new_id()}"
         self.messages: list[EnteringMessage] = []
         self.records: list[DispatchRecord] = []
-        self.is_written = False
+        self.enqueued: list[UserMessage] = []
+        self.fills = self.is_written = False
 
     @property
     def has_failure(self) -> bool:
@@ -136,6 +139,11 @@ class EventLogs:
     def __init__(self, store: HookStore, conceal: Conceal) -> None:
         self._store, self._conceal = store, conceal
         self._late: deque[DispatchRecord] = deque(maxlen=MAX_WAITING)
+
+    @property
+    def current(self) -> EventLog | None:
+        """The log of the event that is handled in this context."""
+        return _CURRENT.get()
 
     @contextmanager
     def collecting(self, scope: Scope, event_id: str) -> Iterator[EventLog]:

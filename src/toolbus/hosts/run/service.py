@@ -31,14 +31,8 @@ if TYPE_CHECKING:
     from toolbus.config.configuration import Configuration
     from toolbus.hosts.dialects.hook_events import HookAnswer
     from toolbus.hosts.run.hook_sessions import HookSession
-    from toolbus.hosts.run.hook_settings import HookSettings
     from toolbus.hosts.run.reading import ReadEvent
-
-
-class Elsewhere(NamedTuple):
-    """Says that the session of an event is bound to *folder*, which another service serves."""
-
-    folder: str
+    from toolbus.hosts.run.requests import HookSettings
 
 
 class _ChainInForce(NamedTuple):
@@ -82,10 +76,11 @@ class HookService:
             with suppress(Exception):
                 await self._in_force(host, self._folder, None)
 
-    async def answer(self, read: ReadEvent, event_id: str = "") -> HookAnswer | Elsewhere:
-        """Return what the host of *read* is told; whatever fails, is its block.
+    async def answer(self, read: ReadEvent, event_id: str = "") -> HookAnswer | Path:
+        """Return what the host of *read* is told, or the folder whose worker has its session.
 
-        That is also told when the time limit of the settings is over; what hangs is left behind.
+        Whatever fails is the host's block, and so is the end of the time limit of the settings;
+        work that hangs is left behind.
         """
         limit = self._settings.limit
         task = asyncio.ensure_future(self._answer(read, event_id))
@@ -96,7 +91,7 @@ class HookService:
             error: Exception = DeadlineError(limit)
         except asyncio.CancelledError as failure:
             if not task.done():
-                raise  # It is who waits that is to end.
+                raise  # The waiting task is to end.
             error = RuntimeError(str(failure))
         except Exception as failure:  # noqa: BLE001 - whatever it is, the host must be stopped
             error = failure
@@ -104,24 +99,25 @@ class HookService:
             task.cancel()
         return blocked(read.dialect, read.event.name, read.payload, reason_of(error))
 
-    async def _answer(self, read: ReadEvent, event_id: str) -> HookAnswer | Elsewhere:
+    async def _answer(self, read: ReadEvent, event_id: str) -> HookAnswer | Path:
         event, dialect = read.event, read.dialect
-        session_id = session_id_of(event, dialect.facts.name)
-        sessions = HookSessions(self._open_store())
+        host = dialect.facts.name
+        sessions, session_id = HookSessions(self._open_store()), session_id_of(event)
         session = await sessions.read(session_id)
-        folder = folder_of(event) if session is None else Path(session.folder)
-        if self._folder not in {None, folder}:
-            return Elsewhere(str(folder))
-        async with self._making.here():
-            in_force = await self._in_force(dialect.facts.name, folder, session)
-        if in_force.chain is None:
-            return dialect.encode(event, HookDecision())
-        project = in_force.project
-        if session is None or (session.configuration is None and project is not None):
+        while True:
+            folder = folder_of(event) if session is None else Path(session.folder)
+            if self._folder not in {None, folder}:
+                return folder
+            async with self._making.here():
+                in_force = await self._in_force(host, folder, session)
+            if in_force.chain is None:
+                return dialect.encode(event, HookDecision())
+            project = in_force.project
+            if session is not None and (session.configuration is not None or project is None):
+                return await in_force.chain.handle(event, dialect, session, event_id)
+            # The session begins, or its project's rules do. By what is kept of that it goes on:
+            # another event of the session may have been faster.
             session = await sessions.bind(session_id, str(folder), project)
-            if (session.folder, session.configuration) != (str(folder), project):
-                return await self._answer(read, event_id)  # Another event was faster.
-        return await in_force.chain.handle(event, dialect, event_id, session)
 
     def _open_store(self) -> HookStore:
         if self._store is None:

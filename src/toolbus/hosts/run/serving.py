@@ -1,10 +1,15 @@
-"""The life of a worker's process, from the lock that it was given to its end."""
+"""The processes that an installed client starts: a worker, and a child for one event.
+
+Both run the same loop; a child ends after its event. An event has one limit, the `HookService`'s,
+and a process one killer, for a loop that stands still.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import faulthandler
+import gc
 import os
+import socket
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,25 +20,30 @@ from toolbus.config.documents import NAME
 from toolbus.config.trust import TRUSTED
 from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.run import hook_client
-from toolbus.hosts.run.hook_requests import HookRequest, hook_settings, work_in
 from toolbus.hosts.run.reading import read_event
+from toolbus.hosts.run.requests import HookRequest, HookSettings, hook_settings
 from toolbus.hosts.run.service import HookService
 from toolbus.hosts.run.watched_files import WatchedFiles
-from toolbus.hosts.run.worker import HookWorker, WorkerLimits
-from toolbus.hosts.run.worker_log import WorkerLog
-from toolbus.hosts.run.worker_socket import WorkerSocket
+from toolbus.hosts.run.worker import (
+    HookWorker,
+    WorkerLimits,
+    WorkerLog,
+    WorkerSocket,
+    kill_later,
+    read_request,
+    respond,
+)
 from toolbus.settings.user_folders import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from toolbus.hosts.run.hook_settings import HookSettings
 
 LOG = "hooks.log"
 """The file beside the store in which workers say when they begin, and why they end."""
 
 _GRACE = 10.0
 """Seconds beyond an event's limit in which a loop that stands still may go on."""
+_STDERR = 2
 
 
 def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -> None:
@@ -46,9 +56,8 @@ def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -
     log = WorkerLog(environment.store.parent / LOG)
     limit = float(settings[b"limit"][0])
     limits = WorkerLimits(float(settings[b"idle"][0]), limit + _GRACE, limit)
-    # Also what never comes to an end of its imports.
-    faulthandler.dump_traceback_later(limits.stuck, exit=True, file=log.handle)
-    work_in(folder)
+    kill_later(limits.stuck, log.handle)  # Also what never comes to an end of its imports.
+    _work_in(folder)
     watched = WatchedFiles([file, *_sources(environment, folder)], data=str(environment.store))
     service = HookService(environment, folder)
     worker = HookWorker(
@@ -64,10 +73,35 @@ def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -
             with watched.recording():
                 await service.prepare(host)
             await worker.run(_place(settings, folder))
-            # A component may never come to its end.
-            faulthandler.dump_traceback_later(limits.stuck, exit=True, file=log.handle)
+            kill_later(limits.stuck, log.handle)  # A component may never come to its end.
 
     asyncio.run(run())
+
+
+def answer_one(settings: hook_client.Settings) -> None:
+    """Answer the event that comes through the socket which is our standard input, and end."""
+    gc.disable()  # What the process holds is gone with it, soon.
+    # A client that was killed cannot kill us.
+    kill_later(float(settings[b"limit"][0]) + _GRACE, _STDERR)
+    link = socket.socket(fileno=os.dup(0))
+    os.dup2(1, 0)  # What components start or read has no part in it.
+
+    async def run() -> None:
+        async with HookService(hook_settings(settings)) as service:
+            reader, writer = await asyncio.open_connection(sock=link)
+            request = await read_request(reader)
+            _work_in(request.folder)
+            await respond(partial(_answer, service), request, reader, writer)
+
+    asyncio.run(run())
+    os._exit(0)  # Nobody waits for what else an end does.
+
+
+async def _answer(service: HookService, request: HookRequest, data: bytes) -> HookAnswer | Path:
+    read = read_event(request.host, request.name, data)
+    if isinstance(read, HookAnswer):
+        return read
+    return await service.answer(read, request.event_id)
 
 
 def _place(settings: hook_client.Settings, folder: Path) -> WorkerSocket:
@@ -75,15 +109,15 @@ def _place(settings: hook_client.Settings, folder: Path) -> WorkerSocket:
     try:
         return WorkerSocket(settings[b"sockets"][0], name)
     finally:
-        work_in(folder)
+        _work_in(folder)
 
 
-async def _answer(service: HookService, request: HookRequest, data: bytes) -> HookAnswer | Path:
-    read = read_event(request.host, request.name, data)
-    if isinstance(read, HookAnswer):
-        return read
-    answer = await service.answer(read, request.event_id)
-    return answer if isinstance(answer, HookAnswer) else Path(answer.folder)
+def _work_in(folder: Path) -> None:
+    """Make *folder* the working folder, or the root if it cannot be entered."""
+    try:
+        os.chdir(folder)
+    except OSError:
+        os.chdir("/")
 
 
 def _sources(environment: HookSettings, folder: Path) -> Iterator[Path]:

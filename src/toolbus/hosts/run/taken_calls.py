@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from toolbus.approvals.questions import QuestionSignal
+    from toolbus.approvals.stored import StoredApprovals
     from toolbus.events.catalogue import Ask, Deny
+    from toolbus.hosts.run.event_log import EventLog
     from toolbus.hosts.run.hook_sessions import HookSessions
     from toolbus.messages.records import ToolCall
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.gate import Permit
+    from toolbus.tools.calls.gated_call import GatedCall
 
 _LIMIT = 100
 """How many calls of a session may be without an end; the end of the oldest is unknown then."""
@@ -60,13 +63,23 @@ class TakenCalls:
             is_same = question.digest == digest_of(call.name, call.arguments)
         return is_same and (question.rule, question.rules) == (ask.rule, ask.rules)
 
-    async def is_handed_over(self, call_id: str, event_id: str) -> bool:
-        """Tell whether the same event has handed the call over to the host before."""
+    async def hand_over(self, judged: GatedCall, approvals: StoredApprovals, log: EventLog) -> bool:
+        """Note that the host asks about *judged*; False: it need not, for a grant says yes.
+
+        The answer of its person is not told: only that a result came, or that none did.
+        """
+        call_id, event_id = judged.requested.id, log.message_id
         taken = self._known.get(call_id)
-        if taken is None or taken.event_id != event_id:
-            return False
-        question = await read_question(self._store, taken.session_id, taken.question_id)
-        return question is not None and question.state == "hosted"
+        if taken is not None and taken.event_id == event_id:
+            question = await read_question(self._store, taken.session_id, taken.question_id)
+            if question is not None and question.state == "hosted":
+                return True  # The same event has done so before.
+        question_id = await approvals.hand_over(judged.approval_request())
+        if question_id:
+            session_id = log.scope.session_id
+            handed = TakenCall(session_id=session_id, question_id=question_id, event_id=event_id)
+            await self.add(call_id, handed)
+        return question_id is not None
 
     async def take(
         self,

@@ -1,17 +1,21 @@
-"""The process that holds what is expensive, and answers the events of one working folder."""
+"""A worker: its socket, its log, and the loop in which it answers the events of one folder."""
 
 from __future__ import annotations
 
 import asyncio
 import faulthandler
+import fcntl
+import os
 import signal
+import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolbus.errors import DecodeError
 from toolbus.hosts.run import hook_client
-from toolbus.hosts.run.hook_requests import (
+from toolbus.hosts.run.requests import (
     MAX_HEADER,
     HookRequest,
     decode_header,
@@ -23,21 +27,84 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from toolbus.hosts.dialects.hook_events import HookAnswer
-    from toolbus.hosts.run.worker_log import WorkerLog
-    from toolbus.hosts.run.worker_socket import WorkerSocket
 
     Answering: TypeAlias = Callable[[HookRequest, bytes], Awaitable[HookAnswer | Path]]
-    """What an event is answered, or the folder whose worker has its session."""
+    """The answer to an event, or the folder whose worker has its session."""
 
 MAX_BYTES = 2 * hook_client.MAX_INPUT
-"""What all events that are being read or answered may have together."""
+"""Bytes that all events which are being read or answered may have together."""
 MAX_EVENTS = 256
+LOCK = 3
+"""The descriptor of the lock that a client took for the worker that it starts."""
 
 _REFUSED = b"-"
 _HELLO = 10.0
-"""Seconds in which a client must say what it wants, and those for the event itself."""
+"""Seconds in which a client must say what it wants, and seconds for the event itself."""
 _CHECKS = 5.0
 """Seconds between two looks at whether anybody still needs the worker."""
+_BACKLOG = 128
+_MAX_LOG = 2**18
+
+
+class WorkerLog:
+    """Lines at the end of *file*, ours alone; no text of an event. When full, it begins anew."""
+
+    def __init__(self, file: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        self.handle = os.open(file, flags, 0o600)
+        os.fchmod(self.handle, 0o600)
+
+    def write(self, text: str) -> None:
+        """Add a line; a disk that is full is no reason to end."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with suppress(OSError):
+            if os.fstat(self.handle).st_size > _MAX_LOG:
+                os.ftruncate(self.handle, 0)
+            os.write(self.handle, f"{stamp} {os.getpid()} {text}\n".encode(errors="replace"))
+
+
+class WorkerSocket:
+    """A socket *name* in *folder*, listening; who has its lock alone may make or remove it.
+
+    Raises `OSError` if the folder is not ours alone, or the lock is not that of *name*.
+    """
+
+    def __init__(self, folder: bytes, name: bytes, lock: int = LOCK) -> None:
+        self._path, self._lock = os.path.join(folder, name), lock  # noqa: PTH118 - bytes
+        hook_client.enter(folder)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(lock), os.lstat(name + b".lock")):
+            raise PermissionError(f"no lock of {name!r}")
+        os.set_inheritable(lock, False)  # noqa: FBT003 - its only signature
+        with suppress(FileNotFoundError):
+            os.unlink(name)  # noqa: PTH108 - bytes, in the working folder
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(name)
+        os.chmod(name, 0o600)  # noqa: PTH101 - as above
+        self.listener.listen(_BACKLOG)
+        self._identity = self._look()
+
+    def is_found(self) -> bool:
+        """Return whether a client that looks for it comes here."""
+        return self._look() == self._identity
+
+    def withdraw(self) -> None:
+        """Make room for another worker: no client comes here from now on."""
+        if self._lock < 0:
+            return
+        if self.is_found():
+            with suppress(OSError):
+                os.unlink(self._path)  # noqa: PTH108 - as above
+                os.unlink(self._path + b".lock")  # noqa: PTH108 - as above
+        os.close(self._lock)
+        self._lock = -1
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            status = os.lstat(self._path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
 
 class WorkerLimits(NamedTuple):
@@ -86,7 +153,6 @@ class HookWorker:
         try:
             await self._wait(place)
         finally:
-            faulthandler.cancel_dump_traceback_later()
             server.close()
             place.withdraw()
             self._log.write(f"ends: {self._reason}")
@@ -99,8 +165,7 @@ class HookWorker:
         self._last_event = loop.time()
         pause = min(_CHECKS, self._limits.idle)
         while not self._ended.is_set():
-            # A thread of C, so that also code that never lets go of the interpreter ends.
-            faulthandler.dump_traceback_later(self._limits.stuck, exit=True, file=self._log.handle)
+            kill_later(self._limits.stuck, self._log.handle)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), pause)
             if not place.is_found():
@@ -123,9 +188,13 @@ class HookWorker:
         self._tasks.add(task)
         try:
             hook_client.check_peer(writer.get_extra_info("socket"))
-            request = await asyncio.wait_for(_read_header(reader), _HELLO)
+            request = await read_request(reader)
             if self._takes(request):
-                await self._respond(request, reader, writer)
+                self._bytes += request.size
+                try:
+                    await respond(self._answer, request, reader, writer)
+                finally:
+                    self._bytes -= request.size
             else:
                 writer.write(_REFUSED)
                 await writer.drain()
@@ -149,25 +218,34 @@ class HookWorker:
             and len(self._tasks) <= MAX_EVENTS
         )
 
-    async def _respond(
-        self, request: HookRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._bytes += request.size
-        try:
-            writer.write(hook_client.TAKEN)
-            data = await asyncio.wait_for(reader.readexactly(request.size), _HELLO)
-            answer = await self._answer(request, data)
-            if isinstance(answer, Path):
-                writer.write(encode_moved(answer))
-            else:
-                writer.write(encode_answer(answer))
-            await writer.drain()
-        finally:
-            self._bytes -= request.size
+
+async def read_request(reader: asyncio.StreamReader) -> HookRequest:
+    """Return the header that a client has sent; raises `DecodeError`, and `OSError` if it waits."""
+    async with asyncio.timeout(_HELLO):
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > MAX_HEADER:
+            raise DecodeError("a longer header than any client sends")
+        return decode_header(await reader.readexactly(size))
 
 
-async def _read_header(reader: asyncio.StreamReader) -> HookRequest:
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    if size > MAX_HEADER:
-        raise DecodeError("a longer header than any client sends")
-    return decode_header(await reader.readexactly(size))
+async def respond(
+    answer: Answering,
+    request: HookRequest,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    """Read the event of *request*, and write what *answer* makes of it."""
+    writer.write(hook_client.TAKEN)
+    async with asyncio.timeout(_HELLO):
+        data = await reader.readexactly(request.size)
+    made = await answer(request, data)
+    writer.write(encode_moved(made) if isinstance(made, Path) else encode_answer(made))
+    await writer.drain()
+
+
+def kill_later(seconds: float, handle: int) -> None:
+    """End this process in *seconds*, unless this is called again before; *handle* hears where.
+
+    A thread of C does it, so that also code that never lets go of the interpreter ends.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True, file=handle)

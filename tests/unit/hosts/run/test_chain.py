@@ -40,7 +40,6 @@ async def chain_of(tmp_path, *components, wait=0.0):
         ) as chain,
     ):
         await HookSessions(store).bind("plain:s1", "/work", None)
-        chain.store = store
         yield chain
 
 
@@ -51,7 +50,8 @@ def event(kind, **payload):
 async def handled(chain, payload, dialect=None, event_id=""):
     dialect = dialect or PlainDialect()
     kind = payload.pop("kind")
-    made = await chain.handle(dialect.decode(kind, payload), dialect, event_id)
+    session = await HookSessions(chain.store).read("plain:s1")
+    made = await chain.handle(dialect.decode(kind, payload), dialect, session, event_id)
     return told(made)
 
 

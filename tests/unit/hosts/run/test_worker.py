@@ -14,9 +14,7 @@ from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.install.client_files import ClientSettings, client_files, write_files
 from toolbus.hosts.run import worker as worker_module
 from toolbus.hosts.run.hook_client import TAKEN, read_settings, socket_name
-from toolbus.hosts.run.worker import HookWorker, WorkerLimits
-from toolbus.hosts.run.worker_log import WorkerLog
-from toolbus.hosts.run.worker_socket import WorkerSocket
+from toolbus.hosts.run.worker import HookWorker, WorkerLimits, WorkerLog, WorkerSocket
 
 CHILD = f"""#!{sys.executable} -IS
 import os, sys

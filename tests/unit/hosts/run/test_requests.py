@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.run.hook_client import MAX_INPUT, PROTOCOL
-from toolbus.hosts.run.hook_requests import (
+from toolbus.hosts.run.requests import (
     decode_header,
     encode_answer,
     encode_moved,
