@@ -1,9 +1,11 @@
-"""The five walks whose calls, hops and files `tests/unit/test_house.py` holds, each warm."""
+"""The walks whose calls, hops and files `tests/unit/test_house.py` holds, each warm."""
 
 import asyncio
 import json
 from functools import cache
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from toolbus import (
     Agent,
@@ -19,6 +21,9 @@ from toolbus import (
 )
 from toolbus.components.participants import ComponentHost
 from toolbus.events import MESSAGE_APPEND_BEFORE
+from toolbus.hosts.run.reading import read_event
+from toolbus.hosts.run.requests import HookSettings
+from toolbus.hosts.run.service import HookService
 from toolbus.mcp.proxy.proxy import Proxy
 from toolbus.mcp.session.judged_session import JudgedSession
 from toolbus.mcp.session.request_table import Channels
@@ -117,6 +122,30 @@ async def one_redacted_line(text):
         await host.bus.apply(MESSAGE_APPEND_BEFORE, message, SCOPE)
 
     return await warm(append)
+
+
+async def hook_event():
+    """Walk with a call of a coding agent past a policy: the chain is made, used and closed.
+
+    Only this loop's thread is counted: the store has one of its own.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        folder.joinpath("policy.toml").write_text('default = "allow"\n')
+        config = folder / "toolbus.toml"
+        settings = '[[component]]\nuse = "policy"\nsettings = { file = "policy.toml" }\n'
+        config.write_text(settings)
+        numbers = count()
+
+        async def event():
+            call = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+            ids = {"session_id": "s", "tool_use_id": f"c{next(numbers)}", "cwd": str(folder)}
+            read = read_event("claude-code", "PreToolUse", json.dumps({**call, **ids}).encode())
+            files = HookSettings(config=str(config), store=folder / "hooks/hooks.db")
+            async with HookService(files) as service:
+                await service.answer(read)
+
+        return await warm(event)
 
 
 WALKS = {

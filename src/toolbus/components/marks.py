@@ -20,7 +20,6 @@ C = TypeVar("C")
 S = TypeVar("S")
 V = TypeVar("V")
 R = TypeVar("R")
-T = TypeVar("T")
 _MARKS = "__toolbus_marks__"
 
 
@@ -99,7 +98,12 @@ def marked(kind: type) -> Iterator[tuple[str, Mark]]:
 
     An overriding method keeps its marks, or has others; None in its place takes it away.
     """
-    marks = _defined(kind, lambda attribute: getattr(attribute, _MARKS, ()))
+    marks: dict[str, tuple[Mark, ...]] = {}
+    for name, attribute in _attributes(kind):
+        if attribute is None:
+            marks.pop(name, None)
+        elif method_marks := getattr(attribute, _MARKS, ()):
+            marks[name] = method_marks
     for name, method_marks in marks.items():
         yield from [(name, mark) for mark in method_marks]
 
@@ -115,25 +119,23 @@ def tools_of(component: object) -> Iterator[FunctionTool[..., Any]]:
 
     An overriding method is one with the same options; None in its place takes it away.
     """
-    tools = _defined(
-        type(component),
-        lambda attribute: attribute if isinstance(attribute, FunctionTool) else None,
-    )
+    tools: dict[str, FunctionTool[..., Any]] = {}
+    for name, attribute in _attributes(type(component)):
+        if attribute is None:
+            tools.pop(name, None)
+        elif isinstance(attribute, FunctionTool):
+            tools[name] = attribute
     for name, tool in tools.items():
         method = getattr(component, name)
         yield method if isinstance(method, FunctionTool) else tool.with_function(method)
 
 
-def _defined(kind: type, read: Callable[[Any], T | None]) -> dict[str, T]:
-    """Return what *read* makes of attributes of *kind* and the classes above it."""
-    defined: dict[str, T] = {}
+def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes of *kind* and the classes above it, the highest first, unwrapped."""
     for owner in reversed(kind.__mro__):
         for name, attribute in vars(owner).items():
-            if attribute is None:
-                defined.pop(name, None)
-            elif made := read(_unwrapped(attribute)):
-                defined[name] = made
-    return defined
+            wraps = isinstance(attribute, staticmethod | classmethod)
+            yield name, attribute.__func__ if wraps else attribute
 
 
 def _unwrapped(attribute: Any) -> Any:
