@@ -13,6 +13,7 @@ from toolbus.hosts.dialects.claude_results import for_any_tool, frame_of, replac
 from toolbus.hosts.dialects.frames import parts_in, put_in_place, whole_text
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
+    MENTIONED,
     SKIPPED,
     DialectFacts,
     HostDialect,
@@ -63,6 +64,7 @@ class ClaudeCodeDialect(HostDialect):
             }
         ),
         notice="systemMessage",
+        unseen=(MENTIONED,),
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
 
+_LASTING = (
+    "what a command has written when Codex stops waiting for it goes to the model, and no hook is "
+    "told of it before the command ends: let long commands write to a file that is read afterwards"
+)
 _IMAGES = ResultFrame(
     names=frozenset({"type", "image_url", "detail"}),
     fixed=frozenset({"type", "image_url", "detail"}),
@@ -64,6 +68,7 @@ class CodexDialect(HostDialect):
             {"PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SubagentStart"}
         ),
         notice="systemMessage",
+        unseen=(_LASTING,),
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:

@@ -13,6 +13,7 @@ from toolbus.hosts.dialects.frames import ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     EMPTY,
+    MENTIONED,
     DialectFacts,
     HostDialect,
     Json,
@@ -66,6 +67,7 @@ class GeminiCliDialect(HostDialect):
         # Not AfterAgent: there it demands another answer.
         also_denied=frozenset({"BeforeModel", "AfterModel"}),
         notice="systemMessage",
+        unseen=(MENTIONED,),
     )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:

@@ -40,6 +40,12 @@ ALL_ABILITIES: Mapping[Ability, Delivery] = {
     "block_prompt": "yes",
 }
 
+MENTIONED = (
+    "a file that a prompt names with @ is read into the prompt, and no hook is told of its text: "
+    "let the model read it by a tool instead"
+)
+"""A text that is not seen, in several hosts."""
+
 NO_REASON = "toolbus: no reason was given"
 SKIPPED = 'allowed by a rule with prompt = "skip"'
 """The reason for a host whose own prompt is answered."""
@@ -76,6 +82,8 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
         takes_context: events whose answers may hold more for the model.
         also_denied: further events that its denial of a call stops.
         notice: the member of an answer that its person reads; "" for a host that shows none.
+        unseen: sentences on texts that reach its model without any event, so that no hook can clean
+            them.
     """
 
     name: str
@@ -89,6 +97,7 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
     takes_context: frozenset[str] = frozenset()
     also_denied: frozenset[str] = frozenset()
     notice: str = ""
+    unseen: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

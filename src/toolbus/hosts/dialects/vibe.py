@@ -14,6 +14,7 @@ from toolbus.hosts.dialects.frames import ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     EMPTY,
+    MENTIONED,
     DialectFacts,
     HostDialect,
     Json,
@@ -48,6 +49,7 @@ class VibeDialect(HostDialect):
         members=Members(call_id="tool_call_id"),
         takes_context=frozenset({"post_tool"}),
         notice="system_message",
+        unseen=(MENTIONED,),
     )
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:

@@ -17,17 +17,17 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.codex_inspection import inspect_codex_trust
 from toolbus.hosts.doctor.deliveries import ComponentDelivery, component_deliveries
 from toolbus.hosts.doctor.findings import Finding
+from toolbus.hosts.doctor.protection import (
+    ConfigurationReport,
+    configuration_here,
+    protection_fault,
+)
 from toolbus.hosts.doctor.trials import inspect_trial
 from toolbus.hosts.doctor.vendors import inspect_folder_trust, inspect_settings
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder, untried
 from toolbus.hosts.install.state import InstalledState, install_again, installed_state
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.hook_sessions import read_session_folders
-from toolbus.hosts.run.protection import (
-    ConfigurationReport,
-    configuration_here,
-    protection_fault,
-)
 from toolbus.hosts.run.requests import default_store
 from toolbus.hosts.run.required_configuration import required_now
 from toolbus.redaction.redact_secrets import RedactSecrets

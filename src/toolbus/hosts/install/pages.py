@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.hosts.dialects import dialect
+from toolbus.hosts.doctor.protection import configuration_here, protection_fault
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.install.plans import apply_plan, plan_install, plan_removal
 from toolbus.hosts.install.state import InstalledState, installed_state
-from toolbus.hosts.run.protection import configuration_here, protection_fault
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
 from toolbus.terminal.output import Output
