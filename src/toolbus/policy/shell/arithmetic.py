@@ -13,34 +13,27 @@ from typing import TYPE_CHECKING, Any
 from msgspec import convert
 
 from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN
-from toolbus.policy.shell.tree import (
+from toolbus.policy.shell.syntax import (
     ArithmeticExpansion,
-    Binary,
     DoubleQuoted,
     Expression,
     Literal,
     Parameter,
     SingleQuoted,
-    Substitution,
     WordNode,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.policy.commands import Word
     from toolbus.policy.shell.interpreter import Interpreter
-    from toolbus.policy.shell.tree import Operation, Part, Statement
+    from toolbus.policy.shell.syntax import Operation, Part
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
-_NUMBER = re.compile(r"\s*[+-]?(?:\d+#)?\w*\s*\Z", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d*", re.ASCII)
 _COMPARING = frozenset("-eq -ne -lt -le -gt -ge".split())
 _ASSIGNING = frozenset("= += -= *= /= %= &= |= ^= <<= >>=".split())
-_SET_TO_NUMBERS = frozenset(
-    """BASHPID BASH_SUBSHELL COLUMNS EPOCHSECONDS EUID HISTCMD LINENO LINES OPTIND PIPESTATUS
-    PPID RANDOM SECONDS SHLVL SRANDOM UID""".split()
-)
-# What prints a number and nothing else; with `wc` a file would have its name behind it.
-_PRINT_NUMBERS = re.compile(r"wc -[lcmw]|nproc|date \+%[sYmdHMSjuN]|grep -c \S+|id -u|tput cols")
 _REASON = "arithmetic on what isn't known to be a number: bash runs commands in it"
 
 
@@ -58,21 +51,9 @@ def words_in(tree: Any) -> Iterator[WordNode]:
         yield from words_in(value)
 
 
-def is_number(text: str) -> bool:
-    """Return whether bash takes *text* for a number, or for the name of a variable."""
-    return bool(_NUMBER.match(text)) and not _NAME.match(text)
-
-
-def prints_number(statements: tuple[Statement, ...]) -> bool:
-    """Return whether *statements* certainly print a number."""
-    if len(statements) != 1:
-        return False
-    statement = statements[0]
-    while isinstance(statement.cmd, Binary) and statement.cmd.op == "|":
-        statement = statement.cmd.y
-    # Two blanks in a row, where a word is not plain, are in none of them.
-    words = [word.literal or "" for word in statement.call.args] if statement.call else []
-    return bool(_PRINT_NUMBERS.fullmatch(" ".join(words)))
+def is_number(word: Word) -> bool:
+    """Return whether *word* is certainly a number, or nothing."""
+    return word == NUMBER or (word.known and _NUMBER.fullmatch(word.text) is not None)
 
 
 class Arithmetic:
@@ -133,8 +114,6 @@ class Arithmetic:
             self._check_parameter(part)
         elif isinstance(part, ArithmeticExpansion):
             self.check(part.x)
-        elif isinstance(part, Substitution) and prints_number(part.stmts):
-            self._shell.words.single(WordNode(parts=(part,)))
         elif not (isinstance(part, SingleQuoted) and re.fullmatch(r"\w*", part.value)):
             self._shell.words.single(WordNode(parts=(part,)))
             self._shell.refuse(_REASON, part)
@@ -154,18 +133,16 @@ class Arithmetic:
 
     def _check_default(self, part: Parameter, operation: Operation) -> None:
         default = self._shell.words.single(operation.word)
-        if operation.op not in {"-", ":-"} or not is_number(default.text or "0"):
+        if operation.op not in {"-", ":-"} or not is_number(default):
             self._shell.refuse(_REASON, part)
 
     def _check_variable(self, name: str, part: Part) -> None:
         state = self._shell.state
         is_parameter = name.isdigit() or name in {"@", "*"}
-        if not is_parameter and (name in _SET_TO_NUMBERS or not state.is_set(name)):
+        if not is_parameter and (state.is_number(name) or not state.is_set(name)):
             return
         value = state.value(name)
-        if value is None or value.number:
-            return
-        if not (value.word.known and is_number(value.word.text or "0")):
+        if value is not None and not is_number(value):
             self._shell.refuse(_REASON, part)
 
     def _assign(self, word: WordNode) -> None:

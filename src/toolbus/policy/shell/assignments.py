@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
-from toolbus.policy.shell.arithmetic import prints_number
-from toolbus.policy.shell.shell_state import (
-    DYNAMIC,
-    NUMBER,
-    SPECIAL_BUILTINS,
-    UNKNOWN,
-    VariableValue,
-)
-from toolbus.policy.shell.tree import ArithmeticExpansion, Substitution
+from toolbus.policy.shell.arithmetic import words_in
+from toolbus.policy.shell.shell_state import DYNAMIC, NUMBER, SPECIAL_BUILTINS, UNKNOWN
+from toolbus.policy.shell.syntax import ArithmeticExpansion
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.tree import Assignment, CallNode, Declaration
+    from toolbus.policy.shell.syntax import Assignment, CallNode, Declaration
 
 # Options of `declare` and `export` after which a value is what it was: -x and -g set, others show.
 _HARMLESS = frozenset({"-x", "-g", "-p", "-F", "--"})
@@ -94,7 +88,7 @@ def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Wo
     """Set what *argument* sets; return it as a word of *program*."""
     before = shell.state.variables.get(argument.name.value if argument.name else "")
     name, value = _assign(argument, shell)
-    may_be_array = name in DYNAMIC or (before is not None and not before.word.known)
+    may_be_array = name in DYNAMIC or (before is not None and not before.known)
     if argument.array is None and program != "export" and may_be_array:
         _check_declared(value, shell)
     source = shell.source(argument)
@@ -121,6 +115,7 @@ def _assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
     _refuse_doubtful(assignment, name, shell)
     if assignment.index is not None or assignment.array is not None:
         return name, _assign_array(assignment, name, shell)
+    parts = assignment.value.parts if assignment.value and not assignment.append else ()
     word = shell.words.single(assignment.value, assigned=True)
     if assignment.append:
         word = _appended(state.variables.get(name), word, shell.source(assignment))
@@ -128,7 +123,8 @@ def _assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
         word = replace(word, known=False, pattern=False)
     if word.known and re.search(r"\[.*(?:\$\(|`)", word.text):
         shell.refuse("a value that runs commands where it is computed with", assignment)
-    state.assign(name, VariableValue(word) if word.known else _unknown(assignment))
+    computed = bool(parts) and all(isinstance(part, ArithmeticExpansion) for part in parts)
+    state.assign(name, word if word.known else NUMBER if computed else UNKNOWN)
     return name, word
 
 
@@ -140,38 +136,21 @@ def _refuse_doubtful(assignment: Assignment, name: str, shell: Interpreter) -> N
         shell.refuse("an array for shfmt, and a text for bash", assignment)
 
 
-def _unknown(assignment: Assignment) -> VariableValue:
-    parts = assignment.value.parts if assignment.value else ()
-    if len(parts) == 1 and not assignment.append:
-        part = parts[0]
-        if isinstance(part, ArithmeticExpansion):
-            return NUMBER
-        if isinstance(part, Substitution) and prints_number(part.stmts):
-            return NUMBER
-    return UNKNOWN
-
-
-def _appended(before: VariableValue | None, word: Word, source: str) -> Word:
-    if before is None or not before.word.known or not word.known:
+def _appended(before: Word | None, word: Word, source: str) -> Word:
+    if before is None or not before.known or not word.known or before.pattern or word.pattern:
         return Word(source, known=False)
-    if before.word.pattern or word.pattern:
-        return Word(source, known=False)
-    return Word(before.word.text + word.text)
+    return Word(before.text + word.text)
 
 
 def _assign_array(assignment: Assignment, name: str, shell: Interpreter) -> Word:
     """Read the elements of an array, of which nothing is known then."""
-    arithmetic = shell.words.arithmetic
-    if assignment.index is not None:
-        arithmetic.check(assignment.index)
+    shell.words.arithmetic.check(assignment.index)
     if assignment.array is None:
         shell.words.single(assignment.value, assigned=True)
-    for element in assignment.array.elems if assignment.array else ():
-        if element.index is not None:
-            arithmetic.check(element.index)
-        if element.value is not None:
-            shell.words.expand((element.value,))
+    else:
+        for element in assignment.array.get("Elems", ()):
+            shell.words.arithmetic.check(element.get("Index"))
+            shell.words.expand(words_in(element.get("Value")))
+        shell.words.arithmetic.check_name(name)
     shell.state.assign(name, UNKNOWN)
-    if assignment.array is not None:
-        arithmetic.check_name(name)
     return Word(shell.source(assignment), known=False)

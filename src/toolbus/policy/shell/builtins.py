@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
-from toolbus.policy.shell.shell_state import UNKNOWN, VariableValue
+from toolbus.policy.shell.shell_state import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,9 @@ _SETTABLE = frozenset(
 _GLOB_OPTIONS = frozenset(
     "dotglob extglob failglob globstar nocaseglob nocasematch nullglob".split()
 )
+
+
+_HARMLESS_TRAPS = (Word("-"), Word(""), Word("-l"), Word("-p"))
 
 
 def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
@@ -88,7 +91,7 @@ def _join_relative(target: str, folder: str | None) -> str | None:
 
 def _home(state: ShellState) -> str | None:
     home = state.value("HOME")
-    return home.word.text if home and home.word.known else None
+    return home.text if home and home.known else None
 
 
 def _enter(target: str | None, state: ShellState, word: str = "") -> None:
@@ -123,23 +126,8 @@ def _source(words: Words, shell: Interpreter) -> None:
 
 
 def _trap(words: Words, shell: Interpreter) -> None:
-    if words and words[0] == Word("--"):
-        words = words[1:]
-    if (
-        not words
-        or words[0].text in {"-", "", "-l", "-p"}
-        or (len(words) == 1 and re.fullmatch(r"[A-Z0-9]+", words[0].text))
-    ):
-        return
-    if not words[0].known or words[0].pattern:
-        shell.refuse("trap runs what it is given, which is known only then")
-        return
-    # It runs later, when the folder and the variables may be others.
-    later = shell.state.copy()
-    later.folder = None
-    later.forget()
-    with shell.using(state=later, scope=shell.inner_scope().through("trap")):
-        shell.read_text(words[0].text, shell.run.source)
+    if words and words[0] not in _HARMLESS_TRAPS:
+        shell.refuse("trap runs what it is given later, where variables and folder may be others")
 
 
 def _set(words: Words, shell: Interpreter) -> None:
@@ -173,12 +161,6 @@ def _shopt(words: Words, shell: Interpreter) -> None:
 def _read(words: Words, shell: Interpreter) -> None:
     """Forget the variables that ``read`` sets from what it reads."""
     _set_names(words, "dinNptu", shell)
-
-
-def _mapfile(words: Words, shell: Interpreter) -> None:
-    if any(word.text.startswith("-") and re.search("[Cc]", word.text) for word in words):
-        shell.refuse("it runs a command for some of the lines")
-    _set_names(words, "dnOsuCc", shell)
 
 
 def _set_names(words: Words, with_value: str, shell: Interpreter) -> None:
@@ -241,9 +223,7 @@ def _declare(words: Words, shell: Interpreter) -> None:
         shell.words.arithmetic.check_name(name)
         if value.startswith("("):
             shell.refuse("a value that bash may read again, and run what it finds there")
-        shell.state.assign(
-            name, VariableValue(Word(value)) if sign and not word.pattern else UNKNOWN
-        )
+        shell.state.assign(name, Word(value) if sign and not word.pattern else UNKNOWN)
 
 
 def _alias(words: Words, shell: Interpreter) -> None:
@@ -281,12 +261,12 @@ BUILTINS: dict[str, Builtin] = {
     "hash": _hidden,
     "let": _hidden,
     "local": _declare,
-    "mapfile": _mapfile,
+    "mapfile": _hidden,
     "popd": lambda _words, shell: push_folder((), shell.state),
     "printf": _printf,
     "pushd": lambda words, shell: push_folder(words, shell.state),
     "read": _read,
-    "readarray": _mapfile,
+    "readarray": _hidden,
     "readonly": _declare,
     "set": _set,
     "shift": _shift,

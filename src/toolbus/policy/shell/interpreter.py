@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from toolbus.policy.programs.program_files import Programs
-    from toolbus.policy.shell.tree import FunctionNode, Node, WordNode
+    from toolbus.policy.shell.syntax import FunctionNode, Node
 
 # A text of a person has a few dozen; functions that call each other twice would have thousands.
 MAX_COMMANDS = 1000
@@ -136,15 +136,6 @@ class Interpreter:
         if len(self.unreadable) >= MAX_COMMANDS:
             raise TooMuchError
 
-    def try_words(self, nodes: tuple[WordNode, ...]) -> list[Word] | None:
-        """Return what *nodes* become, or None where that runs something, which is not noted."""
-        commands, unreadable = len(self.commands), len(self.unreadable)
-        words = self.words.expand(nodes)
-        if (commands, unreadable) == (len(self.commands), len(self.unreadable)):
-            return words
-        del self.commands[commands:], self._changing[commands:], self.unreadable[unreadable:]
-        return None
-
     def unsettle(self, start: int, *, itself: bool = False) -> None:
         """Note that the commands from *start* on run at the same time, or again and again.
 
@@ -211,7 +202,7 @@ class Interpreter:
     def add_command(self, words: tuple[Word, ...]) -> None:
         """Add the command of *words*, the first of which is the program."""
         scope, state = self.inner_scope(), self.state
-        settings = tuple((name, value.word) for name, value in state.variables.items())
+        settings = tuple(state.variables.items())
         settings += self.run.settings
         if any(name in RUN_BY_SHELL or name.startswith("BASH_FUNC_") for name, _ in settings):
             self.refuse(RUN_BY_SHELL_REASON)

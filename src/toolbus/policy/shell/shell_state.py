@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolbus.policy.commands import Redirection, Word
 
 if TYPE_CHECKING:
-    from toolbus.policy.shell.tree import FunctionNode
+    from toolbus.policy.shell.syntax import FunctionNode
 
 # What the shell itself sets, so that an assignment says nothing of the value.
 DYNAMIC = frozenset(
@@ -26,18 +26,15 @@ SPECIAL_BUILTINS = frozenset(
     """: . break continue eval exec exit export readonly return set shift source times trap
     unset""".split()
 )
-_NUMBERS = frozenset("# ? $ BASHPID EUID LINENO PPID RANDOM SECONDS UID".split())
+# What the shell itself keeps a number in.
+_NUMBERS = frozenset(
+    """# ? $ BASHPID BASH_SUBSHELL COLUMNS EPOCHSECONDS EUID HISTCMD LINENO LINES OPTIND PIPESTATUS
+    PPID RANDOM SECONDS SHLVL SRANDOM UID""".split()
+)
 
 
-class VariableValue(Struct, frozen=True):
-    """What a variable holds; of a *word* that is not known nothing but that it is a *number*."""
-
-    word: Word
-    number: bool = False
-
-
-UNKNOWN = VariableValue(Word("", known=False))
-NUMBER = VariableValue(Word("", known=False), number=True)
+UNKNOWN = Word("", known=False)
+NUMBER = Word("a number", known=False)
 
 
 class Definition:
@@ -92,7 +89,7 @@ class ShellState(Struct):
     assumed: tuple[str, ...] = ()
     """The folders that must exist, for *folder* to be right."""
     previous: str | None = None
-    variables: dict[str, VariableValue] = {}
+    variables: dict[str, Word] = {}
     inherited: frozenset[str] = frozenset()
     """Variables that a shell around this one may have passed on."""
     functions: dict[str, Definition | None] = {}
@@ -116,7 +113,7 @@ class ShellState(Struct):
         """Forget what the variables hold."""
         self.variables = dict.fromkeys(self.variables, UNKNOWN)
 
-    def assign(self, name: str, value: VariableValue) -> None:
+    def assign(self, name: str, value: Word) -> None:
         """Set the variable *name*, as far as anybody can know what it holds then."""
         self.variables[name] = UNKNOWN if name in DYNAMIC else value
         if name == "IFS":
@@ -124,30 +121,34 @@ class ShellState(Struct):
         elif name == "GLOBIGNORE":
             self.globs = False
 
-    def value(self, name: str) -> VariableValue | None:
+    def value(self, name: str) -> Word | None:
         """Return what *name* holds; None of a variable that this text does not set."""
         if name in self.variables:
             return self.variables[name]
         if name.isdigit():
             return self._parameter(int(name) - 1)
-        if name in _NUMBERS:
+        if self.is_number(name):
             return NUMBER
         if name == "HOME":
-            return VariableValue(Word("~", pattern=True))
+            return Word("~", pattern=True)
         if name == "PWD" and self.folder is not None and self.folder.startswith("/"):
-            return VariableValue(Word(self.folder))
+            return Word(self.folder)
         return UNKNOWN if self.is_set(name) else None
 
-    def _parameter(self, index: int) -> VariableValue:
+    def _parameter(self, index: int) -> Word:
         """Return the value of a positional parameter; the shell's name comes before the first."""
         if self.positional is None or index < 0:
             return UNKNOWN
         inside = index < len(self.positional)
-        return VariableValue(self.positional[index] if inside else Word(""))
+        return self.positional[index] if inside else Word("")
 
     def is_set(self, name: str) -> bool:
         """Return whether this text, or the shell itself, may have set *name*."""
         return name in self.variables or name in DYNAMIC or name in self.inherited
+
+    def is_number(self, name: str) -> bool:
+        """Return whether the shell keeps a number in *name*, and this text has not touched it."""
+        return name in _NUMBERS and name not in self.variables and name not in self.inherited
 
     def merge(self, other: ShellState) -> None:
         """Keep what holds here as well as in *other*: the text may have come either way."""

@@ -10,21 +10,19 @@ from msgspec.structs import replace
 from toolbus.policy.commands import Redirection, Word
 from toolbus.policy.shell.arithmetic import is_number
 from toolbus.policy.shell.assignments import declare, read_call
-from toolbus.policy.shell.printed import printed_by, stdin_of
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, Run, VariableValue
-from toolbus.policy.shell.tree import (
+from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, Run
+from toolbus.policy.shell.syntax import (
     ArithmeticCommand,
     Binary,
     Block,
     CallNode,
     Case,
-    Coprocess,
     CounterLoop,
     Declaration,
     For,
     FunctionNode,
     If,
-    Let,
+    Literal,
     Statement,
     Subshell,
     TestCommand,
@@ -33,16 +31,13 @@ from toolbus.policy.shell.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from toolbus.policy.shell.interpreter import Interpreter
     from toolbus.policy.shell.shell_state import ShellState
-    from toolbus.policy.shell.tree import CommandNode, Node, RedirectNode, WordLoop, WordNode
+    from toolbus.policy.shell.syntax import CommandNode, Node, RedirectNode, WordLoop, WordNode
 
 # Beyond, what the variable holds is not known, which is true of any of them.
 _MAX_ITEMS = 12
-_NOTHING: Mapping[str, VariableValue] = {}
-_ARITHMETIC = re.compile(r"(?:\b\w+=\$)?\(\(.*?\)\)")
+_COMPUTED = re.compile(r"(?:\b\w+=\$)?\(\(.*?\)\)")
 _MOVES = re.compile(r"\b(?:cd|pushd|popd|eval)\b")
 _NOWHERE = Word("/dev/null")
 _COMPOUND = (Block, Subshell, If, While, For, Case, ArithmeticCommand, TestCommand)
@@ -82,7 +77,7 @@ class StatementReader:
         run = Run(
             source=shell.source(statement),
             redirections=redirections,
-            stdin=stdin_of(statement, shell),
+            stdin=_stdin_of(statement, shell),
             has_stdin=any(_is_stdin(redirect) for redirect in statement.redirs),
             place=place,
         )
@@ -148,19 +143,10 @@ class StatementReader:
                 if not isinstance(command.body.cmd, _COMPOUND):
                     shell.refuse("a function whose end shfmt misreads", command)
                 shell.define(command)
-            case Coprocess(stmt=stmt):
-                place = len(shell.commands)
-                shell.refuse("a coprocess, whose name or words shfmt may misread", command)
-                with shell.subshell("coproc"):
-                    self.read(stmt)
-                shell.unsettle(place)
             case ArithmeticCommand():
                 shell.words.arithmetic.check(command.x)
             case TestCommand():
                 shell.words.arithmetic.check_test(command.x)
-            case Let():
-                for expression in command.exprs:
-                    shell.words.arithmetic.check(expression)
 
     def _read_conditional(self, command: Binary) -> ShellState:
         shell, state = self._shell, self._shell.state
@@ -178,11 +164,10 @@ class StatementReader:
     def _read_pipe(self, command: Binary) -> None:
         shell = self._shell
         place = len(shell.commands)
-        printed = printed_by((command.x,), shell)
         with shell.subshell():
             self.read(command.x)
         after = shell.state.copy()
-        scope = replace(shell.scope, piped=True, stdin=printed)
+        scope = replace(shell.scope, piped=True, stdin=None)
         with shell.using(state=after, scope=scope):
             self.read(command.y)
         shell.unsettle(place)
@@ -243,6 +228,30 @@ class StatementReader:
         return None if target.known and is_number else target
 
 
+def _stdin_of(statement: Statement, shell: Interpreter) -> str | None:
+    """Return the text of the last here-document or here-string of *statement*."""
+    text = None
+    for redirect in statement.redirs:
+        document = _given_text(redirect, shell)
+        is_input = redirect.n is None or redirect.n.value == "0"
+        if is_input and redirect.op.startswith("<"):
+            text = document
+    return text
+
+
+def _given_text(redirect: RedirectNode, shell: Interpreter) -> str | None:
+    """Return the text that stands behind *redirect*, None if it is a file, or not known."""
+    if redirect.op == "<<<":
+        word = shell.words.single(redirect.word)
+        return word.text + "\n" if word.known and not word.pattern else None
+    if redirect.op not in {"<<", "<<-"}:
+        return None
+    delimiter = redirect.word.parts if redirect.word else ()
+    verbatim = not all(isinstance(part, Literal) and "\\" not in part.value for part in delimiter)
+    indented = redirect.op == "<<-"
+    return shell.words.document(redirect.hdoc, verbatim=verbatim, indented=indented)
+
+
 def _is_stdin(redirect: RedirectNode) -> bool:
     number = redirect.n.value if redirect.n else "0"
     return redirect.op.startswith("<") and redirect.op != "<>" and number == "0"
@@ -269,12 +278,11 @@ def _read_for(command: For, shell: Interpreter) -> None:
     else:
         items = _items(loop, shell)
         if command.select or items is None or len(items) > _MAX_ITEMS:
-            is_number = not command.select and _are_numbers(items)
             entry = _enter(command, shell)
-            _read_body(command, entry, shell, {loop.name.value: NUMBER if is_number else UNKNOWN})
+            _read_body(command, entry, shell, loop.name.value)
         else:
             for word in items:
-                shell.state.assign(loop.name.value, VariableValue(word))
+                shell.state.assign(loop.name.value, word)
                 shell.statements.read_list(command.do)
     shell.unsettle(place, itself=True)
 
@@ -286,21 +294,14 @@ def _items(loop: WordLoop, shell: Interpreter) -> tuple[Word, ...] | None:
     return None if any(not word.known for word in words) else tuple(words)
 
 
-def _are_numbers(items: tuple[Word, ...] | None) -> bool:
-    return items is not None and all(word.known and word.text.isdecimal() for word in items)
-
-
 def _read_body(
-    command: For | While,
-    entry: ShellState,
-    shell: Interpreter,
-    assigned: Mapping[str, VariableValue] = _NOTHING,
+    command: For | While, entry: ShellState, shell: Interpreter, variable: str = ""
 ) -> None:
-    """Read the body once for all turns, with the variables that the loop has *assigned*."""
+    """Read the body once for all turns, with a *variable* that holds something else in each."""
     with shell.subshell():
         inside = shell.state
-        for name, value in assigned.items():
-            inside.assign(name, value)
+        if variable:
+            inside.assign(variable, UNKNOWN)
         shell.statements.read_list(command.do)
     changed = any(inside.variables.get(name) != value for name, value in entry.variables.items())
     if (
@@ -315,14 +316,13 @@ def _read_body(
 def _enter(command: Node, shell: Interpreter) -> ShellState:
     """Forget what an earlier turn of the loop may have changed; return what is known still."""
     source, state = shell.source(command), shell.state
-    plain = _ARITHMETIC.sub("", source)
+    plain = _COMPUTED.sub("", source)
     for name, value in state.variables.items():
         mentioned = re.compile(rf"(?<![\w${{]){name}\b")
         if state.functions or mentioned.search(plain):
             state.variables[name] = UNKNOWN
         elif mentioned.search(source):
-            number = value.number or (value.word.known and is_number(value.word.text))
-            state.variables[name] = NUMBER if number else UNKNOWN
+            state.variables[name] = NUMBER if is_number(value) else UNKNOWN
     if state.functions or _MOVES.search(source):
         state.folder, state.failed, state.assumed = None, None, ()
     return state.copy()

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
 from toolbus.policy.shell.arithmetic import Arithmetic, words_in
-from toolbus.policy.shell.printed import printed_by
-from toolbus.policy.shell.shell_state import UNKNOWN
-from toolbus.policy.shell.tree import (
+from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN
+from toolbus.policy.shell.syntax import (
     ArithmeticExpansion,
     DoubleQuoted,
     ExtendedGlob,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from toolbus.policy.shell.interpreter import Interpreter
-    from toolbus.policy.shell.tree import Part
+    from toolbus.policy.shell.syntax import Part
 
 _ALL = frozenset("@*")
 _GLOB_SIGN = re.compile(r"[*?\[\]\\]")
@@ -224,9 +223,9 @@ class WordReader:
         """Add the folder that *written* stands for: ``~`` or ``~name``."""
         home = self._shell.state.variables.get("HOME")
         if home is not None and written == "~":
-            if not home.word.known or home.word.pattern:
+            if not home.known or home.pattern:
                 self._fields.unknown(several=False)
-            self._fields.quoted(prefix + home.word.text)
+            self._fields.quoted(prefix + home.text)
         elif re.fullmatch(r"~[+-]|~\d+", written):
             self._fields.unknown(several=False)
         else:
@@ -268,16 +267,10 @@ class WordReader:
         shell = self._shell
         if part.backquotes and re.search(r'\\[\\`"$\n]', shell.source(part)):
             shell.refuse("backslashes in backquotes, which shfmt misreads", part)
-        printed = printed_by(part.stmts, shell)
         scope = replace(shell.scope, redirections=()).through("$(…)")
         with shell.using(state=shell.state.copy(), scope=scope):
             shell.statements.read_list(part.stmts)
-        if printed is None:
-            self._fields.unknown(several=not quoted)
-        elif quoted:
-            self._fields.quoted(printed.rstrip("\n"))
-        else:
-            self._fields.expanded(printed.rstrip("\n"))
+        self._fields.unknown(several=not quoted)
 
     def _parameter(self, part: Parameter, *, quoted: bool) -> None:
         """Add what *part* stands for, and read what stands in it."""
@@ -291,12 +284,13 @@ class WordReader:
         if part.is_plain and name in _ALL:
             self._add_all(name, quoted=quoted)
             return
-        value = self._shell.state.value(name) if part.is_plain else None
-        if value is not None and not value.number:
-            self._add_word(value.word, quoted=quoted)
-        elif part.length or value is not None:
-            is_one = quoted or self._shell.state.splits or not _ALL.isdisjoint((name, index))
+        state = self._shell.state
+        value = state.value(name) if part.is_plain else None
+        if part.length or value == NUMBER:
+            is_one = quoted or state.splits or not _ALL.isdisjoint((name, index))
             self._fields.unknown(several=not is_one)
+        elif value is not None:
+            self._add_word(value, quoted=quoted)
         else:
             self._fields.unknown(several=not quoted or "@" in {name, index})
 

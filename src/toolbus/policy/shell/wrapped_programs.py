@@ -86,7 +86,7 @@ def read_string(word: Word, wrapper: str, shell: Interpreter, *words: Word) -> N
         shell.refuse(f"what {wrapper} runs is known only when it runs")
         return
     state, scope = shell.state, shell.inner_scope().through(wrapper)
-    settings = tuple((name, value.word) for name, value in state.variables.items())
+    settings = tuple(state.variables.items())
     scope = replace(scope, settings=(*scope.settings, *settings, *shell.run.settings), calls=())
     inherited = frozenset(name for name, _ in scope.settings)
     fresh = ShellState(folder=state.folder, assumed=state.assumed, inherited=inherited)

@@ -366,7 +366,7 @@ def read_env(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the variables that `env` sets; what it runs is a command of its own."""
     if not parsed.wrapped and parsed.instead is None:
         parsed.uses.read_environment()
-    for name, value in parsed.settings:
+    for name, value in parsed.settings if parsed.wrapped or parsed.shell_texts else ():
         if reason := judge_variable(name, value, in_front=True):
             parsed.note(reason, value)
     return ()
