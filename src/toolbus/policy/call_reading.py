@@ -25,8 +25,7 @@ from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.repositories import in_repositories
 from toolbus.policy.paths.resolving import CallPlace, PathResolver, next_folder
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
-from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.programs.find_results import effects_with_results
+from toolbus.policy.programs.effects import effects_of, effects_with_results
 from toolbus.policy.shell.reading import read_command
 from toolbus.policy.shell.wrapped_programs import SHELLS, runs_others
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at

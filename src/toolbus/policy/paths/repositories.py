@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Unreadable
-from toolbus.policy.programs.languages.git_settings import harmful_setting
+from toolbus.policy.programs.settings import harmful_setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse, TreeRules, Unreadable, Word
-from toolbus.policy.programs.languages.git_settings import is_harmless_setting
+from toolbus.policy.programs.settings import is_harmless_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

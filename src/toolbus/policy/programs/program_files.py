@@ -9,11 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from toolbus.errors import ConfigurationError
-from toolbus.policy.programs.command_level import CommandData, CommandLevel, OptionData
-from toolbus.settings.hints import unknown_key
+from toolbus.policy.programs.command_level import CommandData, CommandLevel
+from toolbus.policy.rules.schemas import fit_schema
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
-from toolbus.toml.values import MisfitError, fit
+from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +25,6 @@ _LIMIT = 4_000_000
 # A table's first key. No line inside of an array begins so: a test compares with all of a file.
 _HEADING = re.compile(r'\[{1,2}(?:"([^"\n]+)"|([^\s"\].]+))([.\]])')
 _NAMES = re.compile(r"^(aliases|also)\s*=\s*(\[.*?\])\s*$", re.MULTILINE | re.DOTALL)
-_UNKNOWN_KEY = re.compile(r"object contains unknown field `([^`]+)`")
 
 
 class Programs:
@@ -94,10 +95,9 @@ class Programs:
             table = parse_toml(Path(name), source)[name] if isinstance(source, str) else source
             merged = _merge(merged, table)
         try:
-            data: CommandData = fit(merged, CommandData, _FOLDER)
-        except MisfitError as error:
-            raise ConfigurationError(f"{name}: {error.reason}", name) from None
-        return data
+            return msgspec.convert(merged, CommandData)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"{name}: {error}", name) from None
 
 
 def _headings(text: str) -> Iterator[tuple[int, str, str]]:
@@ -130,30 +130,14 @@ def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def _check(file: Path, text: str) -> None:
     """Raise `ConfigurationError`, with the line, if a table of *text* is none of ours."""
     for name, table in parse_toml(file, text).items():
-        if misfit := _misfit(table, CommandData, file.parent):
-            lines = locate_keys(file, text)
-            reason, path = misfit.reason, (name, *misfit.path)
-            if unknown := _UNKNOWN_KEY.match(reason):
-                kind = OptionData if path[-2:-1] == ("options",) else CommandData
-                reason = unknown_key(unknown[1], kind.__struct_fields__)
-                path = (*path, unknown[1])
+        try:
+            fit_schema(table, CommandData)
+        except MisfitError as error:
+            lines, path = locate_keys(file, text), (name, *error.path)
             starts = (path[:end] for end in range(len(path), 0, -1))
             line = next(lines[start] for start in starts if start in lines)
-            raise ConfigurationError(f"{'.'.join(map(str, path))}: {reason}", str(file), line)
-
-
-def _misfit(table: Any, kind: type, folder: Path) -> MisfitError | None:
-    """Return what is wrong with *table* as a *kind*, with the keys that lead there, or None."""
-    for key, inner in (("commands", CommandData), ("options", OptionData)):
-        entries = table.get(key, {}) if isinstance(table, dict) else {}
-        for name, entry in entries.items() if isinstance(entries, dict) else ():
-            if misfit := _misfit(entry, inner, folder):
-                return MisfitError(misfit.reason, key, name, *misfit.path)
-    try:
-        fit(table, kind, folder)
-    except MisfitError as error:
-        return error
-    return None
+            reason = f"{'.'.join(map(str, path))}: {error.reason}"
+            raise ConfigurationError(reason, str(file), line) from None
 
 
 def _is_glob(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Unreadable, Word
+from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.builtins import read_builtin
 from toolbus.policy.shell.shell_state import (
     RUN_BY_SHELL,
@@ -19,7 +20,6 @@ from toolbus.policy.shell.shell_state import (
     ShellState,
 )
 from toolbus.policy.shell.statements import StatementReader
-from toolbus.policy.shell.steady import moves_paths
 from toolbus.policy.shell.syntax import SyntaxRefusedError, parse
 from toolbus.policy.shell.words import WordExpander
 from toolbus.policy.shell.wrapped_programs import SHELLS, read_shell, read_wrapped
@@ -34,6 +34,23 @@ if TYPE_CHECKING:
 # A text of a person has a few dozen; functions that call each other twice would have thousands.
 MAX_COMMANDS = 1000
 MAX_DEPTH = 40
+# Commands that leave alone what paths lead to: they make no link and rename nothing.
+_STEADY = frozenset(
+    """: [ basename bg cat cd cmp column command comm curl cut date declare df diff dirname dirs
+    du echo egrep env exit export expr false fg fgrep file fold getopts grep head hostname id
+    jobs join jq kill less local ls md5sum mkdir more nl nproc paste popd printenv printf ps
+    pushd pwd read readlink readonly realpath return rg seq set sha1sum sha256sum shift shopt
+    sleep sort stat tail tee test times touch tr tree trap true tty type typeset umask uname
+    uniq unset wait wc whereis which who whoami yq break
+    continue eval getopts hash help history let mapfile readarray shift ulimit""".split()
+)
+# Of git: neither files of the work tree nor links are changed.
+_STEADY_GIT = frozenset(
+    """add blame branch commit describe diff fetch grep log ls-files ls-remote ls-tree push
+    remote reflog rev-list rev-parse shortlog show status tag""".split()
+)
+# What find runs is a command of its own.
+_FIND_ACTIONS = ("-delete", "-fprint", "-fls")
 RUN_BY_SHELL_REASON = "the shell runs what a variable holds that is set"
 
 
@@ -222,7 +239,7 @@ class Interpreter:
             source=self.run.source,
         )
         self.commands.insert(self.run.place, command)
-        self._changing.insert(self.run.place, moves_paths(command))
+        self._changing.insert(self.run.place, _moves_paths(command))
 
     def _read_inside(self, name: str, words: tuple[Word, ...]) -> ShellState:
         """Read what a command that is in the reading already runs in its turn."""
@@ -257,3 +274,29 @@ class Interpreter:
             if before.get(variable) != value:
                 state.variables[variable] = UNKNOWN
         return state
+
+
+def _moves_paths(command: Command) -> bool:
+    """Return whether *command* may change what a path leads to, for those after it."""
+    program = command.program
+    # Of each of these programs something else tells it.
+    place, _, name = program.text.rpartition("/")
+    if not program.text:
+        return False  # Variables are set, or files opened.
+    if not program.known or program.pattern or place not in {"", "/bin", "/usr/bin"}:
+        return True
+    match name:
+        case "find" | "fd":
+            return any(not w.known or w.text.startswith(_FIND_ACTIONS) for w in command.words)
+        case "git":
+            return not command.words or command.words[0].text not in _STEADY_GIT
+        case "sed":
+            return any(word.text.startswith(("-i", "--in-place")) for word in command.words)
+    return name not in _STEADY and name not in SHELLS and not _only_wraps(name)
+
+
+def _only_wraps(name: str) -> bool:
+    """Return whether what the program *name* runs, and nothing else, may move paths."""
+    known = shipped_programs().find(name)
+    # A subcommand that runs another program may install first: `uv run`.
+    return known is not None and known[1].wraps and not known[1].has_commands

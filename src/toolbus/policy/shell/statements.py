@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from toolbus.policy.commands import Redirection, Word
 from toolbus.policy.shell.arithmetic import is_number
-from toolbus.policy.shell.assignments import declare, read_call
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN, Run
+from toolbus.policy.shell.builtins import assign, declare
+from toolbus.policy.shell.shell_state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, Run
 from toolbus.policy.shell.syntax import (
     ArithmeticCommand,
     Binary,
@@ -98,7 +98,7 @@ class StatementReader:
     def _read_command(self, command: CommandNode | None) -> ShellState:
         shell = self._shell
         if isinstance(command, CallNode):
-            return read_call(command, shell)
+            return _read_call(command, shell)
         if isinstance(command, Declaration):
             return declare(command, shell)
         if command is None:
@@ -255,6 +255,34 @@ def _given_text(redirect: RedirectNode, shell: Interpreter) -> str | None:
 def _is_stdin(redirect: RedirectNode) -> bool:
     number = redirect.n.value if redirect.n else "0"
     return redirect.op.startswith("<") and redirect.op != "<>" and number == "0"
+
+
+def _read_call(call: CallNode, shell: Interpreter) -> ShellState:
+    """Read a simple command; return the state behind its failure."""
+    words = tuple(shell.words.expand(call.args))
+    if not words:
+        for assignment in call.assigns:
+            assign(assignment, shell)
+        return shell.run_nothing()
+    if not call.assigns:
+        return shell.run_words(words)
+    state = shell.state
+    inner = state.copy()
+    with shell.using(state=inner):
+        settings = tuple([assign(assignment, shell) for assignment in call.assigns])
+    run, name = replace(shell.run, settings=settings), words[0].text
+    if name not in SPECIAL_BUILTINS and name not in state.functions:
+        with shell.using(run=run):
+            return shell.run_words(words)
+    with shell.using(run=run, state=inner):
+        failure = shell.run_words(words)
+    for setting, _ in settings:
+        inner.assign(setting, UNKNOWN)
+        failure.assign(setting, UNKNOWN)
+    if failure is inner:
+        failure = state
+    state.become(inner)
+    return failure
 
 
 def _read_while(command: While, shell: Interpreter) -> None:

@@ -79,10 +79,10 @@ def test_a_file_of_ones_own_adds_and_replaces(tmp_path):
     ("text", "message"),
     [
         ('[a]\nflag = ["-x"]', "a.flag: unknown key 'flag'; did you mean 'flags'?"),
-        ('[a]\neffects = ["fly"]', "a.effects.0: invalid enum value 'fly'"),
+        ('[a]\neffects = ["fly"]', "a.effects.0: unknown effects 'fly'; known: destroy"),
         (
             "[a]\n\n[a.options]\n-x = {takes = 1}",
-            "a.options.-x.takes: expected `str | null`, got `int`",
+            "a.options.-x.takes: unknown takes 1; known: code",
         ),
         ("[a", "expected ']' at the end of a table declaration"),
     ],
