@@ -443,8 +443,8 @@ def test_arithmetic_on_texts_is_unreadable(text, readable):
         ("declare -i x; printf -v x '%s' 'a[$(rm y)]'", False),
         ("x=ls; declare 'x=rm'; $x y", False),
         ("x=($(ls) 1); declare -r z=1", False),
-        ("x=($(ls) 1); declare -x z=1", True),
-        ('declare x="$(cat f)"; export "y=a b" z=$x', True),
+        ("x=($(ls) 1); export z=1", True),
+        ('x="$(cat f)"; export y="a b" z=$x', True),
         ('f() { local x="$1"; cat "$x"; }; f a; f b', True),
     ],
 )

@@ -24,19 +24,12 @@ if TYPE_CHECKING:
     Builtin = Callable[[Words, Interpreter], ShellState | None]
 
 
-# Options of `declare` and `export` after which a value is what it was: -x and -g set, others show.
-_HARMLESS_OPTIONS = frozenset({"-x", "-g", "-p", "-F", "--"})
 # What may stand behind an array; with anything else bash takes it for a text.
 _ENDS = frozenset([b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")", b"<", b">", b"`"])
 _SETTABLE = frozenset(
     """-e -u -x -v -eu -eux -ex -eo -euo -euxo -exo -uo -o +e +u +x +v +o pipefail errexit
     nounset xtrace verbose""".split()
 )
-_GLOB_OPTIONS = frozenset(
-    "dotglob extglob failglob globstar nocaseglob nocasematch nullglob".split()
-)
-
-
 _HARMLESS_TRAPS = (Word("-"), Word(""), Word("-l"), Word("-p"))
 
 
@@ -160,11 +153,8 @@ def _set(words: Words, shell: Interpreter) -> None:
 
 
 def _shopt(words: Words, shell: Interpreter) -> None:
-    if not words or words[0].text not in {"-s", "-u", "-su", "-o", "-so"}:
-        return
-    shell.state.globs = False
-    if not all(word.known and word.text in _GLOB_OPTIONS for word in words[1:]):
-        shell.refuse("an option that changes what commands mean")
+    shell.state.globs = shell.state.globs and not words
+    _hidden(words, shell)
 
 
 def _read(words: Words, shell: Interpreter) -> None:
@@ -222,19 +212,6 @@ def _printf(words: Words, shell: Interpreter) -> None:
     _named_option(words, shell)
 
 
-def _declare(words: Words, shell: Interpreter) -> None:
-    """Read ``declare`` where bash takes its words for plain ones: behind ``builtin``."""
-    for word in words:
-        name, sign, value = word.text.partition("=")
-        if not word.known or word.text.startswith(("-", "+")):
-            shell.refuse("a declaration whose words are known only when it runs")
-            return
-        shell.words.arithmetic.check_name(name)
-        if value.startswith("("):
-            shell.refuse("a value that bash may read again, and run what it finds there")
-        shell.state.assign(name, Word(value) if sign and not word.pattern else UNKNOWN)
-
-
 def _alias(words: Words, shell: Interpreter) -> None:
     if any(not word.known or "=" in word.text for word in words):
         shell.refuse("an alias gives names another meaning")
@@ -253,17 +230,16 @@ def _shift(words: Words, shell: Interpreter) -> None:
 
 
 def declare(command: Declaration, shell: Interpreter) -> ShellState:
-    """Read ``declare``, ``export``, ``local`` …."""
+    """Read ``declare``, ``export``, ``local`` …, of which the last two with values only."""
     program = command.variant.value
     words = [Word(program)]
-    if program == "readonly":
-        shell.refuse("a variable that nothing sets again")
+    if program not in {"export", "local"}:
+        shell.refuse("a declaration that may change what a variable means")
     for argument in command.args:
         if argument.name is None:
-            added = shell.words.expand([argument.value] if argument.value else [])
-            words += added
-            for word in added:
-                _declare_word(word, shell)
+            words += shell.words.expand([argument.value] if argument.value else [])
+            if words[-1] not in {Word("-p"), Word(program)}:
+                shell.refuse("an option that may change what a variable means")
         elif argument.naked:
             words.append(Word(argument.name.value))
             if program != "export":
@@ -274,24 +250,13 @@ def declare(command: Declaration, shell: Interpreter) -> ShellState:
     return shell.state
 
 
-def _declare_word(word: Word, shell: Interpreter) -> None:
-    """Read an option, or what was no assignment before its quotes were gone."""
-    name, sign, value = word.text.partition("=")
-    if not word.known or (name[:1] in {"-", "+"} and word.text not in _HARMLESS_OPTIONS):
-        shell.refuse("an option that may change what a variable means")
-    elif sign:
-        shell.words.arithmetic.check_name(name.removesuffix("+"))
-        _check_declared(Word(value), shell)
-        shell.state.assign(name.removesuffix("+"), UNKNOWN)
-
-
 def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Word:
     """Set what *argument* sets; return it as a word of *program*."""
     before = shell.state.variables.get(argument.name.value if argument.name else "")
     name, value = assign(argument, shell)
-    may_be_array = name in DYNAMIC or (before is not None and not before.known)
-    if argument.array is None and program != "export" and may_be_array:
-        _check_declared(value, shell)
+    is_text = value.known and not value.text.startswith("(")
+    if program == "local" and not is_text and (before == UNKNOWN or name in DYNAMIC):
+        shell.refuse("a value that bash may read again, and run what it finds there")
     source = shell.source(argument)
     braces = re.search(r"(?<!\$)\{", source)
     if braces or (program == "local" and not shell.scope.calls):
@@ -303,12 +268,6 @@ def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Wo
     return Word(source, known=False, start=start)
 
 
-def _check_declared(value: Word, shell: Interpreter) -> None:
-    """Refuse a *value* that ``declare`` expands a second time: one for an array, in brackets."""
-    if not value.known or value.text.startswith("("):
-        shell.refuse("a value that bash may read again, and run what it finds there")
-
-
 def assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
     """Set what *assignment* sets; return its name and the value."""
     state = shell.state
@@ -316,7 +275,6 @@ def assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
     _refuse_doubtful(assignment, name, shell)
     if assignment.index is not None or assignment.array is not None:
         return name, _assign_array(assignment, name, shell)
-    parts = assignment.value.parts if assignment.value and not assignment.append else ()
     word = shell.words.single(assignment.value, assigned=True)
     if assignment.append:
         word = _appended(state.variables.get(name), word, shell.source(assignment))
@@ -324,9 +282,13 @@ def assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:
         word = replace(word, known=False, pattern=False)
     if word.known and re.search(r"\[.*(?:\$\(|`)", word.text):
         shell.refuse("a value that runs commands where it is computed with", assignment)
-    computed = bool(parts) and all(isinstance(part, ArithmeticExpansion) for part in parts)
-    state.assign(name, word if word.known else NUMBER if computed else UNKNOWN)
+    state.assign(name, word if word.known else _unknown(assignment))
     return name, word
+
+
+def _unknown(assignment: Assignment) -> Word:
+    parts = assignment.value.parts if assignment.value and not assignment.append else ()
+    return NUMBER if [type(part) for part in parts] == [ArithmeticExpansion] else UNKNOWN
 
 
 def _refuse_doubtful(assignment: Assignment, name: str, shell: Interpreter) -> None:
@@ -366,29 +328,29 @@ BUILTINS: dict[str, Builtin] = {
     "chdir": lambda words, shell: change_folder(words, shell.state),
     "compgen": _hidden,
     "complete": _hidden,
-    "declare": _declare,
+    "declare": _hidden,
     "enable": _hidden,
     "eval": _eval,
-    "export": _declare,
+    "export": _hidden,
     "fc": _hidden,
     "getopts": lambda words, shell: _read(words[1:2], shell),
     "hash": _hidden,
     "let": _hidden,
-    "local": _declare,
+    "local": _hidden,
     "mapfile": _hidden,
     "popd": lambda _words, shell: push_folder((), shell.state),
     "printf": _printf,
     "pushd": lambda words, shell: push_folder(words, shell.state),
     "read": _read,
     "readarray": _hidden,
-    "readonly": _declare,
+    "readonly": _hidden,
     "set": _set,
     "shift": _shift,
     "shopt": _shopt,
     "source": _source,
     "test": _named_option,
     "trap": _trap,
-    "typeset": _declare,
+    "typeset": _hidden,
     "unset": _unset,
     "wait": _named_option,
 }
