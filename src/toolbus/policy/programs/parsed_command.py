@@ -117,7 +117,7 @@ class ParsedCommand:
         if place is None or len(self.operands) <= place:
             return
         # Behind a word that may become several ones any other may be the program.
-        self.is_certain = self.is_certain and all(map(_is_one, self.operands[:place]))
+        self.is_certain = self.is_certain and all(map(is_one, self.operands[:place]))
         inside = tuple(self.operands[place:])
         if kinds[place] == "wrapped":
             self.wrapped = (*self._words_before(inside[0]), *inside)
@@ -312,7 +312,7 @@ class ParsedCommand:
     def _take_value(self, option: Option, value: Word | None) -> None:
         if option.takes is None or value is None:
             return
-        self.is_certain = self.is_certain and _is_one(value)
+        self.is_certain = self.is_certain and is_one(value)
         if value.several:
             self.note("it may become several words, and options among them", value)
         self.values.append((option, value))
@@ -396,7 +396,7 @@ def _certain_start(word: Word) -> str:
     return word.text if word.known else word.start
 
 
-def _is_one(word: Word) -> bool:
+def is_one(word: Word) -> bool:
     """Return whether *word* certainly becomes one argument."""
     return not word.several and not (word.pattern and re.search(r"[*?\[]", word.text))
 

@@ -35,24 +35,23 @@ _HARMLESS_TRAPS = (Word("-"), Word(""), Word("-l"), Word("-p"))
 
 def change_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     """Follow ``cd``: *state* is the one in the folder, the returned one that of who stayed."""
-    failure = state.copy()
-    physical = False
-    while words and words[0].known and re.fullmatch(r"-[LPe@]+|--", words[0].text):
-        physical = physical or "P" in words[0].text
+    failure, previous = state.copy(), state.folder
+    if words and words[0] in {Word("--"), Word("-L")}:
         words = words[1:]
-    previous = state.folder
-    if len(words) > 1:
-        target = None
-    elif not words:
-        target = _home(state)
-    elif words[0] == Word("-"):
-        target = state.previous
-    else:
-        target = join_folder(words[0], state, physical=physical)
-    _enter(target, state, words[0].text if words else "~")
+    _enter(_target(words, state), state, words[0].text if words else "~")
     state.previous = previous
-    failure.failed = failure.failed or target or "?"
+    failure.failed = failure.failed or state.folder or "?"
     return failure
+
+
+def _target(words: tuple[Word, ...], state: ShellState) -> str | None:
+    if not words:
+        home = state.value("HOME")
+        return home.text if home and home.known else None
+    if words == (Word("-"),):
+        return state.previous
+    is_option = words[0].text.startswith("-")
+    return None if is_option or len(words) > 1 else join_folder(words[0], state)
 
 
 def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
@@ -65,7 +64,7 @@ def push_folder(words: tuple[Word, ...], state: ShellState) -> ShellState:
     return failure
 
 
-def join_folder(word: Word, state: ShellState, *, physical: bool = False) -> str | None:
+def join_folder(word: Word, state: ShellState) -> str | None:
     """Return the folder that *word* leads to from that of *state*, or None if nobody can know.
 
     As bash does it, ``x/..`` is where it began, even if x is a link.
@@ -76,8 +75,6 @@ def join_folder(word: Word, state: ShellState, *, physical: bool = False) -> str
     if word.pattern:
         is_home = target.startswith("~") and not re.search(r"[*?\[\\]|\.\.", target)
         return posixpath.normpath(target) if is_home else None
-    if physical and ".." in target:
-        return None
     if target.startswith("/"):
         return posixpath.normpath(target).replace("//", "/")
     return _join_relative("./" + target if target.startswith("~") else target, state.folder)
@@ -89,11 +86,6 @@ def _join_relative(target: str, folder: str | None) -> str | None:
         return None
     joined = posixpath.normpath(posixpath.join(folder, target))
     return "./" + joined if joined.startswith("~") and not is_home else joined
-
-
-def _home(state: ShellState) -> str | None:
-    home = state.value("HOME")
-    return home.text if home and home.known else None
 
 
 def _enter(target: str | None, state: ShellState, word: str = "") -> None:
@@ -134,22 +126,23 @@ def _trap(words: Words, shell: Interpreter) -> None:
 
 def _set(words: Words, shell: Interpreter) -> None:
     # Options, a word that ends them, and parameters stand in any order of these.
+    before = ""
     for position, word in enumerate(words):
         if not word.known:
             shell.state.positional = None
             shell.state.globs = shell.state.splits = False
             shell.refuse("what set changes is known only when it runs")
             return
-        named = position > 0 and re.fullmatch(r"[-+][a-z]*o", words[position - 1].text)
-        if not named and (word.text == "--" or not word.text.startswith(("-", "+"))):
+        is_option = word.text[:1] in {"-", "+"} and word.text != "--"
+        if not is_option and not re.fullmatch(r"[-+][a-z]*o", before):
             rest = words[position + (word.text == "--") :]
-            usual = all(item.known and not item.pattern for item in rest)
-            shell.state.positional = rest if usual else None
+            shell.state.positional = rest if all(item.known for item in rest) else None
             return
-        if word.text in {"-f", "+f", "noglob"}:
+        before = word.text
+        if before in {"-f", "+f", "noglob"}:
             shell.state.globs = False
-        elif word.text not in _SETTABLE:
-            shell.refuse(f"set {word.text} changes what commands mean")
+        elif before not in _SETTABLE:
+            shell.refuse(f"set {before} changes what commands mean")
 
 
 def _shopt(words: Words, shell: Interpreter) -> None:
@@ -223,10 +216,11 @@ def _hidden(words: Words, shell: Interpreter) -> None:
 
 
 def _shift(words: Words, shell: Interpreter) -> None:
-    if shell.state.positional is None:
-        return
     count = words[0].text if words else "1"
-    shell.state.positional = shell.state.positional[int(count) :] if count.isdecimal() else None
+    if count.isdecimal():
+        shell.state.shift(int(count))
+    else:
+        shell.state.positional = None
 
 
 def declare(command: Declaration, shell: Interpreter) -> ShellState:
@@ -254,18 +248,22 @@ def _declare_value(program: str, argument: Assignment, shell: Interpreter) -> Wo
     """Set what *argument* sets; return it as a word of *program*."""
     before = shell.state.variables.get(argument.name.value if argument.name else "")
     name, value = assign(argument, shell)
-    is_text = value.known and not value.text.startswith("(")
-    if program == "local" and not is_text and (before == UNKNOWN or name in DYNAMIC):
-        shell.refuse("a value that bash may read again, and run what it finds there")
+    if program == "local":
+        _check_local(value, shell, may_be_array=before == UNKNOWN or name in DYNAMIC)
     source = shell.source(argument)
+    start = name + ("+=" if argument.append else "=")
     braces = re.search(r"(?<!\$)\{", source)
     if braces or (program == "local" and not shell.scope.calls):
         # Braces become several words here; outside of a function `local` fails.
         shell.state.assign(name, UNKNOWN)
-    start = name + ("+=" if argument.append else "=")
     if value.known and not braces:
-        return Word(start + value.text, value.known, value.pattern)
+        return Word(start + value.text, pattern=value.pattern)
     return Word(source, known=False, start=start)
+
+
+def _check_local(value: Word, shell: Interpreter, *, may_be_array: bool) -> None:
+    if may_be_array and (not value.known or value.text.startswith("(")):
+        shell.refuse("a value that bash may read again, and run what it finds there")
 
 
 def assign(assignment: Assignment, shell: Interpreter) -> tuple[str, Word]:

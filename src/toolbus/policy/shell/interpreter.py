@@ -278,20 +278,20 @@ class Interpreter:
 
 def _moves_paths(command: Command) -> bool:
     """Return whether *command* may change what a path leads to, for those after it."""
-    program = command.program
+    program, texts = command.program, [word.text for word in command.words]
     # Of each of these programs something else tells it.
     place, _, name = program.text.rpartition("/")
     if not program.text:
         return False  # Variables are set, or files opened.
     if not program.known or program.pattern or place not in {"", "/bin", "/usr/bin"}:
         return True
-    match name:
-        case "find" | "fd":
-            return any(not w.known or w.text.startswith(_FIND_ACTIONS) for w in command.words)
-        case "git":
-            return not command.words or command.words[0].text not in _STEADY_GIT
-        case "sed":
-            return any(word.text.startswith(("-i", "--in-place")) for word in command.words)
+    if name in {"find", "fd"}:
+        is_known = all(word.known for word in command.words)
+        return not is_known or any(text.startswith(_FIND_ACTIONS) for text in texts)
+    if name == "git":
+        return texts[:1] == [] or texts[0] not in _STEADY_GIT
+    if name == "sed":
+        return any(text.startswith(("-i", "--in-place")) for text in texts)
     return name not in _STEADY and name not in SHELLS and not _only_wraps(name)
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Redirection, Word
+from toolbus.policy.programs.parsed_command import is_one
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.syntax import FunctionNode
@@ -139,8 +140,16 @@ class ShellState(Struct):
         """Return the value of a positional parameter; the shell's name comes before the first."""
         if self.positional is None or index < 0:
             return UNKNOWN
+        if not all(map(is_one, self.positional[:index])):
+            return UNKNOWN  # What a pattern became may stand here, too.
         inside = index < len(self.positional)
         return self.positional[index] if inside else Word("")
+
+    def shift(self, count: int) -> None:
+        """Drop the first *count* positional parameters."""
+        words = self.positional or ()
+        known = self.positional is not None and all(map(is_one, words[:count]))
+        self.positional = words[count:] if known else None
 
     def is_set(self, name: str) -> bool:
         """Return whether this text, or the shell itself, may have set *name*."""

@@ -261,7 +261,7 @@ class WordReader:
             self._fields.unknown(several=not part.stmts)
         elif isinstance(part, ArithmeticExpansion):
             shell.words.arithmetic.check(part.x)
-            self._fields.unknown(several=not quoted and not shell.state.splits)
+            self._add_number(quoted=quoted)
 
     def _substitution(self, part: Substitution, *, quoted: bool) -> None:
         shell = self._shell
@@ -281,18 +281,26 @@ class WordReader:
             self._shell.refuse("a variable that names another one", part)
         if part.exp and part.exp.op in {"=", ":="}:
             self._shell.state.assign(name, UNKNOWN)
-        if part.is_plain and name in _ALL:
-            self._add_all(name, quoted=quoted)
-            return
-        state = self._shell.state
-        value = state.value(name) if part.is_plain else None
-        if part.length or value == NUMBER:
-            is_one = quoted or state.splits or not _ALL.isdisjoint((name, index))
-            self._fields.unknown(several=not is_one)
-        elif value is not None:
-            self._add_word(value, quoted=quoted)
+        if part.is_plain:
+            self._add_plain(name, quoted=quoted)
+        elif part.length:
+            self._add_number(quoted=quoted or not _ALL.isdisjoint((name, index)))
         else:
             self._fields.unknown(several=not quoted or "@" in {name, index})
+
+    def _add_plain(self, name: str, *, quoted: bool) -> None:
+        value = self._shell.state.value(name)
+        if name in _ALL:
+            self._add_all(name, quoted=quoted)
+        elif value == NUMBER:
+            self._add_number(quoted=quoted)
+        elif value is None:
+            self._fields.unknown(several=not quoted)
+        else:
+            self._add_word(value, quoted=quoted)
+
+    def _add_number(self, *, quoted: bool) -> None:
+        self._fields.unknown(several=not quoted and not self._shell.state.splits)
 
     def _add_word(self, word: Word, *, quoted: bool) -> None:
         """Add what a variable holds."""
@@ -333,14 +341,13 @@ class WordReader:
         return "?"
 
     def _read_operands(self, part: Parameter, *, quoted: bool) -> None:
-        for bound in (part.slice or {}).values():
-            if isinstance(bound, dict) and "Type" in bound:
-                self._shell.words.arithmetic.check(bound)
+        for bound in ("Offset", "Length"):
+            self._shell.words.arithmetic.check((part.slice or {}).get(bound))
+        if part.exp and part.exp.op == "@":
+            self._shell.refuse("@P runs what the variable holds", part)
         words = [*words_in(part.repl)]
-        if part.exp:
-            words += [part.exp.word] if part.exp.word else []
-            if part.exp.op == "@" and self._shell.source(part).rstrip("}").endswith("P"):
-                self._shell.refuse("@P runs what the variable holds", part)
+        if part.exp and part.exp.word:
+            words.append(part.exp.word)
         for word in words:
             # shfmt takes single quotes there for quotes, and bash mostly for letters.
             if quoted and "'" in self._shell.source(word):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.programs.parsed_command import ParsedCommand
+from toolbus.policy.programs.parsed_command import ParsedCommand, is_one
 from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.shell_state import ShellState
 
@@ -32,7 +32,6 @@ _NOT_POSIX = re.compile(r"\(\(|\[\[|\$'|\$\"|\bfunction\b")
 _WITHOUT_VALUE = frozenset(
     "--login --noediting --noprofile --norc --posix --restricted --verbose --protected".split()
 )
-_HARMLESS = frozenset("--help --version".split())
 _SOME = Word("…", known=False, several=True)
 _IN_THIS_SHELL = frozenset({"builtin", "command", "exec", "jobs"})
 _BUILTINS_TOO = frozenset({"builtin", "command"})
@@ -40,20 +39,21 @@ _BUILTINS_TOO = frozenset({"builtin", "command"})
 
 def read_shell(name: str, words: Words, shell: Interpreter) -> None:
     """Read what the shell *name* runs that is given *words*."""
-    # The ways to start a shell: with a text, with its input, with a script.
-    if words and words[0].text in _HARMLESS and words[0].known:
+    if words[:1] in {(Word("--help"),), (Word("--version"),)}:
         return
     if name in _OTHERS:
         shell.refuse(f"{name} has a syntax of its own")
         return
     letters, words = _shell_options(words)
-    if (words and words[0].text.startswith(("-", "+"))) or "O" in letters:
+    script = words[0] if words else None
+    # The ways to start a shell: with a text, with its input, with a script.
+    if (script and script.text.startswith(("-", "+"))) or "O" in letters:
         shell.refuse(f"an option of {name} that isn't known here")
     elif "c" in letters:
         _read_string(name, words, shell)
-    elif "s" in letters or not words:
+    elif "s" in letters or script is None:
         _read_input(name, words, shell)
-    elif not words[0].known or words[0].several:
+    elif not script.known or script.several:
         shell.refuse(f"what {name} runs is known only when it runs")
     # A script is a file: what it runs is as known as what any program does.
 
@@ -100,7 +100,9 @@ def _read_string(name: str, words: Words, shell: Interpreter) -> None:
         shell.refuse(f"what {name} -c runs is known only when it runs")
         return
     _refuse_unlike(name, words[0].text, shell)
-    read_string(words[0], f"{name} -c", shell, *words[2:])
+    # A pattern for the name of the shell may become its parameters, too.
+    certain = all(map(is_one, words[1:2]))
+    read_string(words[0], f"{name} -c", shell, *(words[2:] if certain else (_SOME,)))
 
 
 def _read_input(name: str, words: Words, shell: Interpreter) -> None:
