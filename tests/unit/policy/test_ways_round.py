@@ -60,6 +60,12 @@ def verdict(project, line):
         "tar cf x.tar /proc/self/fd/3/ 3<.",
         "cat /proc/self/task/1/environ",
         "cat /proc/1/task/*/environ",
+        # A command behind -exec that goes on, or ends before its last word.
+        "find . -maxdepth 0 -exec tee + x \\;",
+        "X=$(printf ';'); find . -exec echo $X -delete \\;",
+        "X=$(printf ';'); find . -exec echo \"$X\" -delete \\;",
+        "find . -exec echo [;] -delete \\;",
+        "X=$(printf ';'); fd -x echo \"$X\" -x rm",
         # Words of programs that run others.
         "fd . src -x cat {} ';' -x git push",
         "fd -x cat $x",

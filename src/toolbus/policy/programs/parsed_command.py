@@ -365,7 +365,7 @@ class ParsedCommand:
         """End the command behind an option at a semicolon, behind which more may follow."""
         if self.wrapped[-1].text == ";":
             self.wrapped = self.wrapped[:-1]
-        if any(word.several or word.text == ";" for word in self.wrapped):
+        if any(word.text == ";" or may_be_sign(word) for word in self.wrapped):
             self.is_certain = False
 
     def _replace(self, option: Option, name: str, value: Word | None, *, alone: bool) -> None:
@@ -394,6 +394,13 @@ def joined(words: tuple[Word, ...]) -> Word:
 
 def _certain_start(word: Word) -> str:
     return word.text if word.known else word.start
+
+
+def may_be_sign(word: Word) -> bool:
+    """Return whether *word* may become ``;`` or ``+``, at which a command ends for find and fd."""
+    if word.pattern:
+        return word.text[:1] in {*"*?["}
+    return not word.known and word.start in {"", ";", "+"}
 
 
 def is_one(word: Word) -> bool:

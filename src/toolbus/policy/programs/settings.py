@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from toolbus.policy.programs.languages.language_data import language_data
-
 if TYPE_CHECKING:
     from toolbus.policy.commands import Word
 
@@ -20,6 +18,18 @@ _FILE = Path(__file__).with_name("_variables.toml")
 _SECTION = re.compile(r'\[([A-Za-z0-9-]+)(?: "([^"\\\n]*)")?\]\s*')
 _COMMENT = re.compile(r"\s*[#;]")
 _VALUE = re.compile(r'\s*([A-Za-z][A-Za-z0-9-]*)(?:\s*=\s*([^"\\#;]*))?')
+
+
+class GitSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of git that change how it prints or works: globs, and keys with their values.
+
+    Those that are *stored* are harmless in a repository's file, and may not come with a command.
+    """
+
+    source: str
+    harmless: tuple[str, ...]
+    stored: tuple[str, ...]
+    values: dict[str, tuple[str, ...]]
 
 
 class VariableData(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +45,7 @@ class VariableData(Struct, frozen=True, forbid_unknown_fields=True):
     values: dict[str, tuple[str, ...]]
     project: dict[str, tuple[str, ...]]
     code: tuple[str, ...]
+    git: GitSettings
 
 
 def judge_variable(
@@ -72,7 +83,7 @@ def _kind(name: str) -> str:
 def is_harmless_setting(setting: str) -> bool:
     """Tell whether *setting*, ``section.key=value``, only changes how git prints or works."""
     key, equals, value = setting.partition("=")
-    key, settings = key.lower(), language_data().git_settings
+    key, settings = key.lower(), _data().git
     if any(fnmatchcase(key, glob) for glob in settings.harmless):
         return True
     return (value if equals else "true") in settings.values.get(key, ())
@@ -102,5 +113,5 @@ def harmful_setting(text: str) -> str:
 
 def _is_stored(key: str, value: str) -> bool:
     # "::" names a program that helps to reach an address: gitremote-helpers(7).
-    stored = language_data().git_settings.stored
+    stored = _data().git.stored
     return "::" not in value and any(fnmatchcase(key, glob) for glob in stored)

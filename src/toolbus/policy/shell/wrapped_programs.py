@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Word
+from toolbus.policy.programs.languages.find_expressions import end_of_command
 from toolbus.policy.programs.parsed_command import ParsedCommand, is_one
 from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.shell_state import ShellState
@@ -216,9 +217,7 @@ def _read_find(words: Words, shell: Interpreter) -> None:
         position += 1
         if word.text not in {"-exec", "-execdir", "-ok", "-okdir"} or not word.known:
             continue
-        end = position
-        while end < len(words) and words[end].text not in {";", "+"}:
-            end += 1
+        end = end_of_command(words, position)
         begin, where = start, shell.state.copy()
         if word.text.endswith("dir"):
             where.folder, begin = None, "./"

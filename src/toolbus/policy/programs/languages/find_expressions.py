@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
-from toolbus.policy.programs.languages.language_data import language_data
+from toolbus.policy.programs.languages.language_data import language_words
+from toolbus.policy.programs.parsed_command import may_be_sign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def read_find(parsed: ParsedCommand) -> Sequence[Word]:
 
 def _starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:
     """Return where it starts, and the expression; `-H`, `-L` and the like stand in front."""
-    leading = language_data().find.leading
+    leading = language_words("find", "leading")
     starts: list[Word] = []
     for index, word in enumerate(words):
         if word.known and word.text in leading:
@@ -41,47 +42,54 @@ def _behind_primary(
     parsed: ParsedCommand, starts: list[Word], words: Sequence[Word], index: int
 ) -> int:
     """Judge the primary at *index* of *words*; return the index behind it and its arguments."""
-    names, word = language_data().find, words[index]
-    argument = words[index + 1] if index + 1 < len(words) else None
+    word, arguments = words[index], words[index + 1 : index + 2]
     text = word.text
     parsed.options.add(text)
     if not word.known:
         parsed.note(f"what {text} is in an expression of find cannot be known", word)
-    elif text in names.valued or text.startswith("-newer"):
-        if argument and text == "-f":
-            starts.append(argument)
-        if argument and argument.several:
+    elif text in language_words("find", "valued") or text.startswith("-newer"):
+        starts += arguments if text == "-f" else ()
+        for argument in filter(lambda argument: argument.several, arguments):
             parsed.note("it may become several words, and actions among them", argument)
         return index + 2
-    elif text in names.writes:
-        if argument:
+    elif text in language_words("find", "writes"):
+        for argument in arguments:
             parsed.uses.write(argument)
         return index + (3 if text == "-fprintf" else 2)
-    elif text in names.runs:
-        return _behind_command(words, index + 1)
-    elif text not in names.plain and text != "-delete":
+    elif text in language_words("find", "runs"):
+        return _behind_command(parsed, words, index + 1)
+    elif text not in language_words("find", "plain") and text != "-delete":
         parsed.note(f"what {text} of find does is not known", word)
     return index + 1
 
 
-def _behind_command(words: Sequence[Word], index: int) -> int:
-    while index < len(words):
-        if words[index].text == ";" or (words[index].text == "+" and words[index - 1].text == "{}"):
-            return index + 1
-        index += 1
-    return index
+def _behind_command(parsed: ParsedCommand, words: Sequence[Word], start: int) -> int:
+    end = end_of_command(words, start)
+    for word in words[start:end]:
+        if may_be_sign(word):
+            parsed.note("it may end the command, and actions may follow", word)
+    return end + 1
+
+
+def end_of_command(words: Sequence[Word], start: int) -> int:
+    """Return where the command ends in *words* that begins at *start*, behind ``-exec``."""
+    for index in range(start, len(words)):
+        is_plus = words[index].text == "+" and index > start and words[index - 1].text == "{}"
+        if words[index].text == ";" or is_plus:
+            return index
+    return len(words)
 
 
 def _use(parsed: ParsedCommand, start: Word, rest: Sequence[Word]) -> None:
     """Judge what is done with all below *start*; what is run there is a command of its own."""
-    uses, names = parsed.uses, language_data().find
+    uses = parsed.uses
     if not start.known:
         parsed.note(f"it is not known whether {start.text} is an action of find", start)
     if "-delete" in parsed.options:
         uses.destroy(start)
-    if not names.runs.isdisjoint(parsed.options):
+    if not language_words("find", "runs").isdisjoint(parsed.options):
         texts = [word.text for word in rest]
-        if names.branches.isdisjoint(texts) and "-name" in texts[:-1]:
+        if language_words("find", "branches").isdisjoint(texts) and "-name" in texts[:-1]:
             uses.take(rest[texts.index("-name") + 1], "include")
         uses.tree(start)
     elif "-delete" not in parsed.options:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from toolbus.policy.commands import Word
 from toolbus.policy.programs.languages.awk_programs import read_awk
 from toolbus.policy.programs.languages.find_expressions import read_find
-from toolbus.policy.programs.languages.language_data import language_data
+from toolbus.policy.programs.languages.language_data import language_words
 from toolbus.policy.programs.languages.sed_scripts import read_sed
 from toolbus.policy.programs.languages.sql_statements import read_sql
 from toolbus.policy.programs.settings import judge_variable
@@ -148,7 +148,7 @@ def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
             uses.read(value)  # Cookies, or the name of their file.
         if "-Q" in option.names:
             verb = value.text.lstrip("-+*").partition(" ")[0].upper()
-            if not value.known or verb not in language_data().ftp_queries:
+            if not value.known or verb not in language_words("curl", "queries"):
                 uses.effects.add("write")
     if parsed.option("-O", "--remote-name", "--remote-name-all"):
         _write_by_url(parsed)
@@ -349,19 +349,6 @@ def read_export(parsed: ParsedCommand) -> Sequence[Word]:
     return parsed.operands
 
 
-def read_alias(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge builtins that only tell something if nothing is given to them; return none."""
-    quiet = {"-p", "-l", "-t", "-P", "-s", "-v", "-q", "-S", "-X"}
-    operands = [word for word in parsed.operands if "=" in word.text or not word.known]
-    if parsed.action[0] not in {"alias", "hash"}:
-        operands = parsed.operands
-    if not operands and parsed.options <= quiet:
-        parsed.instead = frozenset({"read"})
-    elif parsed.action[0] not in {"trap", "unalias"}:
-        parsed.note("it changes what a name or a key does later")
-    return ()
-
-
 def read_env(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge the variables that `env` sets; what it runs is a command of its own."""
     if not parsed.wrapped and parsed.instead is None:
@@ -442,14 +429,16 @@ def read_exec(parsed: ParsedCommand) -> Sequence[Word]:
     words = parsed.operands[1:]
     if not words:
         parsed.note("what it runs is not named")
-    elif not (all(word.known for word in words) and words[0].text in language_data().only_read):
+    elif not (
+        all(word.known for word in words)
+        and words[0].text in language_words("container", "only_read")
+    ):
         parsed.uses.effects |= {"write", "run-code"}
         parsed.note("what it runs in the container may do more than read", words[0])
     return ()
 
 
 READERS: Mapping[str, ArgumentReader] = {
-    "alias": read_alias,
     "awk": read_awk,
     "azure": read_azure,
     "checkout": read_checkout,

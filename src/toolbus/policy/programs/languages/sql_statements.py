@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
-from toolbus.policy.programs.languages.language_data import language_data
+from toolbus.policy.programs.languages.language_data import language_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,30 +59,37 @@ def read_statements(text: str) -> SqlReading:
 
 
 def _judge(statement: list[tuple[str, str]], result: SqlReading) -> None:
-    if not statement:
-        return
-    known = language_data().sql
-    words = [text.lower() if kind == "word" else "" for kind, text in statement]
-    first = next((word for word in words if word), "")
-    changing = [word for word in words if word in known.changing]
+    if statement:
+        words = [text.lower() if kind == "word" else "" for kind, text in statement]
+        result.reason = _doubt(statement, words) or result.reason
+        _files(statement, words, result)
+
+
+def _doubt(statement: list[tuple[str, str]], words: list[str]) -> str:
+    """Return why *statement* may do more than read; "" if it does not."""
+    first = next(filter(None, words), "")
+    if first not in language_words("sql", "first") or statement[0][0] == "string":
+        return f"SQL that begins with {statement[0][1]!r} may change something"
+    if first == "pragma":
+        return _doubt_of_pragma(statement, words)
+    changing = [word for word in words if word in language_words("sql", "changing")]
     if first == "explain" and "select" in words and changing == ["analyze"]:
         changing = []
-    if first not in known.first or statement[0][0] == "string":
-        result.reason = f"SQL that begins with {statement[0][1]!r} may change something"
-    elif first == "pragma":
-        [name] = known.pragmas.intersection(words[1:2]) or [""]
-        sets = ("sign", "(") in statement and not _ABOUT.search(name)
-        if not name or sets or ("sign", "=") in statement:
-            result.reason = "this pragma may change something"
-    elif changing:
-        result.reason = f"SQL with {changing[0].upper()} may change something"
-    elif function := _unknown_function(statement):
-        result.reason = f"what the function {function} of SQL does is not known"
-    _files(statement, words, result)
+    if changing:
+        return f"SQL with {changing[0].upper()} may change something"
+    function = _unknown_function(statement)
+    return f"what the function {function} of SQL does is not known" if function else ""
+
+
+def _doubt_of_pragma(statement: list[tuple[str, str]], words: list[str]) -> str:
+    [name] = language_words("sql", "pragmas").intersection(words[1:2]) or [""]
+    sets = ("sign", "(") in statement and not _ABOUT.search(name)
+    is_harmless = name and not sets and ("sign", "=") not in statement
+    return "" if is_harmless else "this pragma may change something"
 
 
 def _unknown_function(statement: list[tuple[str, str]]) -> str:
-    functions = language_data().sql.functions
+    functions = language_words("sql", "functions")
     for (kind, text), behind in pairwise(statement):
         if behind != ("sign", "(") or kind not in {"word", "name"}:
             continue
@@ -149,8 +156,8 @@ def _judge_text(parsed: ParsedCommand, text: Word) -> None:
 
 def _is_harmless_command(line: str) -> bool:
     """Tell whether *line*, a command of the client's own, only prints or changes how it prints."""
-    known = language_data().sql
     if line.startswith("."):
-        return line.split(maxsplit=1)[0] in known.sqlite_commands and "|" not in line
+        known = language_words("sql", "sqlite_commands")
+        return line.split(maxsplit=1)[0] in known and "|" not in line
     match = _PSQL.fullmatch(line)
-    return match is not None and match[1].rstrip("S") in known.psql_commands
+    return match is not None and match[1].rstrip("S") in language_words("sql", "psql_commands")
