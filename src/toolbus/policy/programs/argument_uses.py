@@ -48,7 +48,14 @@ class ArgumentUses:
         """Add what is done with *word*, an argument of *kind*."""
         if kind == "write" and of_option and word.known and word.text == "-":
             return  # Its output.
-        if kind not in {"text", "wrapped", "shell", "module", "place"}:
+        if kind in {"code", "command"}:
+            self.effects.add("run-code")
+            self.note(
+                word, "it is code that is run" if kind == "code" else "it is a command that is run"
+            )
+        elif kind == "none":
+            self.note(word, "what this argument does is not known")
+        elif kind not in {"text", "wrapped", "shell", "module", "place"}:
             _TAKE[kind](self, word)
 
     def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:
@@ -174,8 +181,7 @@ def _include(uses: ArgumentUses, word: Word) -> None:
 
 
 def _exclude(uses: ArgumentUses, word: Word) -> None:
-    if word.known:
-        uses.exclude.append(word.text)
+    uses.exclude += [word.text] if word.known else []
 
 
 def _glob(uses: ArgumentUses, word: Word) -> None:
@@ -188,12 +194,13 @@ def _glob(uses: ArgumentUses, word: Word) -> None:
 
 def _change_folder(uses: ArgumentUses, word: Word) -> None:
     is_home = word.pattern and _HOME.fullmatch(word.text) and ".." not in word.text
-    if is_home or (word.known and word.text[:1] == "/" and not word.pattern):
+    is_plain = word.known and not word.pattern
+    if is_home or (is_plain and word.text[:1] == "/"):
         uses.folder = word.text
-    elif uses.folder is None or not word.known or word.pattern or word.text[:1] == "~":
-        uses.folder = None
-    else:
+    elif uses.folder is not None and is_plain and word.text[:1] != "~":
         uses.folder = posixpath.join(uses.folder, word.text)
+    else:
+        uses.folder = None
 
 
 def _variable(uses: ArgumentUses, word: Word) -> None:
@@ -216,20 +223,6 @@ def _script(uses: ArgumentUses, word: Word) -> None:
         uses.note(word, "it may have been written just before it is run")
 
 
-def _code(uses: ArgumentUses, word: Word) -> None:
-    uses.effects.add("run-code")
-    uses.note(word, "it is code that is run")
-
-
-def _command(uses: ArgumentUses, word: Word) -> None:
-    uses.effects.add("run-code")
-    uses.note(word, "it is a command that is run")
-
-
-def _surplus(uses: ArgumentUses, word: Word) -> None:
-    uses.note(word, "what this argument does is not known")
-
-
 _TAKE: Mapping[Kind, Callable[[ArgumentUses, Word], None]] = {
     "path": ArgumentUses.read,
     "tree": ArgumentUses.tree,
@@ -248,7 +241,4 @@ _TAKE: Mapping[Kind, Callable[[ArgumentUses, Word], None]] = {
     "variable": _variable,
     "git-setting": _git_setting,
     "script": _script,
-    "code": _code,
-    "command": _command,
-    "none": _surplus,
 }

@@ -10,9 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Globs = list[tuple[str, "CommandData"]]
+    from collections.abc import Iterable
 
 Effect: TypeAlias = Literal["read", "write", "network", "destroy", "run-code"]
 
@@ -133,7 +131,6 @@ HELP: tuple[Effect, ...] = ("read",)
 _READING = frozenset({None, "text", "path", "tree", "include", "exclude", "glob", "revision"})
 RUN_INSIDE: frozenset[Kind | None] = frozenset({"wrapped", "shell"})
 """Kinds of what is a command of its own, or several for a shell."""
-_REMEMBERED = 500
 _HELPING = frozenset({"--help", "-h", "-help"})
 
 
@@ -155,38 +152,25 @@ class CommandLevel:
 
     def __init__(self, data: CommandData, outer: CommandLevel | None = None) -> None:
         self.data = data
-        self.words: bool = data.words
-        self.file_prefixes = data.file_prefixes
+        self.words: bool = data.words or (outer is not None and outer.words)
+        self.file_prefixes: tuple[str, ...] = data.file_prefixes or (
+            outer.file_prefixes if outer else ()
+        )
         self.effects = frozenset(data.effects)
         self.operands = data.operands or ("text",)
         self.options = dict(_options(data, is_program=outer is None))
         self.any_flag = "-*" in self.options
         self.numbers = "-NUM" in self.options
-        if outer is not None:
-            self._inherit(outer)
-        self.takes_any_option = self.any_flag and all(
-            option.is_harmless for option in self.options.values()
-        )
-        self.reads_files = any(
-            option.takes == "path" or option.operands for option in self.options.values()
-        )
+        if outer is not None and not outer.data.leads:
+            self.options = {**outer.inheritable(), **self.options}
+        options = self.options.values()
+        self.takes_any_option = self.any_flag and all(option.is_harmless for option in options)
+        self.reads_files = any(option.takes == "path" or option.operands for option in options)
         self.has_commands = bool(data.commands or data.alike or data.groups)
         self._named = _by_name(data)
-        globs = [(name, data) for name, data in self._named.items() if _is_glob(name)]
-        self._path_globs, others = _parted(globs, lambda name: " " in name)
-        self._dashed_globs, _ = _parted(globs, lambda name: name.startswith("-"))
-        self._verb_globs = others
-        self._groups = frozenset(data.groups)
-        self._beginnings = frozenset(_beginnings(self._named))
+        self._globs = [name for name in self._named if is_glob(name)]
+        self._beginnings = {*data.groups, *_beginnings(self._named)}
         self._levels: dict[int, CommandLevel] = {}
-        self._resolved: dict[str, tuple[str, CommandLevel] | None] = {}
-
-    def _inherit(self, outer: CommandLevel) -> None:
-        """Take over what subcommands share with what they are subcommands of."""
-        self.words = self.words or outer.words
-        self.file_prefixes = self.file_prefixes or outer.file_prefixes
-        if not outer.data.leads:
-            self.options = {**outer.inheritable(), **self.options}
 
     @cached_property
     def wraps(self) -> bool:
@@ -202,12 +186,13 @@ class CommandLevel:
         }
 
     def leads_on(self, groups: tuple[str, ...], word: str) -> bool:
-        """Tell whether *word* behind *groups* leads on to a subcommand of this same level."""
-        return word in self._groups or " ".join((*groups, word)) in self._beginnings
+        """Return whether *word* behind *groups* leads on to a subcommand of this same level."""
+        return word in self.data.groups or " ".join((*groups, word)) in self._beginnings
 
     def is_command(self, word: str) -> bool:
-        """Tell whether *word*, which looks like an option, is a subcommand: ``brew --prefix``."""
-        return word in self._named or _by_glob(word, self._dashed_globs) is not None
+        """Return whether *word*, which looks like an option, is a subcommand: ``brew --prefix``."""
+        dashed = [glob for glob in self._globs if glob.startswith("-")]
+        return word in self._named or any(fnmatchcase(word, glob) for glob in dashed)
 
     def subcommand(self, groups: tuple[str, ...], word: str) -> tuple[str, CommandLevel] | None:
         """Return the name and level of the subcommand *word* behind *groups*, None if unknown.
@@ -215,31 +200,22 @@ class CommandLevel:
         Its path goes before its last word, a name before a glob.
         """
         path = " ".join((*groups, word))
-        if path not in self._resolved:
-            if len(self._resolved) > _REMEMBERED:
-                self._resolved.clear()
-            self._resolved[path] = self._resolve(path, word)
-        return self._resolved[path]
-
-    def _resolve(self, path: str, word: str) -> tuple[str, CommandLevel] | None:
-        data = self._named.get(path) or _by_glob(path, self._path_globs)
-        if data is None:
-            data = self._named.get(word) or _by_glob(word, self._verb_globs)
+        data = self._named.get(path) or self._by_glob(path, is_path=True)
+        data = data or self._named.get(word) or self._by_glob(word, is_path=False)
         if data is None:
             return None
         if id(data) not in self._levels:
             self._levels[id(data)] = CommandLevel(data, self)
-        return _plain_name(self.data, word, data), self._levels[id(data)]
+        names = [name for name, each in self.data.commands.items() if word in each.aliases]
+        return (names[0] if names else word), self._levels[id(data)]
+
+    def _by_glob(self, path: str, *, is_path: bool) -> CommandData | None:
+        globs = (glob for glob in self._globs if (" " in glob) == is_path)
+        return next((self._named[glob] for glob in globs if fnmatchcase(path, glob)), None)
 
     def abbreviated(self, text: str) -> list[Option]:
         """Return the options that *text*, a beginning of a long option, may stand for."""
         return [option for name, option in self.options.items() if name.startswith(text)]
-
-
-def _parted(globs: Globs, belongs: Callable[[str], bool]) -> tuple[Globs, Globs]:
-    """Return the *globs* that belong to a group, and the others."""
-    inside = [each for each in globs if belongs(each[0])]
-    return inside, [each for each in globs if not belongs(each[0])]
 
 
 def _wraps(data: CommandData) -> bool:
@@ -251,24 +227,15 @@ def _wraps(data: CommandData) -> bool:
     )
 
 
-def _by_glob(path: str, globs: Globs) -> CommandData | None:
-    return next((data for glob, data in globs if fnmatchcase(path, glob)), None)
-
-
 def _beginnings(names: Iterable[str]) -> Iterable[str]:
     for name in names:
         words = name.split(" ")
         yield from (" ".join(words[:end]) for end in range(1, len(words)))
 
 
-def _is_glob(name: str) -> bool:
+def is_glob(name: str) -> bool:
+    """Return whether *name* of a file of programs is a pattern of names."""
     return not {*"*?["}.isdisjoint(name)
-
-
-def _plain_name(outer: CommandData, word: str, data: CommandData) -> str:
-    if word in data.aliases:
-        return next(name for name, each in outer.commands.items() if each is data)
-    return word
 
 
 def _by_name(data: CommandData) -> dict[str, CommandData]:

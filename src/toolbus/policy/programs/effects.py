@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from toolbus.policy.commands import CommandEffects, PathUse, TreeRules, Unreadable, Word
 from toolbus.policy.programs.argument_uses import ArgumentUses
 from toolbus.policy.programs.languages.readers import READERS
-from toolbus.policy.programs.parsed_command import ParsedCommand
+from toolbus.policy.programs.parsed_command import ParsedCommand, is_one
 from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.programs.settings import judge_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.policy.commands import Command
-    from toolbus.policy.programs.command_level import CommandLevel, Kind
+    from toolbus.policy.programs.command_level import CommandData, CommandLevel, Kind
     from toolbus.policy.programs.program_files import Programs
 
 _FOLDERS = frozenset(
@@ -152,16 +152,14 @@ def _of_unknown(command: Command, reason: str) -> CommandEffects:
 
 def _of_arguments(parsed: ParsedCommand) -> set[str]:
     """Return what the subcommand does with its operands, as its options say."""
-    level, uses = parsed.level, parsed.uses
+    data, uses = parsed.level.data, parsed.uses
     by_options, uses.effects = uses.effects, set()
     options_paths = len(uses.paths)
-    if level.data.asks and parsed.instead is None:
-        parsed.note(level.data.asks)
-    if level.data.environment and parsed.instead is None:
+    if data.asks and parsed.instead is None:
+        parsed.note(data.asks)
+    if data.environment and parsed.instead is None:
         uses.read_environment()
-    operands: Sequence[Word] = parsed.operands
-    if level.data.reader:
-        operands = READERS[level.data.reader](parsed)
+    operands = READERS[data.reader](parsed) if data.reader else parsed.operands
     _take_operands(parsed, operands)
     if parsed.instead is not None:
         uses.effects &= parsed.instead
@@ -169,12 +167,15 @@ def _of_arguments(parsed: ParsedCommand) -> set[str]:
             use for use in uses.paths[options_paths:] if use.kind in {"read", "read-tree"}
         ]
         return {*parsed.instead, *by_options}
-    effects = {*level.effects, *by_options}
-    for count, added in level.data.more_than.items():
-        effects |= {*added} if len(operands) > int(count) else set()
-    for count, added in level.data.fewer_than.items():
-        effects |= {*added} if len(operands) < int(count) else set()
-    return effects
+    return {*parsed.level.effects, *by_options, *_by_count(data, len(operands))}
+
+
+def _by_count(data: CommandData, count: int) -> Iterator[str]:
+    """Yield what is done with so many operands."""
+    for bound, effects in data.more_than.items():
+        yield from effects if count > int(bound) else ()
+    for bound, effects in data.fewer_than.items():
+        yield from effects if count < int(bound) else ()
 
 
 def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
@@ -192,17 +193,16 @@ def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
 
 def _with_kinds(
     parsed: ParsedCommand, operands: Sequence[Word]
-) -> Iterable[tuple[Word, Iterable[Kind]]]:
+) -> Iterator[tuple[Word, Iterable[Kind]]]:
     """Yield each operand with its kind, or the kinds of which it may be one."""
     kinds = parsed.kinds or parsed.level.operands
     final = parsed.final or parsed.level.data.final
-    final_index = len(operands) - 1 if final and final != "none" else 0
+    final_index = len(operands) - 1 if final != "none" else 0
     several = False
     for index, word in enumerate(operands):
-        kind: Kind = kinds[min(index, len(kinds) - 1)]
-        if final and 0 < index == final_index:
-            kind = final
-        several = several or word.several or (word.pattern and word.text[:1] != "~")
+        is_final = final is not None and 0 < index == final_index
+        kind = final if is_final and final else kinds[min(index, len(kinds) - 1)]
+        several = several or not is_one(word)
         # Behind a word that may become several ones any place may be its own.
         yield word, dict.fromkeys((kind, *(kinds[index:] if several else ())))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ConfigurationError
-from toolbus.policy.programs.command_level import CommandData, CommandLevel
+from toolbus.policy.programs.command_level import CommandData, CommandLevel, is_glob
 from toolbus.policy.rules.schemas import fit_schema
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
 from toolbus.toml.values import MisfitError
@@ -47,7 +47,7 @@ class Programs:
             _check(file, text)
             self.file_tables.append(parse_toml(file, text))
             self._add(self.file_tables[-1])
-        self._globs = [name for name in self._tables if _is_glob(name)]
+        self._globs = [name for name in self._tables if is_glob(name)]
 
     def __contains__(self, name: str) -> bool:
         return self.find(name) is not None
@@ -138,7 +138,3 @@ def _check(file: Path, text: str) -> None:
             line = next(lines[start] for start in starts if start in lines)
             reason = f"{'.'.join(map(str, path))}: {error.reason}"
             raise ConfigurationError(reason, str(file), line) from None
-
-
-def _is_glob(name: str) -> bool:
-    return not {*"*?["}.isdisjoint(name)
