@@ -914,9 +914,9 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
         ("rule = 3", "policy.toml:1: expected an array of tables, [[rule]], got 3"),
         ('[[rule]]\nverdict = "deny"', "policy.toml:1: rule 1: it has no `name`"),
         ('[[rule]]\nname = "r"', "policy.toml:1: rule 'r': it has no `verdict`"),
-        (f"{RULE}\n{RULE}", "policy.toml:6: two rules are called 'r'"),
+        (f"{RULE}\n{RULE}", "policy.toml:6: rule 'r': key 'name': two rules are called so"),
         (f"{RULE}tools = []", "policy.toml:4: rule 'r': key 'tools': expected a text, or a list"),
-        (f"{RULE}tools = [1]", "policy.toml:4: rule 'r': key 'tools': expected `str`"),
+        (f"{RULE}tools = [1]", "policy.toml:4: rule 'r': key 'tools': expected a text, or a list"),
         (
             f"{RULE}command = 'a | b'",
             "policy.toml:4: rule 'r': key 'command': expected one command",

@@ -23,7 +23,8 @@ from toolbus.messages.records import ToolCall, encode
 from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.projects import process_folder, project_at
 from toolbus.policy.rules.documents import PolicyFile, read_policy
-from toolbus.policy.tools import checking, explaining, verdict_tables
+from toolbus.policy.tools import explaining, verdict_tables
+from toolbus.policy.tools.remarks import Remark, check_policy
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.files import reason_of
@@ -183,7 +184,7 @@ class PolicyReport(Struct, frozen=True, kw_only=True):
 
     file: str
     rules: int
-    remarks: tuple[checking.Remark, ...]
+    remarks: tuple[Remark, ...]
 
 
 def write_policy(output: Output, file: Path | None = None, *, personal: bool = False) -> int:
@@ -239,10 +240,10 @@ def check(output: Output, file: Path, tools: ToolSources, *, as_json: bool = Fal
     Raises `LoadError`.
     """
     policy = PolicyFile(file)
-    if mistakes := checking.find_mistakes(policy):
+    if mistakes := policy.mistakes():
         return _show_mistakes(output, policy, mistakes, as_json=as_json)
     specs = asyncio.run(_specs(tools)) if tools else None
-    remarks = checking.check_policy(policy, specs)
+    remarks = check_policy(policy, specs)
     count = len(policy.table.get("rule", ()))
     if as_json:
         report = PolicyReport(file=str(file), rules=count, remarks=tuple(remarks))
@@ -264,8 +265,8 @@ def _show_mistakes(
 ) -> int:
     """Write why *policy* cannot be read, each reason as the error that it is; return 2."""
     if as_json:
-        remarks = [checking.Remark(each.line, "error", each.reason) for each in mistakes]
-        report = PolicyReport(file=str(policy.file), rules=0, remarks=tuple(remarks))
+        remarks = tuple([Remark(each.line, "error", each.reason) for each in mistakes])
+        report = PolicyReport(file=str(policy.file), rules=0, remarks=remarks)
         output.write(f"{encode(report).decode()}\n")
     for each in mistakes:
         Output(sys.stderr).write(f"toolbus: {sanitize(str(each))}\n")

@@ -1,9 +1,8 @@
-"""Tables of a policy made ready to judge: rules with their conditions and limits, named calls."""
+"""Rules and named calls made of their tables: conditions and limits that are ready to judge."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -11,114 +10,149 @@ from msgspec.structs import replace
 from toolbus.policy.history.limits import NamedCall, NeverAfter, OnlyAfter, Outcome, Quota, Repeats
 from toolbus.policy.paths.hosts import host_patterns
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.rules.call_conditions import NamedTools, SpeakerNames, ValuesAt
-from toolbus.policy.rules.command_patterns import CommandNames, CommandPattern
-from toolbus.policy.rules.part_conditions import (
-    RESOURCES,
-    CoveredEffects,
-    Effects,
-    FilesElsewhere,
-    NamedResources,
-    PushedBranches,
-    ReachedHosts,
-    TouchedFiles,
-)
+from toolbus.policy.rules import conditions
+from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.records import PolicyRule
-from toolbus.policy.rules.schemas import located
-from toolbus.policy.rules.tables import OutcomeTable, texts
-from toolbus.policy.rules.values import EVERY, WrongTypeError, build_tests, holds, read_path
+from toolbus.policy.rules.tables import CallTable, OutcomeTable, RuleTable, texts
+from toolbus.policy.rules.values import WrongTypeError, build_tests, holds, read_path
 from toolbus.settings.hints import hint
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Iterator
 
     from toolbus.policy.history.limits import Limit, Measure
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.records import CallCondition, PartCondition
-    from toolbus.policy.rules.tables import CallTable, ConditionTable, QuotaTable, RuleTable, Value
-    from toolbus.policy.rules.values import ValueTest
+    from toolbus.policy.rules.schemas import TableReader
+    from toolbus.policy.rules.tables import ConditionTable, PolicyTable, QuotaTable
 
-T = TypeVar("T")
 LIMIT_KEYS = ("at_most", "only_after", "never_after", "repeats")
 PART_KEYS = ("command", "effects", "reads", "writes", "touches", "outside", "hosts", "pushes")
 _MEASURES: tuple[Measure, ...] = ("calls", "bytes", "tool_seconds", "total")
+_Row = TypeVar("_Row", RuleTable, CallTable)
 
 
-class RuleBuilder(NamedTuple):
-    """Builds rules whose relative paths begin at a *project*, and whose commands *programs* tell.
+class RuleBuilder:
+    """Builds the rules and calls of *tables*, and leaves mistakes to their *reader*.
 
-    Its methods raise `MisfitError`, with the path of what is wrong in a table.
+    Relative paths of rules begin at a *project*; *programs* are the shipped ones and the policy's.
     """
 
-    project: Project
-    programs: Programs | None = None
+    def __init__(
+        self,
+        reader: TableReader,
+        tables: PolicyTable,
+        project: Project,
+        programs: Programs | None = None,
+    ) -> None:
+        self._reader, self._tables, self._project = reader, tables, project
+        self._programs = programs
+        self._wrong = {m.path[:end] for m in reader.mistakes for end in range(1, len(m.path) + 1)}
 
-    def rule(self, table: RuleTable, number: int, calls: Collection[str]) -> PolicyRule:
-        """Return the rule number *number*; its limits may name *calls*."""
-        _check_prompt(table)
-        rule = PolicyRule(
-            name=table.name,
-            verdict=table.verdict,
-            number=number,
-            limits=tuple(_limits(table, calls)),
-            reason=table.reason or "",
-            hint=table.hint or "",
-            skips_prompt=table.prompt is not None,
-        )
-        return self._with_conditions(rule, table)
+    def rules(self) -> Iterator[PolicyRule]:
+        """Yield the rules."""
+        for number, table in self._rows("rule", self._tables.rule):
+            rule = PolicyRule(
+                name=table.name,
+                verdict=table.verdict,
+                number=number,
+                limits=tuple(self._limits(table, number)),
+                reason=table.reason or "",
+                hint=table.hint or "",
+                skips_prompt=table.prompt is not None,
+            )
+            with self._reader.keeping("rule", number, "prompt"):
+                if ("rule", number, "verdict") not in self._wrong:
+                    _check_prompt(table)
+            yield self._with_conditions(rule, table, "rule")
 
-    def call(self, table: CallTable, number: int) -> NamedCall:
-        """Return the call that rules can name."""
-        # As a rule that denies it speaks of what may fit, and tells whether it surely does.
-        rule = PolicyRule(name=table.name, verdict="deny", number=number)
-        return NamedCall(self._with_conditions(rule, table), _outcome(table))
+    def calls(self) -> Iterator[NamedCall]:
+        """Yield the calls that rules can name."""
+        for number, table in self._rows("call", self._tables.call):
+            # As a rule that denies it speaks of what may fit, and tells whether it surely does.
+            rule = PolicyRule(name=table.name, verdict="deny", number=number)
+            outcome = None
+            if ("call", number, "outcome") not in self._wrong:
+                with self._reader.keeping("call", number, "outcome"):
+                    outcome = _outcome(table)
+            yield NamedCall(self._with_conditions(rule, table, "call"), outcome)
 
-    def _with_conditions(self, rule: PolicyRule, table: ConditionTable) -> PolicyRule:
-        parts: dict[str, PartCondition] = {}
+    def _rows(self, kind: str, rows: tuple[_Row, ...]) -> Iterator[tuple[int, _Row]]:
+        """Yield the *rows* that can be read, with their numbers; one name twice is a mistake."""
+        seen: set[str] = set()
+        for number, row in enumerate(rows):
+            if row is UNSET:
+                continue
+            if row.name in seen and (kind, number) not in self._wrong:
+                reason = f"two {kind}s are called so; rename one"
+                self._reader.mistakes.append(MisfitError(reason, kind, number, "name"))
+            seen.add(row.name)
+            yield number, row
+
+    def _with_conditions(self, rule: PolicyRule, table: ConditionTable, kind: str) -> PolicyRule:
+        place, allows = (kind, rule.number), rule.allows
+        calls: list[CallCondition] = []
+        for key in ("tools", "agent", "lineage", "annotations", "context", "arguments", "when"):
+            if getattr(table, key) is not None and (*place, key) not in self._wrong:
+                with self._reader.keeping(*place, key):
+                    calls.append(_call_condition(key, table, every=allows))
+        commands = tuple(self._commands(texts(table.command), place))
+        parts = [conditions.on_commands(commands, every=allows)] if commands else []
+        keys = frozenset([key for key in PART_KEYS if getattr(table, key) is not None])
         for key in PART_KEYS:
-            names = texts(getattr(table, key))
-            if names:
-                with located(key):
-                    has_command = table.command is not None
-                    parts[key] = self._part(key, names, every=rule.allows, has_command=has_command)
-        command = parts.get("command")
-        commands = command if isinstance(command, CommandNames) else None
-        keys = frozenset(parts)
-        if rule.allows and keys and "effects" not in keys:
-            parts["covered"] = CoveredEffects(keys, commands)
-        if rule.allows and keys & RESOURCES:
-            parts["named"] = NamedResources(keys)
+            if key in keys - {"command"}:
+                with self._reader.keeping(*place, key):
+                    parts.append(self._part_condition(key, table, every=allows))
+        implied = _implied_conditions(keys, commands) if allows else ()
         return replace(
             rule,
-            call_conditions=tuple(_call_conditions(table, every=rule.allows)),
-            part_conditions=tuple(parts.values()),
-            programs=None if commands is None else commands.programs,
-            argument=_needed_argument(table.arguments or {}),
+            call_conditions=tuple(calls),
+            part_conditions=(*parts, *implied),
+            programs=frozenset([each.program for each in commands]) if commands else None,
         )
 
-    def _part(
-        self, key: str, names: tuple[str, ...], *, every: bool, has_command: bool
-    ) -> PartCondition:
+    def _commands(self, names: tuple[str, ...], place: tuple[str, int]) -> Iterator[CommandPattern]:
+        with self._reader.keeping(*place, "command"):
+            for name in names:
+                yield CommandPattern(name, self._programs)
+
+    def _part_condition(self, key: str, table: ConditionTable, *, every: bool) -> PartCondition:
+        names = texts(getattr(table, key))
         match key:
-            case "command":
-                patterns = [CommandPattern(name, self.programs) for name in names]
-                return CommandNames(tuple(patterns), every)
             case "effects":
-                return Effects(frozenset(names), every)
+                return conditions.on_effects(names, every=every)
             case "hosts":
-                return ReachedHosts(_patterns(host_patterns, names), every)
+                return conditions.on_hosts(host_patterns(names), every=every)
             case "pushes":
-                return PushedBranches(names, every)
+                return conditions.on_pushes(names, every=every)
             case "outside" if every:
                 raise MisfitError("a rule that allows names in `writes` which files it allows")
-        fault = self.project.fault if every or key == "outside" else ""
-        folder = None if fault else self.project.folder
-        files = _patterns(partial(path_patterns, project=folder), names)
+        fault = self._project.fault if every or key == "outside" else ""
+        files = path_patterns(names, project=None if fault else self._project.folder)
         if key == "outside":
-            return FilesElsewhere(files, fault)
-        return TouchedFiles(key, files, every, has_command, fault)
+            return conditions.on_changes_elsewhere(names, files, fault)
+        if every:
+            has_command = table.command is not None
+            return conditions.AllowedFiles(key, files, has_command, fault).condition(names)
+        return conditions.on_touched_files(key, names, files)
+
+    def _limits(self, table: RuleTable, number: int) -> Iterator[Limit]:
+        if table.at_most is not None and ("rule", number, "at_most") not in self._wrong:
+            with self._reader.keeping("rule", number, "at_most"):
+                yield from _quotas(table.at_most)
+        calls = [call.name for _, call in self._rows("call", self._tables.call)]
+        for key, kind in (("only_after", OnlyAfter), ("never_after", NeverAfter)):
+            names = texts(getattr(table, key))
+            for name in names:
+                if name not in calls:
+                    reason = f"there is no [[call]] {name!r}{hint(name, calls)}"
+                    self._reader.mistakes.append(MisfitError(reason, "rule", number, key))
+            if names:
+                yield kind(names)
+        if table.repeats is not None:
+            yield Repeats(table.repeats)
 
 
 def _check_prompt(table: RuleTable) -> None:
@@ -126,63 +160,38 @@ def _check_prompt(table: RuleTable) -> None:
     if table.prompt is None:
         return
     if table.verdict != "allow":
-        raise MisfitError('only a rule with verdict = "allow" skips one', "prompt")
+        raise MisfitError('only a rule with verdict = "allow" skips one')
     if limits := [key for key in LIMIT_KEYS if getattr(table, key) is not None]:
-        raise MisfitError(f"a rule with {limits[0]!r} skips no prompt; leave one out", "prompt")
+        raise MisfitError(f"a rule with {limits[0]!r} skips no prompt; leave one out")
 
 
-def _needed_argument(tests: Mapping[str, Value]) -> str | None:
-    """Return an argument without which *tests* never hold, None if there is none."""
-    first = [read_path(path)[0] for path in tests]
-    return next((key for key in first if EVERY not in key), None)
+def _implied_conditions(
+    keys: frozenset[str], commands: tuple[CommandPattern, ...]
+) -> Iterator[PartCondition]:
+    """Yield the conditions of a rule that allows which follow from its *keys*."""
+    if keys and "effects" not in keys:
+        yield conditions.on_covered_effects(keys, commands)
+    if keys & conditions.RESOURCES:
+        yield conditions.on_named_resources(keys)
 
 
-def _call_conditions(table: ConditionTable, *, every: bool) -> Iterator[CallCondition]:
-    if table.tools is not None:
-        yield NamedTools(texts(table.tools))
-    for who, names in (("agent", table.agent), ("lineage", table.lineage)):
-        if names is not None:
-            yield SpeakerNames(who, texts(names))
-    for source in ("annotations", "context", "arguments"):
-        values = getattr(table, source)
-        if values is not None:
-            with located(source):
-                yield ValuesAt(source, tuple(_tests(values)), every)
-    if table.when is not None:
-        from toolbus.policy.rules.expressions import read_expression  # noqa: PLC0415 - loads CEL
+def _call_condition(key: str, table: ConditionTable, *, every: bool) -> CallCondition:
+    if key == "tools":
+        return conditions.on_tools(texts(table.tools))
+    if key in {"agent", "lineage"}:
+        return conditions.on_speaker(key, texts(getattr(table, key)))
+    if key == "when":
+        from toolbus.policy.rules.expressions import on_expression  # noqa: PLC0415 - loads CEL
 
-        with located("when"):
-            yield read_expression(table.when)
-
-
-def _tests(
-    values: Mapping[str, Value],
-) -> Iterator[tuple[str, tuple[str, ...], tuple[ValueTest, ...]]]:
-    for path, value in values.items():
-        with located(path):
-            yield path, read_path(path), build_tests(value)
-
-
-def _patterns(read: Callable[[tuple[str, ...]], T], names: tuple[str, ...]) -> T:
-    try:
-        return read(names)
-    except ValueError as error:
-        raise MisfitError(str(error)) from None
-
-
-def _limits(table: RuleTable, calls: Collection[str]) -> Iterator[Limit]:
-    if table.at_most is not None:
-        with located("at_most"):
-            yield from _quotas(table.at_most)
-    for key, kind in (("only_after", OnlyAfter), ("never_after", NeverAfter)):
-        names = texts(getattr(table, key))
-        for name in names:
-            if name not in calls:
-                raise MisfitError(f"there is no [[call]] {name!r}{hint(name, calls)}", key)
-        if names:
-            yield kind(names)
-    if table.repeats is not None:
-        yield Repeats(table.repeats)
+        return on_expression(table.when or "")
+    values = []
+    for path, value in getattr(table, key).items():
+        try:
+            values.append(conditions.ValuesAt(path, read_path(path), build_tests(value)))
+        except MisfitError as error:
+            raise MisfitError(error.reason, path, *error.path) from None
+    written = tuple([f"{path} = {value!r}" for path, value in getattr(table, key).items()])
+    return conditions.on_values(key, tuple(values), written, every=every)
 
 
 def _quotas(table: QuotaTable) -> Iterator[Quota]:
@@ -191,8 +200,7 @@ def _quotas(table: QuotaTable) -> Iterator[Quota]:
         raise MisfitError(f"it says nothing to count; there is {', '.join(_MEASURES)}")
     if (table.of is None) != (table.total is None):
         raise MisfitError("`total` and `of`, the argument that is added up, need each other")
-    with located("of"):
-        path = () if table.of is None else read_path(table.of)
+    path = () if table.of is None else read_path(table.of)
     for measure, amount in amounts:
         if amount is not None:
             added = path if measure == "total" else ()
@@ -200,19 +208,17 @@ def _quotas(table: QuotaTable) -> Iterator[Quota]:
 
 
 def _outcome(table: CallTable) -> Outcome | None:
-    if table.outcome is None or isinstance(table.outcome, str):
-        return None if table.outcome is None else Outcome(table.outcome)
-    with located("outcome"):
-        return _worded_outcome(table.outcome)
-
-
-def _worded_outcome(table: OutcomeTable) -> Outcome:
-    if table == OutcomeTable():
+    outcome = table.outcome
+    if outcome is None or isinstance(outcome, str):
+        return None if outcome is None else Outcome(outcome)
+    if outcome == OutcomeTable():
         raise MisfitError("expected a `status`, a `text` or both, got an empty table")
-    with located("text"):
-        tests = () if table.text is UNSET else build_tests(table.text)
-        try:
-            holds(tests, "")
-        except WrongTypeError as error:
-            raise MisfitError(f"the text of a result is not such a value: {error}") from None
-    return Outcome(table.status or "", tests)
+    try:
+        tests = () if outcome.text is UNSET else build_tests(outcome.text)
+        holds(tests, "")
+    except MisfitError as error:
+        raise MisfitError(error.reason, "text", *error.path) from None
+    except WrongTypeError as error:
+        reason = f"the text of a result is not such a value: {error}"
+        raise MisfitError(reason, "text") from None
+    return Outcome(outcome.status or "", tests)

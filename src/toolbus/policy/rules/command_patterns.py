@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Command, Word
 from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.rules.records import Holds, PartCondition
+from toolbus.policy.rules.records import Holds
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
@@ -173,46 +173,27 @@ class CommandPattern:
         return Holds("maybe", doubt) if doubt else _YES
 
 
-class CommandNames(PartCondition, frozen=True, dict=True):
-    """One of *patterns* is the command that a part runs."""
+def names_command(patterns: tuple[CommandPattern, ...], part: CallPart, *, every: bool) -> Holds:
+    """Return whether *part* is one of *patterns*, surely so for a rule that allows (*every*)."""
+    if part.command is None:
+        return Holds("no", "it is no command that can be read")
+    programs = sorted({pattern.program for pattern in patterns})
+    near, doubt = Holds("no", f"it is not {' or '.join(programs)}"), None
+    for pattern in patterns:
+        answer = pattern.surely_is(part) if every else pattern.may_be(part)
+        if answer.answer == "yes":
+            return Holds("yes", f"it is {pattern.text}")
+        if answer.answer == "maybe":
+            doubt = doubt or answer
+        elif pattern.program in part.programs:
+            near = answer
+    return doubt or near
 
-    patterns: tuple[CommandPattern, ...]
-    every: bool
 
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "command"
-
-    @cached_property
-    def programs(self) -> frozenset[str]:
-        """The programs of the commands."""
-        return frozenset([pattern.program for pattern in self.patterns])
-
-    def holds_for(self, part: CallPart) -> Holds:
-        """Return whether *part* is one of the commands, surely so for a rule that allows."""
-        if part.command is None:
-            return Holds("no", "it is no command that can be read")
-        near, doubt = Holds("no", f"it is not {' or '.join(sorted(self.programs))}"), None
-        for pattern in self.patterns:
-            answer = pattern.surely_is(part) if self.every else pattern.may_be(part)
-            if answer.answer == "yes":
-                return Holds("yes", f"it is {pattern.text}")
-            if answer.answer == "maybe":
-                doubt = doubt or answer
-            elif pattern.program in part.programs:
-                near = answer
-        return doubt or near
-
-    def covers(self, other: CommandNames) -> bool:
-        """Return whether it has all commands of *other*."""
-        mine, others = [{each.text for each in names.patterns} for names in (self, other)]
-        return self.every == other.every and others <= mine
-
-    def covered(self, part: CallPart) -> frozenset[str]:
-        """Return what *part* may do as one of the commands, for a rule that allows."""
-        surely = [each for each in self.patterns if each.surely_is(part).answer == "yes"]
-        return frozenset().union(*[pattern.effects for pattern in surely])
+def plain_effects(patterns: tuple[CommandPattern, ...], part: CallPart) -> frozenset[str]:
+    """Return what *part* may do as one of *patterns*, for a rule that allows."""
+    surely = [each for each in patterns if each.surely_is(part).answer == "yes"]
+    return frozenset().union(*[pattern.effects for pattern in surely])
 
 
 def _command(texts: list[str]) -> Command:

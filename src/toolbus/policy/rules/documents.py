@@ -30,8 +30,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,7 +51,7 @@ from toolbus.policy.projects import (
 )
 from toolbus.policy.rules.building import RuleBuilder
 from toolbus.policy.rules.records import PolicyRules
-from toolbus.policy.rules.schemas import fit_schema, located
+from toolbus.policy.rules.schemas import TableReader
 from toolbus.policy.rules.tables import PolicyTable, texts
 from toolbus.policy.rules.values import read_path
 from toolbus.settings.user_folders import config_folder
@@ -66,10 +65,8 @@ from toolbus.toml.files import (
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.history.limits import NamedCall
-    from toolbus.policy.rules.records import PolicyRule
     from toolbus.policy.rules.tables import ToolFacts
 
 _WAY_OUT = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
@@ -92,8 +89,8 @@ class PolicyFile:
 
     @cached_property
     def tables(self) -> PolicyTable:
-        """What the file says, by the schema; raises `MisfitError`."""
-        return fit_policy(self.table)
+        """The file's tables by the schema, as far as they can be read."""
+        return _read_tables(self.table, TableReader())
 
     def line(self, *path: str | int) -> int | None:
         """Return the line of what *path* leads to, or of what it should be in."""
@@ -104,15 +101,28 @@ class PolicyFile:
     def read(self, project: Project | None = None) -> PolicyRules:
         """Return the rules for a session's *project*, as `read_table` takes it.
 
-        Raises `ConfigurationError` with the line of what is wrong.
+        Raises `ConfigurationError` with the line of the first mistake.
         """
-        folder = Path(os.path.abspath(self.file)).parent  # noqa: PTH100 - links stay as they are
-        try:
-            rules = _read(self.tables, self.table, folder, project)
-        except MisfitError as error:
-            raise ConfigurationError(error.reason, str(self.file), self.line(*error.path)) from None
+        rules, mistakes = self._read(project)
+        if mistakes:
+            raise mistakes[0]
         path = misplaced_path(self.file, self.tables)
         return rules._replace(file=self.file, misplaced="" if path is None else path.text)
+
+    def mistakes(self) -> list[ConfigurationError]:
+        """Return why the file cannot be read, in the order of its lines; none if it can."""
+        return self._read(None)[1]
+
+    def _read(self, project: Project | None) -> tuple[PolicyRules, list[ConfigurationError]]:
+        folder = Path(os.path.abspath(self.file)).parent  # noqa: PTH100 - links stay as they are
+        rules, mistakes = _read(self.table, folder, project)
+        errors = [
+            error
+            if isinstance(error, ConfigurationError)
+            else ConfigurationError(error.reason, str(self.file), self.line(*error.path))
+            for error in mistakes
+        ]
+        return rules, sorted(errors, key=lambda error: error.line or 0)
 
 
 def read_policy(file: Path | str, project: Project | None = None) -> PolicyRules:
@@ -129,114 +139,90 @@ def read_table(
     """Return the rules of *table*, in whose file's *folder* relative paths of patterns begin.
 
     If it says that they begin in the session's project, that is *session_project*, without one
-    the current folder. Raises `MisfitError`, with the path of what is wrong.
+    the current folder. Raises `MisfitError`, with the path of the first mistake, and
+    `ConfigurationError` for a file of programs.
     """
-    return _read(fit_policy(table), table, folder, session_project)
-
-
-def fit_policy(table: Mapping[str, Any]) -> PolicyTable:
-    """Return *table* by the schema; raises `MisfitError`, whose reason names rule and key."""
-    known = PolicyTable.__struct_fields__
-    for key in table:
-        if key not in known:
-            way_out = 'its component "policy" names the policy'
-            raise MisfitError(unknown_file_key(key, known, way_out), key)
-    with _worded(table):
-        fitted: PolicyTable = fit_schema(table, PolicyTable)
-    return fitted
+    rules, mistakes = _read(table, folder, session_project)
+    if mistakes:
+        raise mistakes[0]
+    return rules
 
 
 def _read(
-    tables: PolicyTable,
-    written: Mapping[str, Any],
-    folder: Path | None,
-    session_project: Project | None,
-) -> PolicyRules:
+    table: Mapping[str, Any], folder: Path | None, session_project: Project | None
+) -> tuple[PolicyRules, list[MisfitError | ConfigurationError]]:
+    """Return the rules of *table*, and what is wrong with it: without that they are whole."""
+    reader = TableReader()
+    tables = _read_tables(table, reader)
     file_folder = Path.cwd() if folder is None else folder
     start, project, session = folder, Project(str(file_folder)), None
     if tables.project == FROM_SESSION:
         session = project = session_project or project_at(process_folder())
         start = Path(project.folder)
     files = tuple([file_folder / Path(name).expanduser() for name in tables.programs])
-    programs = Programs(files) if files else None
-    _check_names("rule", [table.name for table in tables.rule])
-    _check_names("call", [table.name for table in tables.call])
-    with _worded(written):
-        # What commands of a named call do, the shipped programs say.
-        calls = tuple(_calls(RuleBuilder(project), tables))
-        names = [call.name for call in calls]
-        return PolicyRules(
-            rules=tuple(_rules(RuleBuilder(project, programs), tables, names)),
-            calls=calls,
-            default=tables.default,
-            tools=tuple(_tools(tables, start)),
-            trusted=tables.trust_annotations,
-            folder=_folder(tables.folder, start),
-            project=session,
-            programs=programs,
-            program_files=files,
-            digest=_digest(written, project, programs),
-        )
-
-
-@contextmanager
-def _worded(table: Mapping[str, Any]) -> Iterator[None]:
-    """Put the rule, call or tool of *table*, and the key, before the reason of a `MisfitError`."""
+    programs, errors = None, []
     try:
-        yield
-    except MisfitError as error:
-        reason = f"{_place(table, error)}{error.reason}"
-        raise MisfitError(reason, *error.path) from None
+        programs = Programs(files) if files else None
+    except ConfigurationError as error:
+        errors.append(error)
+    builder = RuleBuilder(reader, tables, project, programs)
+    rules = PolicyRules(
+        rules=tuple(builder.rules()),
+        calls=tuple(builder.calls()),
+        default=tables.default,
+        tools=tuple(_tools(tables, reader, start)),
+        trusted=tables.trust_annotations,
+        folder=_folder(tables.folder, start),
+        project=session,
+        programs=programs,
+        program_files=files,
+        digest=_digest(table, project, programs),
+    )
+    return rules, [*[_worded(table, each) for each in reader.mistakes], *errors]
 
 
-def _place(table: Mapping[str, Any], error: MisfitError) -> str:
-    """Return the words for the path of *error*, whose reason names an unknown key itself."""
+def _read_tables(table: Mapping[str, Any], reader: TableReader) -> PolicyTable:
+    known = PolicyTable.__struct_fields__
+    for key in [key for key in table if key not in known]:
+        way_out = 'its component "policy" names the policy'
+        reader.mistakes.append(MisfitError(unknown_file_key(key, known, way_out), key))
+    tables: PolicyTable = reader.read(
+        {key: table[key] for key in known if key in table}, PolicyTable
+    )
+    return tables
+
+
+def _worded(table: Mapping[str, Any], error: MisfitError) -> MisfitError:
+    """Return *error* with the rule, call or tool of *table*, and the key, before its reason."""
     match error.path:
         case ["rule" | "call" as kind, int() as index, *inner]:
             row = table[kind][index]
             name = row.get("name") if isinstance(row, Mapping) else None
             place = f"{kind} {name!r}" if isinstance(name, str) else f"{kind} {index + 1}"
-            keys = [key for key in inner if isinstance(key, str)]
+            words = [place, *_keys(error, [key for key in inner if isinstance(key, str)])]
         case ["tools", str() as name, *_]:
-            return f"tool {name!r}: "
+            words = [f"tool {name!r}"]
         case _:
-            return ""
+            words = []
+    return MisfitError(": ".join([*words, error.reason]), *error.path)
+
+
+def _keys(error: MisfitError, keys: list[str]) -> Iterator[str]:
+    """Yield the words for *keys*, which lead to what is wrong; a reason names an unknown one."""
     if keys and error.reason.startswith(("unknown key", "unknown test", f"unknown {keys[-1]}")):
         del keys[-1]
     is_of_values = keys[:1] in [["arguments"], ["annotations"], ["context"]]
-    shapes = ("key {!r}", "{}", "test {!r}" if is_of_values else "{}")
-    return "".join([f"{each}: " for each in (place, *map(str.format, shapes, keys))])
+    yield from map(str.format, ("key {!r}", "{}", "test {!r}" if is_of_values else "{}"), keys)
 
 
-def _check_names(kind: str, names: Iterable[str]) -> None:
-    """Raise `MisfitError` if two of *names* are the same; what is asked and recorded names one."""
-    seen: set[str] = set()
-    for index, name in enumerate(names):
-        if name in seen:
-            raise MisfitError(f"two {kind}s are called {name!r}; rename one", kind, index, "name")
-        seen.add(name)
-
-
-def _calls(builder: RuleBuilder, tables: PolicyTable) -> Iterator[NamedCall]:
-    for index, table in enumerate(tables.call):
-        with located("call", index):
-            yield builder.call(table, index)
-
-
-def _rules(
-    builder: RuleBuilder, tables: PolicyTable, calls: Collection[str]
-) -> Iterator[PolicyRule]:
-    for index, table in enumerate(tables.rule):
-        with located("rule", index):
-            yield builder.rule(table, index, calls)
-
-
-def _tools(tables: PolicyTable, folder: Path | None) -> Iterator[tuple[str, ToolFacts]]:
+def _tools(
+    tables: PolicyTable, reader: TableReader, folder: Path | None
+) -> Iterator[tuple[str, ToolFacts]]:
     for name, declared in tables.tools.items():
-        lists = (declared.reads, declared.writes, declared.trees, declared.urls)
-        with located("tools", name):
-            for path in [path for paths in lists for path in paths or ()]:
-                read_path(path)
+        for key in ("reads", "writes", "trees", "urls"):
+            for path in getattr(declared, key) or ():
+                with reader.keeping("tools", name, key):
+                    read_path(path)
         yield name, replace(declared, folder=_folder(declared.folder, folder))
     if tables.coding_agents:
         yield from AGENT_TOOLS

@@ -34,37 +34,8 @@ if TYPE_CHECKING:
 _LONGEST = 10_000
 
 
-class Expression(CallCondition, frozen=True):
-    """The expression *text*, and what CEL *compiled* it to."""
-
-    text: str
-    compiled: Any
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "when"
-
-    def covers(self, other: Expression) -> bool:
-        """Return whether it is the same text."""
-        return self.text == other.text
-
-    def holds_for(self, facts: CallFacts) -> Holds:
-        """Return whether it is true for a call; raises `ConditionError`."""
-        try:
-            result = self.compiled.eval(data=_variables(facts))
-            kind, value = result.type(), result.plain_value()
-        except Exception as error:  # noqa: BLE001 - of C++, which promises none
-            raise ConditionError("when", _worded(error)) from None
-        if kind == cel.Type.ERROR:
-            raise ConditionError("when", _worded(value))
-        if value is not True and value is not False:
-            raise ConditionError("when", f"it gave {kind.name()} and not true or false")
-        return Holds("yes") if value else Holds("no", f"{self.text} is false")
-
-
-def read_expression(text: str) -> Expression:
-    """Return the expression *text*; raises `MisfitError` for one that cannot be true or false."""
+def on_expression(text: str) -> CallCondition:
+    """Return the condition that *text* is true; raises `MisfitError` if it never can be."""
     if len(text) > _LONGEST:
         raise MisfitError(f"expected an expression in CEL of at most {_LONGEST:,} characters")
     try:
@@ -74,7 +45,21 @@ def read_expression(text: str) -> Expression:
     kind = compiled.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
         raise MisfitError(f"it gives {kind.name()} and not true or false: {text!r}")
-    return Expression(text, compiled)
+    return CallCondition("when", (text,), lambda facts: _holds(text, compiled, facts))
+
+
+def _holds(text: str, compiled: Any, facts: CallFacts) -> Holds:
+    """Return whether *text*, which CEL *compiled*, is true for a call; raises `ConditionError`."""
+    try:
+        result = compiled.eval(data=_variables(facts))
+        kind, value = result.type(), result.plain_value()
+    except Exception as error:  # noqa: BLE001 - of C++, which promises none
+        raise ConditionError("when", _worded(error)) from None
+    if kind == cel.Type.ERROR:
+        raise ConditionError("when", _worded(value))
+    if value is not True and value is not False:
+        raise ConditionError("when", f"it gave {kind.name()} and not true or false")
+    return Holds("yes") if value else Holds("no", f"{text} is false")
 
 
 @cache

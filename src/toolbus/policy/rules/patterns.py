@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import LoadError
 from toolbus.settings.extras import needs_extra
@@ -14,35 +14,27 @@ except ModuleNotFoundError as error:
     reason = needs_extra("rules with a `pattern` need RE2", "policy")
     raise LoadError(reason) from error
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _MEMORY = 8 << 20
 """Bytes of memory for one pattern; one that needs more is refused."""
 
 
-class Pattern:
-    """The pattern *text* of RE2 (https://github.com/google/re2/wiki/Syntax).
+def read_pattern(text: str) -> Callable[[str], bool]:
+    """Return the search for the pattern *text* of RE2 (https://github.com/google/re2/wiki/Syntax).
 
-    Raises `MisfitError` for what is none.
+    Raises `MisfitError` for what RE2 cannot read.
     """
-
-    __slots__ = ("_compiled", "text")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        options: Any = re2.Options()
-        # What is wrong is raised; RE2 itself would write it to standard error.
-        options.log_errors = False
-        options.max_mem = _MEMORY
-        try:
-            self._compiled: Any = re2.compile(text, options)
-        except re2.error as error:
-            raise MisfitError(f"RE2 cannot read {text!r}: {_worded(error)}") from None
-
-    def __repr__(self) -> str:
-        return f"Pattern({self.text!r})"
-
-    def is_in(self, value: str) -> bool:
-        """Return whether it matches anywhere in *value*."""
-        return self._compiled.search(value) is not None
+    options: Any = re2.Options()
+    # What is wrong is raised; RE2 itself would write it to standard error.
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        compiled: Any = re2.compile(text, options)
+    except re2.error as error:
+        raise MisfitError(f"RE2 cannot read {text!r}: {_worded(error)}", "pattern") from None
+    return lambda value: compiled.search(value) is not None
 
 
 def _worded(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from toolbus.policy.history.limits import Limit
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from toolbus.policy.facts import CallFacts, CallPart
@@ -34,62 +34,40 @@ class Holds(NamedTuple):
     why: str = ""
 
 
-class CallCondition(Struct, frozen=True):
-    """A condition of a rule on a call as a whole.
+class CallCondition(NamedTuple):
+    """A condition of a rule on a call as a whole: *test* raises `ConditionError` for a wrong type.
 
-    Of several values, as `files.*.path` has, every one must fit for a rule that allows, and any of
-    them for the others.
+    *key* is its name in the file, *texts* are what the file says there. Of several values, as
+    `files.*.path` has, *every* one must fit for a rule that allows, and any of them for the others.
     """
 
-    is_fixed: ClassVar[bool] = False
-    """Whether it depends on nothing but the tool's name and the speaker's ids."""
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        raise NotImplementedError
-
-    def holds_for(self, facts: CallFacts) -> Holds:
-        """Return whether it holds; raises `ConditionError` for a value of the wrong type."""
-        raise NotImplementedError
-
-    def covers(self, other: Self) -> bool:
-        """Return whether it certainly holds wherever *other*, of the same class, does."""
-        return bool(self == other)
+    key: str
+    texts: tuple[str, ...]
+    test: Callable[[CallFacts], Holds]
+    every: bool = False
 
 
-class PartCondition(Struct, frozen=True):
+class PartCondition(NamedTuple):
     """A condition of a rule on one part of a call: one command of a line, or the call itself.
 
-    For a rule that allows every use of a path, host or effect must fit, and surely; for the others
-    any one, and perhaps.
+    For a rule that allows *every* use of a path, host or effect must fit, and surely; for the
+    others any one, and perhaps. Where *test* gives None, files must be looked at, by *look*.
     """
 
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        raise NotImplementedError
-
-    def holds_for(self, part: CallPart) -> Holds | None:
-        """Return whether it holds; None if files must be looked at, by `holds_with_files`."""
-        raise NotImplementedError
-
-    def holds_with_files(self, part: CallPart, facts: CallFacts) -> Holds:
-        """Return whether it holds, after a look at the files that *part* names."""
-        raise NotImplementedError
-
-    def covers(self, other: Self) -> bool:
-        """Return whether it certainly holds wherever *other*, of the same class, does."""
-        return bool(self == other)
+    key: str
+    texts: tuple[str, ...]
+    test: Callable[[CallPart], Holds | None]
+    every: bool
+    look: Callable[[CallPart, CallFacts], Holds] | None = None
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     """A rule, ready to judge; *number* is its place in the file, from 0.
 
-    *reason* is for the model and for who is asked, *hint* says what to do instead. *programs* are
-    those that its `command` names, None if it has none: other commands it never speaks of. Nor does
-    it of calls without its *argument*, if there is one. Its *limits* are about the calls before.
-    One that *skips_prompt* answers the prompt of a coding agent: see `toolbus.policy.prompts`.
+    *reason* is for the model and for the person who is asked, *hint* says what to do instead.
+    *programs* are those that its `command` names, None without one: the rule never speaks of other
+    commands. Its *limits* are about the calls before. One that *skips_prompt* answers the prompt of
+    a coding agent: see `toolbus.policy.prompts`.
     """
 
     name: str
@@ -101,22 +79,12 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     reason: str = ""
     hint: str = ""
     programs: frozenset[str] | None = None
-    argument: str | None = None
     skips_prompt: bool = False
 
     @cached_property
     def allows(self) -> bool:
         """Whether it lets calls pass, so that it must hold for all that they do."""
         return self.verdict == "allow"
-
-    def covers(self, other: PolicyRule) -> bool:
-        """Return whether it certainly speaks wherever *other* does."""
-        if self.limits and not (self.allows == other.allows and {*self.limits} <= {*other.limits}):
-            # One that allows speaks of calls within the limit, others speak of those beyond it.
-            return False
-        return _cover(self.call_conditions, other.call_conditions) and _cover(
-            self.part_conditions, other.part_conditions
-        )
 
     @cached_property
     def idle_note(self) -> PartNote:
@@ -217,11 +185,3 @@ class PolicyRules(NamedTuple):
         ]
         exact = [declared for name, declared in patterns if name == tool_name]
         return (exact or [declared for _, declared in patterns] or [NO_TOOL_FACTS])[0]
-
-
-def _cover(wider: Sequence[Any], narrower: Sequence[Any]) -> bool:
-    """Return whether each of the conditions *wider* covers one of *narrower*."""
-    return all(
-        any(type(each) is type(other) and each.covers(other) for other in narrower)
-        for each in wider
-    )

@@ -1,4 +1,4 @@
-"""Tables of files as the structs that describe them: the schema words the errors, too.
+"""The reader of tables by the structs that describe them: reading goes on after a mistake.
 
 A `msgspec.Meta` with a description says what a value is, and an error says that it was expected;
 a title says what a choice or a table of keys is called. `msgspec.json.schema` gives the same
@@ -7,156 +7,150 @@ schema to editors.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from contextlib import contextmanager
-from functools import reduce
-from operator import getitem
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
-from msgspec import inspect
+from msgspec import UNSET
 
 from toolbus.settings.hints import hint, unknown_key
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-_PLACE = re.compile(r"(?P<reason>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.*)`")
+_STAND_INS: Mapping[str, Any] = {"name": "?", "verdict": "ask"}
+"""Values of required keys that are absent or wrong, so that the rest of a table is read."""
 
 
-def fit_schema(value: object, schema: Any) -> Any:
-    """Return *value* as what *schema*, a type that msgspec knows, says; raises `MisfitError`."""
-    try:
-        return msgspec.convert(value, schema)
-    except msgspec.ValidationError as error:
-        raise _misfit(str(error), value, schema) from None
+class TableReader:
+    """Reads values by their types; *mistakes* are what was wrong, each with its path."""
 
+    def __init__(self) -> None:
+        self.mistakes: list[MisfitError] = []
 
-@contextmanager
-def located(*path: str | int) -> Iterator[None]:
-    """Put *path* before that of a `MisfitError` that is raised inside."""
-    try:
-        yield
-    except MisfitError as error:
-        raise MisfitError(error.reason, *path, *error.path) from None
+    @contextmanager
+    def keeping(self, *path: str | int) -> Iterator[None]:
+        """Keep a `MisfitError` that is raised inside as a mistake at *path*.
 
-
-def _misfit(text: str, value: Any, schema: Any) -> MisfitError:
-    place = _PLACE.fullmatch(text)
-    assert place is not None  # noqa: S101 - for mypy: everything matches
-    path = tuple(_steps(place["path"] or "", text, value, schema))
-    types = reduce(_below, path, [inspect.type_info(schema)])
-    current = reduce(getitem, path, value)
-    if unknown := _UNKNOWN.fullmatch(place["reason"]):
-        reason = unknown_key(unknown[1], _keys(types), _annotation(types, "title") or "key")
-        return MisfitError(reason, *path, unknown[1])
-    if missing := _MISSING.fullmatch(place["reason"]):
-        return MisfitError(f"it has no `{missing[1]}`, which it needs", *path)
-    if expected := _annotation(types, "description"):
-        return MisfitError(f"expected {expected}, got {current!r}", *path)
-    if choices := _choices(types):
-        names = [step for step in path if isinstance(step, str)]
-        called = _annotation(types, "title") or names[-1]
-        return MisfitError(f"unknown {called} {current!r}{hint(str(current), choices)}", *path)
-    return MisfitError(place["reason"][:1].lower() + place["reason"][1:], *path)
-
-
-def _keys(types: list[inspect.Type]) -> list[str]:
-    """Return the keys of the tables that a value of *types* may be."""
-    tables = [each for kind in types for each in _members(kind)]
-    return [
-        field.encode_name
-        for table in tables
-        if isinstance(table, inspect.StructType)
-        for field in table.fields
-    ]
-
-
-def _choices(types: list[inspect.Type]) -> list[str]:
-    """Return the words that a value of *types* may be, none if it may be any."""
-    members = [each for kind in types for each in _members(kind)]
-    literals = [each for each in members if isinstance(each, inspect.LiteralType)]
-    return [str(choice) for each in literals for choice in each.values]
-
-
-def _steps(path: str, text: str, value: Any, schema: Any) -> Iterator[str | int]:
-    """Yield the keys and indices of msgspec's *path* of the error *text*."""
-    before: list[str | int] = []
-    current = value
-    for key, index, _ in _STEP.findall(path):
-        # Which member of a table it is, msgspec does not say.
-        step = key or (int(index) if index else _wrong_member(value, before, current, text, schema))
-        before.append(step)
-        yield step
-        current = current[step]
-
-
-def _wrong_member(
-    value: Any, path: list[str | int], members: Mapping[str, Any], text: str, schema: Any
-) -> str:
-    """Return the key of *members*, at *path* in *value*, that is wrong as *text* says."""
-    for key, member in members.items():
+        Readers of patterns raise `ValueError`, which is one, too.
+        """
         try:
-            msgspec.convert(_replaced(value, path, {key: member}), schema)
+            yield
+        except MisfitError as error:
+            self.mistakes.append(MisfitError(error.reason, *path, *error.path))
+        except ValueError as error:
+            self.mistakes.append(MisfitError(str(error), *path))
+
+    def read(self, value: Any, kind: Any, *path: str | int, owner: Any = None) -> Any:
+        """Return *value*, at *path* of a document, as a *kind*; UNSET after a mistake.
+
+        *owner* is the struct of which it is a field.
+        """
+        try:
+            return msgspec.convert(value, kind) if owner is None else _field(value, owner, path[-1])
         except msgspec.ValidationError as error:
-            if str(error) == text:
-                return key
-    return next(iter(members))
+            text = str(error)
+        count = len(self.mistakes)
+        pieces = self._in_pieces(value, kind, path)
+        if len(self.mistakes) == count:
+            key = next((step for step in reversed(path) if isinstance(step, str)), "value")
+            self.mistakes.append(MisfitError(_reason(text, value, kind, key), *path))
+        return pieces
+
+    def _in_pieces(self, value: Any, kind: Any, path: tuple[Any, ...]) -> Any:
+        """Return *value* without the mistakes in it; UNSET if it has no parts of their own."""
+        for member in _members(kind):
+            item = _item(member)
+            match value:
+                case Mapping() if _is_struct(member):
+                    return self._struct(value, member, _note(kind, "title"), path)
+                case Mapping() if get_origin(member) is dict:
+                    read = {key: self.read(each, item, *path, key) for key, each in value.items()}
+                    return {key: each for key, each in read.items() if each is not UNSET}
+                case list() | tuple() if get_origin(member) is tuple and _is_of_structs(item):
+                    # A row that is wrong keeps its place.
+                    return tuple([self.read(row, item, *path, n) for n, row in enumerate(value)])
+        return UNSET
+
+    def _struct(
+        self, table: Mapping[str, Any], kind: Any, title: str, path: tuple[Any, ...]
+    ) -> Any:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        values: dict[str, Any] = {}
+        for key, value in table.items():
+            if key in fields:
+                values[key] = self.read(value, fields[key].type, *path, key, owner=kind)
+            else:
+                reason = unknown_key(key, fields, title or "key")
+                self.mistakes.append(MisfitError(reason, *path, key))
+        required = [key for key, field in fields.items() if field.required]
+        for key in required:
+            if key not in table:
+                reason = f"it has no `{key}`, which it needs"
+                self.mistakes.append(MisfitError(reason, *path))
+        known = {key: value for key, value in values.items() if value is not UNSET}
+        return kind(**{key: _STAND_INS[key] for key in required} | known)
 
 
-def _replaced(value: Any, path: list[str | int], new: Any) -> Any:
-    """Return *value* with *new* at *path*."""
-    if not path:
-        return new
-    step, *rest = path
-    inner = _replaced(value[step], rest, new)
-    if isinstance(step, str):
-        return {**value, step: inner}
-    return [*value[:step], inner, *value[step + 1 :]]
+def _field(value: Any, owner: Any, key: Any) -> Any:
+    """Return *value* as the field *key* of the struct *owner*."""
+    # As a union of its own, a text with a pattern lets msgspec 0.22 read freed memory.
+    required = {each.encode_name for each in msgspec.structs.fields(owner) if each.required}
+    table = {name: each for name, each in _STAND_INS.items() if name in required}
+    return getattr(msgspec.convert({**table, key: value}, owner), key)
 
 
-def _members(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """Yield what *kind* may be, without unions and descriptions."""
-    match kind:
-        case inspect.Metadata():
-            yield from _members(kind.type)
-        case inspect.UnionType():
-            for each in kind.types:
-                yield from _members(each)
-        case _:
-            yield kind
+def _reason(text: str, value: Any, kind: Any, key: str) -> str:
+    """Return why *value* at *key* is not a *kind*, of which msgspec says *text*."""
+    if expected := _note(kind, "description"):
+        return f"expected {expected}, got {value!r}"
+    if choices := _choices(kind):
+        values = value if isinstance(value, list) else [value]
+        wrong = next((each for each in values if each not in choices), value)
+        return f"unknown {_note(kind, 'title') or key} {wrong!r}{hint(str(wrong), {*choices})}"
+    return f"{text[:1].lower()}{text[1:].partition(' - at `')[0]}"
 
 
-def _below(kinds: list[inspect.Type], step: str | int) -> list[inspect.Type]:
-    """Return the types of what a value of *kinds* may have at *step*."""
-    types: list[inspect.Type] = []
-    for member in [each for kind in kinds for each in _members(kind)]:
-        match member:
-            case inspect.StructType():
-                types += [each.type for each in member.fields if each.encode_name == step]
-            case inspect.DictType():
-                types.append(member.value_type)
-            case inspect.VarTupleType() | inspect.ListType():
-                types.append(member.item_type)
-    return types
+def _members(kind: Any) -> list[Any]:
+    """Return the types that a value of *kind* may have, without unions and descriptions."""
+    if get_origin(kind) is Annotated:
+        return _members(get_args(kind)[0])
+    if get_origin(kind) in {Union, UnionType}:
+        return [member for each in get_args(kind) for member in _members(each)]
+    return [kind]
 
 
-def _annotation(types: list[inspect.Type], key: str) -> str:
-    """Return the title or description, as *key* says, of one of *types*, "" without one."""
-    for kind in types:
-        inner: list[inspect.Type] = []
-        match kind:
-            case inspect.Metadata():
-                text = (kind.extra_json_schema or {}).get(key)
-                if text is not None:
-                    return str(text)
-                inner = [kind.type]
-            case inspect.UnionType():
-                inner = list(kind.types)
-        if text := _annotation(inner, key):
-            return text
-    return ""
+def _item(kind: Any) -> Any:
+    """Return the type of the values of *kind* if it is a table or an array, else None."""
+    inner = get_args(kind)
+    return inner[-1 if get_origin(kind) is dict else 0] if inner else None
+
+
+def _is_of_structs(kind: Any) -> bool:
+    return any(map(_is_struct, _members(kind)))
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _choices(kind: Any) -> list[str]:
+    """Return the words that a value of *kind*, or an item of it, may be, none if it may be any."""
+    choices: list[str] = []
+    for member in _members(kind):
+        if get_origin(member) is Literal:
+            choices += get_args(member)
+        elif get_origin(member) is tuple:
+            choices += _choices(get_args(member)[0])
+    return choices
+
+
+def _note(kind: Any, name: str) -> str:
+    """Return the title or description, as *name* says, of *kind* or what it consists of."""
+    for note in getattr(kind, "__metadata__", ()):
+        if text := getattr(note, name, None):
+            return str(text)
+    return next(filter(None, [_note(each, name) for each in get_args(kind)]), "")

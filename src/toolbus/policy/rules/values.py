@@ -1,4 +1,4 @@
-r"""Values of a call: where they stand in its arguments, and what a rule asks of one.
+r"""Values of a call: the paths that lead to them, and the tests of a rule on one of them.
 
 A path such as `path`, `options.mode`, `files.*.path`: dots part the keys, a number is the place of
 an item in a list, `*` stands for every item or member; a backslash before a dot, or before a star
@@ -13,8 +13,8 @@ that is a key, takes it as it is.
 | `name = { pattern = "^prod-[0-9]+$" }` | texts in which RE2 finds it (extra `patterns`) |
 | `count = { min = 1, max = 10 }` | numbers, bounds included |
 
-Several tests in one table must all hold. A value of another type than the test is for is no "no":
-it is an error, for a rule must not disappear because somebody wrote `"10"` for 10.
+Several tests in one table must all hold. A value of another type than the test is for is an error,
+and not a "no": a rule must not disappear because a model wrote `"10"` for 10.
 """
 
 from __future__ import annotations
@@ -22,19 +22,16 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
 from toolbus.messages.immutable import FrozenDict, thaw
-from toolbus.policy.rules.schemas import located
 from toolbus.policy.rules.tables import ValueTable
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from toolbus.policy.rules.patterns import Pattern
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _MOST_SHOWN = 60
 _PART = re.compile(r"((?:\\.|[^.\\])+)(?:\.|$)")
@@ -57,118 +54,63 @@ class WrongTypeError(Exception):
     """A value is of another type than a test is for."""
 
 
-class Equals(NamedTuple):
-    """Equality with one of *wanted*, in which types count: 1 is not true, and "1" is not 1."""
+class ValueTest(NamedTuple):
+    """A test for values of some *kinds*: its *words* for people, and whether a value *fits*."""
 
-    wanted: tuple[Any, ...]
-
-    @property
-    def kinds(self) -> list[str]:
-        """The types of values that it is for."""
-        return sorted({type_name(each) for each in self.wanted})
-
-    def __call__(self, value: Any) -> bool:
-        """Return whether *value* fits."""
-        return any(type_name(each) == type_name(value) and each == value for each in self.wanted)
-
-    def __str__(self) -> str:
-        return " or ".join([shown(each) for each in self.wanted])
-
-
-class MatchesGlob(NamedTuple):
-    """A match of a text with a glob pattern."""
-
-    glob: str
-
-    @property
-    def kinds(self) -> list[str]:
-        """The types of values that it is for."""
-        return ["text"]
-
-    def __call__(self, value: Any) -> bool:
-        """Return whether *value* fits."""
-        return fnmatchcase(value, self.glob)
-
-    def __str__(self) -> str:
-        return f"like {self.glob!r}"
-
-
-class MatchesPattern(NamedTuple):
-    """A match of a pattern of RE2, anywhere in a text."""
-
-    pattern: Pattern
-
-    @property
-    def kinds(self) -> list[str]:
-        """The types of values that it is for."""
-        return ["text"]
-
-    def __call__(self, value: Any) -> bool:
-        """Return whether *value* fits."""
-        return self.pattern.is_in(value)
-
-    def __str__(self) -> str:
-        return f"with {self.pattern.text!r} in it"
-
-
-class WithinBounds(NamedTuple):
-    """A number between *least* and *greatest*, both included."""
-
-    least: float
-    greatest: float
-
-    @property
-    def kinds(self) -> list[str]:
-        """The types of values that it is for."""
-        return ["number"]
-
-    def __call__(self, value: Any) -> bool:
-        """Return whether *value* fits."""
-        return bool(self.least <= value <= self.greatest)
-
-    def __str__(self) -> str:
-        if self.greatest == inf:
-            return f"at least {self.least}"
-        return (
-            f"at most {self.greatest}" if self.least == -inf else f"{self.least} to {self.greatest}"
-        )
-
-
-ValueTest: TypeAlias = "Equals | MatchesGlob | MatchesPattern | WithinBounds"
+    kinds: tuple[str, ...]
+    words: str
+    fits: Callable[[Any], bool]
 
 
 def build_tests(value: Any) -> tuple[ValueTest, ...]:
     """Return the tests that *value*, of `tables.Value`, stands for; raises `MisfitError`."""
     if isinstance(value, tuple):
-        return (Equals(value),)
+        return (_equality(value),)
     if not isinstance(value, ValueTable):
-        return (Equals((value,)),)
-    tests: list[ValueTest] = []
-    if value.equals is not UNSET:
-        tests.append(Equals((value.equals,)))
-    if value.one_of is not UNSET:
-        tests.append(Equals(value.one_of))
-    if value.glob is not UNSET:
-        tests.append(MatchesGlob(value.glob))
-    if value.pattern is not UNSET:
-        from toolbus.policy.rules.patterns import Pattern  # noqa: PLC0415 - loads RE2, for few
-
-        with located("pattern"):
-            tests.append(MatchesPattern(Pattern(value.pattern)))
-    if value.min is not UNSET or value.max is not UNSET:
-        tests.append(_bounds(value))
+        return (_equality((value,)),)
+    tests = tuple(_tests(value))
     if not tests:
         raise MisfitError("expected a test such as { equals = … }, got an empty table")
-    return tuple(tests)
+    return tests
 
 
-def _bounds(table: ValueTable) -> WithinBounds:
-    least = -inf if table.min is UNSET else table.min
-    greatest = inf if table.max is UNSET else table.max
+def _tests(table: ValueTable) -> Iterator[ValueTest]:
+    if table.equals is not UNSET:
+        yield _equality((table.equals,))
+    if table.one_of is not UNSET:
+        yield _equality(table.one_of)
+    if (glob := table.glob) is not UNSET:
+        yield ValueTest(("text",), f"like {glob!r}", lambda value: fnmatchcase(value, glob))
+    if table.pattern is not UNSET:
+        from toolbus.policy.rules.patterns import read_pattern  # noqa: PLC0415 - loads RE2, for few
+
+        search = read_pattern(table.pattern)
+        yield ValueTest(("text",), f"with {table.pattern!r} in it", search)
+    if table.min is not UNSET or table.max is not UNSET:
+        least = -inf if table.min is UNSET else table.min
+        yield _bounds(least, inf if table.max is UNSET else table.max)
+
+
+def _equality(wanted: tuple[Any, ...]) -> ValueTest:
+    """Return the test for one of *wanted*, in which types count: 1 is not true, nor "1"."""
+    typed = [(type_name(each), each) for each in wanted]
+    kinds = tuple(sorted({kind for kind, _ in typed}))
+    return ValueTest(
+        kinds, " or ".join(map(shown, wanted)), lambda value: (type_name(value), value) in typed
+    )
+
+
+def _bounds(least: float, greatest: float) -> ValueTest:
+    """Return the test for a number between *least* and *greatest*, both included."""
     # NaN is neither below nor above any number.
     if not least <= greatest:
         raise MisfitError(f"no number is at least {least} and at most {greatest}", "min")
-    return WithinBounds(least, greatest)
+    words = f"{least} to {greatest}"
+    if greatest == inf:
+        words = f"at least {least}"
+    elif least == -inf:
+        words = f"at most {greatest}"
+    return ValueTest(("number",), words, lambda value: bool(least <= value <= greatest))
 
 
 def holds(tests: Sequence[ValueTest], value: Any) -> bool:
@@ -176,7 +118,7 @@ def holds(tests: Sequence[ValueTest], value: Any) -> bool:
     # A value of the wrong type is told even where another test says no.
     for test in tests:
         check_type(value, *test.kinds)
-    return all(test(value) for test in tests)
+    return all(test.fits(value) for test in tests)
 
 
 def check_type(value: Any, *kinds: str) -> None:
@@ -209,7 +151,7 @@ def shown(value: Any) -> str:
 def first_words(text: str, length: int) -> str:
     """Return *text*, or its first words with "…", at most *length* letters.
 
-    Nobody would find a secret of which a part is there, so it is cut between words.
+    A secret of which only a part is shown is not found by redaction, so the cut is between words.
     """
     return text if len(text) <= length else f"{text[:length].rpartition(' ')[0]}…"
 
@@ -242,25 +184,32 @@ def places_at(arguments: Mapping[str, Any], path: Sequence[str]) -> list[Any]:
     for number, key in enumerate(path):
         below: list[Any] = []
         for value in values:
-            below += _members(value, key, ".".join(path[:number]))
+            kind = type_name(value)
+            if kind not in {"table", "list", "null"}:
+                place = ".".join(path[:number]) or "it"
+                raise WrongTypeError(f"{place} has no {key!r}, for it is {shown(value)}")
+            below += _MEMBERS[kind](value, key)
         values = below
     return values
 
 
-def _members(value: Any, key: str, place: str) -> list[Any]:
-    """Return the members of *value* that *key* names."""
-    match type_name(value):
-        case "table":
-            if key == EVERY:
-                return list(value.values())
-            key = "*" if key == r"\*" else key
-            return [value.get(key)]
-        case "list":
-            if key == EVERY:
-                return list(value)
-            if key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS:
-                return list(value[int(key) : int(key) + 1]) or [None]
-            return [None]
-        case "null":
-            return [None]
-    raise WrongTypeError(f"{place or 'it'} has no {key!r}, for it is {shown(value)}")
+def _of_table(value: Mapping[str, Any], key: str) -> list[Any]:
+    if key == EVERY:
+        return list(value.values())
+    return [value.get(EVERY if key == r"\*" else key)]
+
+
+def _of_list(value: Sequence[Any], key: str) -> list[Any]:
+    if key == EVERY:
+        return list(value)
+    if key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS:
+        return list(value[int(key) : int(key) + 1]) or [None]
+    return [None]
+
+
+_MEMBERS: dict[str, Callable[[Any, str], list[Any]]] = {
+    "table": _of_table,
+    "list": _of_list,
+    "null": lambda _value, _key: [None],
+}
+"""By type of a value the members that a key of a path names."""

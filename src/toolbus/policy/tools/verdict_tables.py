@@ -36,7 +36,7 @@ from toolbus.policy.call_reading import CallReader, LineMemory
 from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
 from toolbus.policy.rules.judging import CallJudge
-from toolbus.policy.rules.schemas import fit_schema
+from toolbus.policy.rules.schemas import TableReader
 from toolbus.policy.rules.tables import Default, Ending
 from toolbus.policy.rules.wording import because, failure, named
 from toolbus.toml.files import (
@@ -225,7 +225,10 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
 
 def _row(file: Path, table: Any, line: int) -> TableRow:
     try:
-        fitted = fit_schema(table, Annotated[RowTable, msgspec.Meta(description="a table")])
+        reader = TableReader()
+        fitted = reader.read(table, Annotated[RowTable, msgspec.Meta(description="a table")])
+        if reader.mistakes:
+            raise reader.mistakes[0]
         row = TableRow(**msgspec.structs.asdict(fitted), line=line)
         _check_row(row)
     except MisfitError as error:

@@ -2,7 +2,7 @@ import pytest
 
 from toolbus.policy.rules.documents import PolicyFile
 from toolbus.policy.shell.syntax import SyntaxRefusedError
-from toolbus.policy.tools import checking
+from toolbus.policy.tools import remarks
 
 
 @pytest.mark.parametrize(("key", "warnings"), [("command", 1), ("tools", 0)])
@@ -10,21 +10,21 @@ def test_a_rule_for_commands_wants_what_reads_them(tmp_path, monkeypatch, key, w
     def find_shfmt():
         raise SyntaxRefusedError("it is not installed")
 
-    monkeypatch.setattr(checking, "find_shfmt", find_shfmt)
+    monkeypatch.setattr(remarks, "find_shfmt", find_shfmt)
     file = tmp_path / "policy.toml"
     file.write_text(f'[[rule]]\nname = "r"\nverdict = "deny"\n{key} = ["git"]\n')
 
-    remarks = checking.check_policy(PolicyFile(file))
+    found = remarks.check_policy(PolicyFile(file))
 
     told = "it is not installed; until then most commands are asked about"
-    assert remarks == [checking.Remark(None, "warning", told)] * warnings
+    assert found == [remarks.Remark(None, "warning", told)] * warnings
 
 
 def test_mistakes_around_a_row_that_is_not_a_table_are_found(tmp_path):
     file = tmp_path / "policy.toml"
     file.write_text('default = "alow"\nrule = [3, { name = "r", verdict = "dney", tools = 1 }]\n')
 
-    mistakes = checking.find_mistakes(PolicyFile(file))
+    mistakes = PolicyFile(file).mistakes()
 
     reasons = [mistake.reason.partition(";")[0] for mistake in mistakes]
     assert reasons == [

@@ -1,0 +1,315 @@
+"""Remarks on a policy that can be read: rules that never decide, or hardly mean what they say.
+
+A rule never decides if an earlier-ranking one speaks of all that it does: deny outranks ask, ask
+outranks allow. That is told of rules whose conditions have the same texts, or more; that two
+patterns mean the same is not found out.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from toolbus.events.subjects import matches
+from toolbus.policy.rules.command_patterns import CommandPattern
+from toolbus.policy.rules.conditions import RESOURCES
+from toolbus.policy.rules.documents import misplaced_path
+from toolbus.policy.rules.judging import RANKS
+from toolbus.policy.rules.tables import NO_TOOL_FACTS, texts
+from toolbus.policy.rules.values import EVERY, build_tests, read_path
+from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
+from toolbus.settings.hints import hint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from toolbus.events.catalogue import ToolSpec
+    from toolbus.policy.programs.program_files import Programs
+    from toolbus.policy.rules.documents import PolicyFile
+    from toolbus.policy.rules.records import CallCondition, PartCondition, PolicyRule
+    from toolbus.policy.rules.tables import RuleTable
+
+_SHELL = re.compile(r"sh\b|shell|bash|exec|run|term|cmd|command|console|process", re.IGNORECASE)
+_BRANCH = re.compile(r"\bma(in|ster)\b|:|\S \S")
+_NO_CONDITIONS = frozenset({"name", "verdict", "reason", "hint", "prompt"})
+_BY_GLOB = frozenset({"tools", "agent", "lineage", "hosts"})
+_NARROWED_BY_MORE = frozenset({"annotations", "context", "arguments", "outside"})
+"""Keys of conditions that hold for less, and not for more, the more texts they have."""
+_REACH: tuple[tuple[str, str, str, frozenset[str]], ...] = (
+    ("read", "reads", "reads any file", frozenset({"reads", "touches", "arguments", "when"})),
+    (
+        *("write", "writes", "writes any file"),
+        frozenset({"writes", "touches", "arguments", "when", "pushes"}),
+    ),
+    ("network", "hosts", "reaches any host", frozenset({"hosts", "arguments", "when"})),
+)
+"""Effects, the key that names what they reach, what they do without, and all keys that limit it."""
+_DOES = {"allow": "allows", "deny": "denies"}
+_JSON_TYPES = {
+    "text": ("string",),
+    "number": ("number", "integer"),
+    "boolean": ("boolean",),
+    "list": ("array",),
+    "table": ("object",),
+}
+
+
+class Remark(NamedTuple):
+    """What is wrong in a *line* of a policy, or None if that is not known."""
+
+    line: int | None
+    kind: Literal["error", "warning"]
+    text: str
+
+
+def check_policy(file: PolicyFile, tools: Sequence[ToolSpec] | None = None) -> list[Remark]:
+    """Return what is wrong with *file*, and, if *tools* are given, with what it says of them.
+
+    Raises `ConfigurationError` for what cannot be read at all.
+    """
+    rules = file.read()
+    remarks = [
+        *_of_rules(file, rules.programs),
+        *_of_pairs(file, rules.rules),
+        *_of_shell(file),
+        *_of_project(file),
+    ]
+    if tools is not None:
+        remarks += [*_of_declared_tools(file, tools), *_of_named_tools(file, tools)]
+    return sorted(remarks, key=lambda remark: remark.line or 0)
+
+
+# --- single rules ---------------------------------------------------------------------------------
+
+
+def _of_rules(file: PolicyFile, programs: Programs | None) -> Iterator[Remark]:
+    for index, rule in enumerate(file.tables.rule):
+        keys = {*rule.keys()} - _NO_CONDITIONS
+        remarks = [
+            *[(key, f"rule {rule.name!r} {text}") for key, text in _of_keys(rule, keys)],
+            *[("tools", f"rule {rule.name!r} {text}") for text in _of_shells(file, rule)],
+            *[("command", text) for text in _of_commands(rule, keys, programs)],
+        ]
+        for key, text in remarks:
+            yield Remark(file.line("rule", index, key), "warning", text)
+
+
+def _of_keys(rule: RuleTable, keys: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a *rule* leaves open by its *keys*, or names and cannot allow, and where."""
+    if not keys and rule.verdict in _DOES:
+        yield "", f"has no condition, so it {_DOES[rule.verdict]} every call"
+    effects = texts(rule.effects)
+    if rule.verdict == "allow" and effects and "read" not in effects:
+        yield "effects", "allows nothing that also reads; add 'read' to `effects`"
+    elif rule.verdict == "allow":
+        for effect, key, does, others in _REACH:
+            if effect in effects and not keys & others:
+                yield from _of_reach(keys, effect, key, does)
+
+
+def _of_reach(keys: set[str], effect: str, key: str, does: str) -> Iterator[tuple[str, str]]:
+    if not RESOURCES & keys:
+        anywhere = '["/**"]' if key != "hosts" else '["*"]'
+        yield "", f"{does}; name them in `{key}`, with {anywhere} if all are meant"
+    elif effect != "read":
+        yield "", f"has the effect {effect!r} without `{key}`, so it allows nothing that has it"
+
+
+def _of_commands(rule: RuleTable, keys: set[str], programs: Programs | None) -> Iterator[str]:
+    for pattern in [CommandPattern(text, programs) for text in texts(rule.command)]:
+        if unknown := pattern.unknown:
+            is_exact = rule.verdict == "allow"
+            so = "allows exactly these words" if is_exact else "speaks of what is written so"
+            yield f"command {pattern.text!r} {so}, for {unknown}"
+        if text := _of_command(rule, keys, pattern):
+            yield f"rule {rule.name!r}: {pattern.text!r} {text}"
+
+
+def _of_command(rule: RuleTable, keys: set[str], pattern: CommandPattern) -> str:
+    """Return what a *pattern* of a command covers that hardly anybody means, or misses, else ""."""
+    if rule.verdict != "allow":
+        words = pattern.text.split()
+        if words[:2] == ["git", "push"] and _BRANCH.search(" ".join(words[2:])):
+            return "misses `HEAD:main`, `+main` and a bare push; name the branch in `pushes`"
+        return ""
+    # What git is given is in its repository, but for options that are no part of the plain words.
+    if keys & {*RESOURCES, "effects", "arguments", "when"} or pattern.program == "git":
+        return ""
+    if pattern.reads_any:
+        return 'reads any file; name them in `reads`, with ["/**"] if all are meant'
+    return ""
+
+
+def _of_shells(file: PolicyFile, rule: RuleTable) -> Iterator[str]:
+    """Yield why a rule for commands never applies to tools that are not shells."""
+    if rule.command is None and rule.pushes is None:
+        return
+    for tool in texts(rule.tools):
+        declared = file.tables.tools.get(tool, NO_TOOL_FACTS)
+        is_shell = declared.command is not None or _SHELL.search(tool) or set("*?[") & set(tool)
+        if declared.effects is not None or not is_shell:
+            way_out = f"name its argument in [tools.{tool}] with `command` if it is one"
+            yield f"never applies: {tool!r} is not known as a shell; {way_out}"
+
+
+def _of_shell(file: PolicyFile) -> Iterator[Remark]:
+    """Warn of rules for commands where nothing is installed that can read these."""
+    if any(rule.command is not None for rule in file.tables.rule):
+        try:
+            find_shfmt()
+        except SyntaxRefusedError as error:
+            yield Remark(None, "warning", f"{error}; until then most commands are asked about")
+
+
+def _of_project(file: PolicyFile) -> Iterator[Remark]:
+    """Warn of paths that a person's own policy means, most likely, from a project on."""
+    path = misplaced_path(file.file, file.tables)
+    if path is not None:
+        name = file.tables.rule[path.position].name
+        line = file.line("rule", path.position, path.key)
+        yield Remark(line, "warning", f"rule {name!r}: {path.text}")
+
+
+# --- pairs of rules -------------------------------------------------------------------------------
+
+
+def _of_pairs(file: PolicyFile, rules: Sequence[PolicyRule]) -> Iterator[Remark]:
+    """Yield rules that another one makes needless, or says the opposite of."""
+    judged = [rule for rule in rules if rule.verdict != "audit"]
+    for rule in judged:
+        for other in judged:
+            if other is rule or not covers(other, rule):
+                continue
+            is_same = covers(rule, other)
+            text = _of_pair(file, rule, other, is_same=is_same)
+            if text:
+                is_opposite = is_same and RANKS[other.verdict] > RANKS[rule.verdict]
+                line = file.line("rule", rule.number)
+                yield Remark(line, "error" if is_opposite else "warning", text)
+                break
+
+
+def _of_pair(file: PolicyFile, rule: PolicyRule, other: PolicyRule, *, is_same: bool) -> str:
+    """Return what *other*, which speaks of all that *rule* does, makes of it, "" if nothing."""
+    where = f"{other.name!r} (line {file.line('rule', other.number)})"
+    rank, outranking = RANKS[rule.verdict], RANKS[other.verdict]
+    if outranking > rank:
+        how = "says the opposite" if is_same else "speaks of all that it does"
+        beats = f"{other.verdict} beats {rule.verdict}"
+        return f"rule {rule.name!r} never decides: {where} {how}, and {beats}"
+    if outranking == rank and (not is_same or other.number < rule.number):
+        return f"rule {rule.name!r} adds nothing to {where}"
+    return ""
+
+
+def covers(wider: PolicyRule, narrower: PolicyRule) -> bool:
+    """Return whether the rule *wider* certainly speaks wherever *narrower* does."""
+    is_same_way = wider.allows == narrower.allows
+    if wider.limits and not (is_same_way and {*wider.limits} <= {*narrower.limits}):
+        # One that allows speaks of calls within the limit, others speak of those beyond it.
+        return False
+    keys = _part_keys(wider)
+    if wider.allows and keys - {"effects"} and not (is_same_way and keys == _part_keys(narrower)):
+        # A rule that allows is about all resources of a part, as its keys together say.
+        return False
+    return all(
+        any(_covers(each, other) for other in _conditions(narrower)) for each in _conditions(wider)
+    )
+
+
+def _part_keys(rule: PolicyRule) -> set[str]:
+    return {each.key for each in rule.part_conditions}
+
+
+def _conditions(rule: PolicyRule) -> list[CallCondition | PartCondition]:
+    return [*rule.call_conditions, *rule.part_conditions]
+
+
+def _covers(wider: CallCondition | PartCondition, narrower: CallCondition | PartCondition) -> bool:
+    """Return whether one condition certainly holds wherever another one does, by their texts."""
+    if (wider.key, wider.every) != (narrower.key, narrower.every):
+        return False
+    if wider.key in _NARROWED_BY_MORE:
+        return {*wider.texts} <= {*narrower.texts}
+    if wider.key in _BY_GLOB:
+        return all(each in wider.texts or matches(wider.texts, each) for each in narrower.texts)
+    return {*narrower.texts} <= {*wider.texts}
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def _of_declared_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Remark]:
+    """Yield what the tables of tools say and *tools* do not have."""
+    for name, declared in file.tables.tools.items():
+        chosen = _chosen(name, tools)
+        if not chosen:
+            yield Remark(file.line("tools", name), "error", _no_tool(name, tools))
+        for key in ("command", "folder_argument", "reads", "writes", "trees", "urls", "ignore"):
+            for tool, path in product(chosen, texts(getattr(declared, key))):
+                schema = _schema_at(tool, read_path(path))
+                if isinstance(schema, str):
+                    line = file.line("tools", name, key)
+                    yield Remark(line, "error", f"tool {tool.name!r} {schema}")
+
+
+def _of_named_tools(file: PolicyFile, tools: Sequence[ToolSpec]) -> Iterator[Remark]:
+    """Yield the tools and arguments that rules name and *tools* do not have."""
+    for index, rule in enumerate(file.tables.rule):
+        chosen: list[ToolSpec] = []
+        for pattern in texts(rule.tools):
+            matching = _chosen(pattern, tools)
+            chosen += [tool for tool in matching if tool not in chosen]
+            if not matching:
+                text = f"rule {rule.name!r}: {_no_tool(pattern, tools)}"
+                yield Remark(file.line("rule", index, "tools"), "error", text)
+        for (name, value), tool in product((rule.arguments or {}).items(), chosen):
+            if problem := _problem_of_value(tool, name, value):
+                line = file.line("rule", index, "arguments", name)
+                yield Remark(line, "error", f"rule {rule.name!r}: tool {tool.name!r} {problem}")
+
+
+def _chosen(pattern: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    return [tool for tool in tools if matches((pattern,), tool.name)]
+
+
+def _no_tool(name: str, tools: Sequence[ToolSpec]) -> str:
+    return f"no tool is called {name!r}{hint(name, [tool.name for tool in tools])}"
+
+
+def _problem_of_value(tool: ToolSpec, name: str, value: Any) -> str:
+    """Return how the schema of *tool* has no *name*, or of no type that *value* tests, else ""."""
+    schema = _schema_at(tool, read_path(name))
+    if isinstance(schema, str):
+        return schema
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    wanted = sorted({each for test in build_tests(value) for each in test.kinds})
+    known = {each for word in wanted for each in _JSON_TYPES.get(word, (word,))}
+    if not isinstance(kind, str) or kind in known:
+        return ""
+    return f"has {name!r} of type {kind}, and the test is for a {' or '.join(wanted)}"
+
+
+def _schema_at(tool: ToolSpec, path: Sequence[str]) -> Any:
+    """Return the schema at *path*, None if nobody knows it, or what is wrong in words."""
+    schema: Any = tool.input_schema
+    for key in path:
+        if not isinstance(schema, dict) or {"$ref", "anyOf", "oneOf"} & schema.keys():
+            return None
+        schema = _below(schema, key)
+        if isinstance(schema, str):
+            break
+    return schema
+
+
+def _below(schema: dict[str, Any], key: str) -> Any:
+    properties = schema.get("properties")
+    if key == EVERY or key.isdigit():
+        return schema.get("items") or schema.get("additionalProperties") or None
+    if not isinstance(properties, dict):
+        return None
+    if key in properties:
+        return properties[key]
+    is_open = schema.get("additionalProperties") not in {None, False}
+    return None if is_open else f"has no argument {key!r}{hint(key, properties)}"
