@@ -111,7 +111,7 @@ def _judged(count: int, line: str, text_of: Callable[[str], str], name: str) -> 
 
     def verdict() -> object:
         call = ToolCall(id="c", name="shell", arguments={"command": text_of(line)})
-        return judge.judge(reader.facts(reader.read(call, None, Scope()), folder))
+        return judge.judge(reader.facts(call, None, Scope(), folder))
 
     return Contender(name, "verdict()", {"verdict": verdict})
 

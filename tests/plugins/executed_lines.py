@@ -53,8 +53,7 @@ class ReadingJudge:
         call = ToolCall(id="1", name="shell", arguments={"command": line})
         persons, os.environ["HOME"] = os.environ["HOME"], str(self._home)
         try:
-            unjudged = self._reader.read(call, None, Scope())
-            facts = self._reader.facts(unjudged, str(self._home / "shop"))
+            facts = self._reader.facts(call, None, Scope(), str(self._home / "shop"))
             return self._judge.judge(facts).verdict == "allow"
         finally:
             os.environ["HOME"] = persons

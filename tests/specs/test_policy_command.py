@@ -41,7 +41,7 @@ def judged(judge, name, arguments):
     """Return the verdict on a call, and what is said of it."""
     reader = CallReader(judge.rules, MEMORY)
     call = ToolCall(id="c", name=name, arguments=arguments)
-    judgement = judge.judge(reader.facts(reader.read(call, None, Scope())))
+    judgement = judge.judge(reader.facts(call, None, Scope()))
     texts = {"deny": refusal, "ask": question}
     says = texts.get(judgement.verdict, lambda _: "")
     return judgement.verdict, says(judgement)

@@ -277,8 +277,7 @@ def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = Fal
     """Print why the call *asked* about gets its verdict; return 0. Raises `LoadError`."""
     rules, folder = _rules_in(file, asked.folder)
     reader = CallReader(rules, LineMemory())
-    unjudged = reader.read(_call(asked), None, Scope(agent_id=asked.agent))
-    facts = reader.facts(unjudged, folder)
+    facts = reader.facts(_call(asked), None, Scope(agent_id=asked.agent), folder)
     explanation = explaining.explain(rules, facts)
     if as_json:
         output.write(f"{encode(explanation).decode()}\n")

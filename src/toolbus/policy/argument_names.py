@@ -1,4 +1,4 @@
-"""Names of arguments that are files or addresses, and names of tools that write a file.
+"""Names of arguments and tools that tell what a call is about: the data are `tool_names.toml`.
 
 A policy reads calls by them, and so do the hooks of coding agents.
 """
@@ -6,52 +6,61 @@ A policy reads calls by them, and so do the hooks of coding agents.
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
 
 Kind: TypeAlias = Literal["path", "host", ""]
 
-FILE_WRITERS = (
-    "[Ww]rite",
-    "write_file",
-    "file_system.write*",
-    "create",
-    "[Ee]dit",
-    "MultiEdit",
-    "NotebookEdit",
-    "file_system.edit*",
-    "file_system.search_replace",
-    "replace",
-    "apply_patch",
-)
-"""The tools of coding agents that write the file which an argument names, or a patch."""
-
-_PATH_NAMES = frozenset(
-    {
-        *("source", "sources", "src", "destination", "dest", "dst", "target", "root"),
-        *("cwd", "workdir"),
-    }
-)
-_PATH_ENDS = frozenset(
-    {
-        *("path", "paths", "pathname", "file", "files", "filename", "filenames"),
-        *("filepath", "filepaths", "dir", "dirs", "directory", "directories"),
-        *("folder", "folders"),
-    }
-)
-_HOST_ENDS = frozenset(
-    {
-        *("url", "urls", "uri", "uris", "href", "host", "hosts", "hostname", "hostnames"),
-        *("endpoint", "domain", "domains"),
-    }
-)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+class ArgumentNames(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The names of arguments, and for shells the values of some that run what they would anyway."""
+
+    path_names: frozenset[str]
+    path_ends: frozenset[str]
+    host_ends: frozenset[str]
+    commands: frozenset[str]
+    words: tuple[str, ...]
+    folders: frozenset[str]
+    harmless: frozenset[str]
+    modes: frozenset[str]
+    shells: frozenset[str]
+
+
+class ShippedNames(Struct, frozen=True):
+    """The names of *arguments*, and facts about the *tools* of coding agents, as tables."""
+
+    arguments: ArgumentNames
+    tools: dict[str, dict[str, Any]]
+
+
+@cache
+def tool_names() -> ShippedNames:
+    """Return the names that are shipped."""
+    text = Path(__file__).with_name("tool_names.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), ShippedNames)
+
+
+@cache
+def file_writers() -> tuple[str, ...]:
+    """Return globs of the tools of coding agents that write a file which an argument names."""
+    tools = tool_names().tools
+    return tuple([name for name, facts in tools.items() if "write" in facts["effects"]])
 
 
 def kind_of(name: str) -> Kind:
     """Return what the argument *name* holds, as its name says."""
+    names = tool_names().arguments
     words = [word.lower() for word in _WORD.findall(name)]
     if not words:
         return ""
-    if words[-1] in _HOST_ENDS:
+    if words[-1] in names.host_ends:
         return "host"
-    return "path" if words[-1] in _PATH_ENDS or "_".join(words) in _PATH_NAMES else ""
+    is_path = words[-1] in names.path_ends or "_".join(words) in names.path_names
+    return "path" if is_path else ""

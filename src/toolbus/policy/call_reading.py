@@ -1,6 +1,6 @@
 """The facts of a call: a shell's line is read, arguments of other tools tell by their names.
 
-Effects of a tool that is no shell are those that the policy file gives it, or those that its
+Effects of a tool that is not a shell are those that the policy file gives it, or those that its
 annotations tell, if the file trusts them (a server may write there what it likes: Model Context
 Protocol 2025-11-25, server/tools). Without trust an annotation tightens only: `destructiveHint` is
 taken for an effect that rules may deny, `readOnlyHint` for nothing.
@@ -12,7 +12,8 @@ import os
 import posixpath
 import re
 import threading
-from itertools import chain, dropwhile
+from itertools import dropwhile
+from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -65,19 +66,6 @@ class ReadLine(NamedTuple):
     is_quick: bool
 
 
-class UnjudgedCall(NamedTuple):
-    """A call of which nothing was read yet but what the policy has *declared* of its tool.
-
-    *shell* is what the shell that it is one of shall run, None if it is no shell.
-    """
-
-    call: ToolCall
-    tool: ToolSpec | None
-    scope: Scope
-    declared: ToolFacts
-    shell: ShellCall | None
-
-
 class LineMemory:
     """What command lines run, of which the latest are remembered; threads may share it."""
 
@@ -103,71 +91,60 @@ class LineMemory:
 
 
 class CallReader:
-    """Tells what calls do, as *rules* say of their tools; lines are remembered in *memory*."""
+    """Reads what calls do, as *rules* say of their tools; lines are remembered in *memory*."""
 
     def __init__(self, rules: PolicyRules, memory: LineMemory) -> None:
         self._rules, self._memory = rules, memory
 
-    def read(self, call: ToolCall, tool: ToolSpec | None, scope: Scope) -> UnjudgedCall:
-        """Return what of *call* can be told at once."""
-        declared = self._rules.facts_of(call.name)
-        return UnjudgedCall(call, tool, scope, declared, shell_call(call, tool, declared))
-
-    def is_quick(self, unjudged: UnjudgedCall) -> bool:
-        """Return whether neither a process nor a walk through folders is needed to judge a call."""
-        shell = unjudged.shell
+    def is_quick(self, call: ToolCall, tool: ToolSpec | None) -> bool:
+        """Return whether neither a process nor a walk through folders is needed to judge *call*."""
+        shell = shell_call(call, tool, self._rules.facts_of(call.name))
         if shell is None:
-            return all(kind != "path" for kind, _ in named_values(unjudged.call.arguments))
+            return all(kind != "path" for kind, _ in named_values(call.arguments))
         known = None if shell.line is None else self._memory.get(shell.line, self._rules.programs)
         return known is not None and known.is_quick
 
     def facts(
         self,
-        unjudged: UnjudgedCall,
+        call: ToolCall,
+        tool: ToolSpec | None,
+        scope: Scope,
         folder: str | None = None,
         kept_in: tuple[str | None] | None = None,
     ) -> CallFacts:
-        """Return what a call does; of a line that is not remembered it starts a process.
+        """Return what *call* does; of a line that is not remembered it starts a process.
 
         *folder* is where the tool works as far as its host knows, an absolute path; *kept_in*, if
         any, where the call before left a shell that goes on there.
         """
-        declared = unjudged.declared
+        declared = self._rules.facts_of(call.name)
         folder = declared.folder or folder or self._rules.folder
-        start = unjudged.scope.project or self._project() or folder
+        start = scope.project or self._project() or folder
         if kept_in is not None and declared.keeps_folder:
             (folder,) = kept_in
-        if unjudged.shell is not None:
-            return self._shell_facts(unjudged, unjudged.shell, folder, start)
-        return CallFacts(
-            call=unjudged.call,
-            scope=unjudged.scope,
-            tool=unjudged.tool,
-            folder=folder,
-            parts=(self._tool_part(unjudged.call, unjudged.tool, declared),),
-        )
+        facts = CallFacts(call=call, scope=scope, tool=tool, folder=folder, parts=())
+        shell = shell_call(call, tool, declared)
+        if shell is None:
+            return replace(facts, parts=(self._tool_part(call, tool, declared),))
+        return self._shell_facts(facts, shell, start)
 
-    def _shell_facts(
-        self, unjudged: UnjudgedCall, shell: ShellCall, folder: str | None, start: str | None
-    ) -> CallFacts:
-        """Return what a *shell* does in *folder*, in a session that began in *start*."""
+    def _shell_facts(self, facts: CallFacts, shell: ShellCall, start: str | None) -> CallFacts:
+        """Return *facts* with what a *shell* does, in a session that began in *start*."""
+        folder = facts.folder
         if shell.folder is not None:
             start = shell.folder if shell.folder.startswith("/") else folder
             folder = None if start is None else os.path.join(start, shell.folder)  # noqa: PTH118 - as text
-        line = None if shell.line is None else self._memory.read(shell.line, self._rules.programs)
-        parts = () if line is None else line.parts
-        parts += tuple([_unknown_part(each) for each in shell.reasons])
-        facts = CallFacts(
-            call=unjudged.call,
-            scope=unjudged.scope,
-            tool=unjudged.tool,
-            folder=folder,
-            reading=None if line is None else line.reading,
-            line=shell.line or "",
-            parts=parts or (CallPart(source=shell.line or "", effects=frozenset({"read"})),),
-        )
-        facts = _with_installed(facts, self._rules.programs)
-        return in_repositories(_with_created(_with_globs(facts)), start)
+        parts = self._shell_parts(shell)
+        facts = replace(facts, folder=folder, line=shell.line or "", parts=parts)
+        return in_repositories(_with_files(facts, self._rules.programs), start)
+
+    def _shell_parts(self, shell: ShellCall) -> tuple[CallPart, ...]:
+        reasons = tuple([_unknown_part(each) for each in shell.reasons])
+        if shell.line is None:
+            return reasons
+        parts = (*self._memory.read(shell.line, self._rules.programs).parts, *reasons)
+        # A line that runs nothing at all is one part.
+        return parts or (CallPart(source=shell.line, effects=frozenset({"read"})),)
 
     def next_folder(self, call: ToolCall, start: str | None) -> str | None:
         """Return where a shell is after *call*, which began at *start*; None if nobody knows."""
@@ -183,8 +160,17 @@ class CallReader:
 
     def _tool_part(self, call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> CallPart:
         effects, claimed = self._effects(call.name, tool, declared)
-        reads_only = effects is not None and effects <= _ONLY_READS
-        paths, hosts, unknown = _touched(call.arguments, declared, reads_only=reads_only)
+        paths: list[PathUse] = []
+        hosts: list[Word] = []
+        unknown: list[Unreadable] = []
+        for kind, text in _touched(call.arguments, declared, effects):
+            if isinstance(text, Unreadable):
+                unknown.append(text)
+            elif file := _file_of(kind, text):
+                use: Any = "read-tree" if kind == "host" else kind
+                paths.append(PathUse(argument_word(file), use, "."))
+            else:
+                hosts.append(Word(text))
         if effects is None:
             way_out = f'say it in [tools."{call.name}"] with `effects`'
             unknown.append(Unreadable(call.name, f"what this tool does is not known; {way_out}"))
@@ -228,51 +214,28 @@ def _annotated(annotations: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _touched(
-    arguments: Mapping[str, Any], declared: ToolFacts, *, reads_only: bool
-) -> tuple[list[PathUse], list[Word], list[Unreadable]]:
-    """Return the files and addresses in *arguments*, and what cannot be one."""
-    paths: list[PathUse] = []
-    hosts: list[Word] = []
-    unknown: list[Unreadable] = []
-    uses = chain(_declared_files(arguments, declared), _declared_addresses(arguments, declared))
+    arguments: Mapping[str, Any], declared: ToolFacts, effects: frozenset[str] | None
+) -> Iterator[tuple[str, str | Unreadable]]:
+    """Yield the files and addresses in *arguments*, each with what is done to it.
+
+    Those that are *declared* count; else the names of arguments tell.
+    """
     if declared.reads is declared.writes is declared.trees is None:
-        kinds = ("read-tree",) if reads_only else ("read-tree", "write")
-        named = [value for kind, value in named_values(arguments) if kind == "path"]
-        uses = chain([(kind, value) for value in named for kind in kinds], uses)
-    for kind, text in uses:
-        if isinstance(text, Unreadable):
-            unknown.append(text)
-            continue
-        is_address = kind == "host" or _SCHEME.match(text)
-        file = read_host(text).path if is_address else text
-        if file:
-            use: Any = "read-tree" if kind == "host" else kind
-            paths.append(PathUse(argument_word(file), use, "."))
-        else:
-            hosts.append(Word(text))
-    return paths, hosts, unknown
-
-
-def _declared_files(
-    arguments: Mapping[str, Any], declared: ToolFacts
-) -> Iterator[tuple[str, str | Unreadable]]:
-    """Yield the texts of *arguments* that are *declared* as files, each with what is done to it."""
-    for kind, names in (
-        ("read", declared.reads),
-        ("write", declared.writes),
-        ("read-tree", declared.trees),
-    ):
-        yield from [(kind, value) for value in texts_at(arguments, names or ())]
-
-
-def _declared_addresses(
-    arguments: Mapping[str, Any], declared: ToolFacts
-) -> Iterator[tuple[str, str | Unreadable]]:
-    """Yield the addresses in *arguments*, by their names if none are *declared*."""
+        only_reads = effects is not None and effects <= _ONLY_READS
+        kinds = ("read-tree",) if only_reads else ("read-tree", "write")
+        paths = [text for named, text in named_values(arguments) if named == "path"]
+        yield from [(kind, text) for text in paths for kind in kinds]
+    declarations = (("read", declared.reads), ("write", declared.writes))
+    for kind, names in (*declarations, ("read-tree", declared.trees), ("host", declared.urls)):
+        for text in texts_at(arguments, names or ()):
+            yield kind, text
     if declared.urls is None:
-        yield from [each for each in named_values(arguments) if each[0] == "host"]
-    else:
-        yield from [("host", value) for value in texts_at(arguments, declared.urls)]
+        yield from [(kind, text) for kind, text in named_values(arguments) if kind == "host"]
+
+
+def _file_of(kind: str, text: str) -> str:
+    """Return the file that *text* names, "" if it is the address of a host."""
+    return read_host(text).path if kind == "host" or _SCHEME.match(text) else text
 
 
 def _read_line(line: str, programs: Programs | None) -> ReadLine:
@@ -287,37 +250,36 @@ def _read_line(line: str, programs: Programs | None) -> ReadLine:
     return ReadLine(reading, tuple(parts), is_quick)
 
 
-def _with_globs(facts: CallFacts) -> CallFacts:
-    """Return *facts* in which the patterns are unknown that options may come of."""
-    if not any(part.globs for part in facts.parts):
-        return facts
+def _with_files(facts: CallFacts, programs: Programs | None) -> CallFacts:
+    """Return *facts* as the files are that are there now: tools of npx, databases, odd names."""
     parts: list[CallPart] = []
+    is_changed = False  # An earlier part may make a file, or remove one.
     for part in facts.parts:
-        # An earlier part may make a file of such a name.
-        changed = any(before.effects - _ONLY_READS or before.unknown for before in parts)
-        doubtful = [
-            Unreadable(word.text, "a file there may have the name of an option")
-            for word in part.globs
-            if changed or may_match_option(word, part.folder, facts.resolver)
-        ]
-        unknown = (*part.unknown, *doubtful)
-        parts.append(replace(part, unknown=unknown) if doubtful else part)
-    return replace(facts, parts=tuple(parts))
+        adjusted = part
+        if part.action == ("npx",) and not is_changed:
+            adjusted = _installed(part, facts.resolver, programs)
+        if adjusted.globs:
+            adjusted = _with_globs(adjusted, facts.resolver, is_changed=is_changed)
+        if adjusted.action in _CREATE:
+            adjusted = _created(adjusted, facts.resolver)
+        is_changed = is_changed or bool(adjusted.effects - _ONLY_READS or adjusted.unknown)
+        parts.append(adjusted)
+    are_same = all(map(is_, parts, facts.parts))
+    return facts if are_same else replace(facts, parts=tuple(parts))
 
 
-def _with_installed(facts: CallFacts, programs: Programs | None) -> CallFacts:
-    """Return *facts* in which `npx` runs the project's own tool, where that is installed."""
-    if not any(part.action == ("npx",) for part in facts.parts):
-        return facts
-    parts: list[CallPart] = []
-    for part in facts.parts:
-        # What an earlier part removes, npx fetches.
-        is_changed = any(before.effects - _ONLY_READS or before.unknown for before in parts)
-        parts.append(part if is_changed else _installed(part, facts.resolver, programs))
-    return replace(facts, parts=tuple(parts))
+def _with_globs(part: CallPart, resolver: PathResolver, *, is_changed: bool) -> CallPart:
+    """Return *part* in which the patterns are unknown that options may come of."""
+    doubtful = [
+        Unreadable(word.text, "a file there may have the name of an option")
+        for word in part.globs
+        if is_changed or may_match_option(word, part.folder, resolver)
+    ]
+    return replace(part, unknown=(*part.unknown, *doubtful))
 
 
 def _installed(part: CallPart, resolver: PathResolver, programs: Programs | None) -> CallPart:
+    """Return *part*, in which `npx` runs the project's own tool, where that is installed."""
     command = part.command
     if command is None or command.program.text != "npx":
         return part
@@ -341,6 +303,24 @@ def _installed_tool(words: Sequence[Word], choice: FolderChoice) -> Word | None:
     return Word(file) if all(are_there) else None
 
 
+def _created(part: CallPart, resolver: PathResolver) -> CallPart:
+    """Return *part*, in which a database that is not there yet is a file that is written."""
+    if "-readonly" in part.options:
+        return part
+    writes = [
+        PathUse(use.word, "write", use.folder)
+        for use in part.paths
+        if use.kind == "read" and use.word.text not in _IN_MEMORY and not _is_there(use, resolver)
+    ]
+    effects = part.effects | ({"write"} if writes else set())
+    return replace(part, effects=effects, paths=(*part.paths, *writes))
+
+
+def _is_there(use: PathUse, resolver: PathResolver) -> bool:
+    targets = [resolved.path for resolved in find_targets(use, resolver).paths]
+    return bool(targets) and all(map(posixpath.exists, targets))
+
+
 def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  # noqa: FBT001 - one of three sequences
     return CallPart(
         source=command.source,
@@ -356,26 +336,6 @@ def _part(command: Command, known: CommandEffects, settled: bool) -> CallPart:  
         globs=known.globs,
         settled=settled,
     )
-
-
-def _with_created(facts: CallFacts) -> CallFacts:
-    """Return *facts* in which a database that is not there yet is a file that is written."""
-    if not any(part.action in _CREATE for part in facts.parts):
-        return facts
-    return replace(facts, parts=tuple([_created(part, facts.resolver) for part in facts.parts]))
-
-
-def _created(part: CallPart, resolver: PathResolver) -> CallPart:
-    if part.action not in _CREATE or "-readonly" in part.options:
-        return part
-    created = []
-    for use in part.paths:
-        targets = [resolved.path for resolved in find_targets(use, resolver).paths]
-        if use.kind == "read" and use.word.text not in _IN_MEMORY:
-            created += [] if targets and all(map(posixpath.exists, targets)) else [use]
-    writes = tuple([PathUse(use.word, "write", use.folder) for use in created])
-    effects = part.effects | ({"write"} if writes else set())
-    return replace(part, effects=effects, paths=(*part.paths, *writes))
 
 
 def _unknown_part(unreadable: Unreadable) -> CallPart:

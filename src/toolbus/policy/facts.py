@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.messages.records import ToolCall
-from toolbus.policy.commands import Command, CommandReading, PathUse, Unreadable, Word
+from toolbus.policy.commands import Command, PathUse, Unreadable, Word
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
 
 if TYPE_CHECKING:
@@ -52,16 +52,11 @@ class CallPart(Struct, frozen=True, kw_only=True, dict=True):
         written = posixpath.basename(self.command.program.text)
         return frozenset({written, *self.action[:1]})
 
-    @cached_property
-    def remembered(self) -> dict[object, Any]:
-        """What judges know of it."""
-        return {}
-
 
 class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
     """What rules judge: a *call* of a *tool* (None: nobody knows it) by *scope*, in parts.
 
-    *folder* is where it begins, an absolute path, or None. *reading* is that of its command *line*.
+    *folder* is where it begins, an absolute path, or None; *line* is that of a shell, else "".
     """
 
     call: ToolCall
@@ -69,13 +64,7 @@ class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
     parts: tuple[CallPart, ...]
     tool: ToolSpec | None = None
     folder: str | None = None
-    reading: CommandReading | None = None
     line: str = ""
-
-    @property
-    def commands(self) -> tuple[Command, ...]:
-        """The commands that it runs."""
-        return () if self.reading is None else self.reading.commands
 
     @cached_property
     def effects(self) -> frozenset[str]:
@@ -86,16 +75,6 @@ class CallFacts(Struct, frozen=True, kw_only=True, dict=True):
     def resolver(self) -> PathResolver:
         """Where its paths lead, as long as this is judged."""
         return PathResolver(CallPlace(self.folder))
-
-    @property
-    def paths(self) -> Sequence[PathUse]:
-        """The files and folders that it names."""
-        return [use for part in self.parts for use in part.paths]
-
-    @property
-    def hosts(self) -> Sequence[Word]:
-        """The URLs and hosts that it names."""
-        return [host for part in self.parts for host in part.hosts]
 
     @property
     def unknown(self) -> Sequence[Unreadable]:

@@ -318,14 +318,13 @@ class Policy(AgentComponent):
         kept_in: tuple[str | None] | None,
     ) -> CallVerdict:
         reader = CallReader(judge.rules, self._memory)
-        unjudged = reader.read(call, tool, scope)
         folder = self._folder_of(judge.rules, call.name, scope)
 
         def verdict() -> CallVerdict:
-            return judge.judge(reader.facts(unjudged, folder, kept_in))
+            return judge.judge(reader.facts(call, tool, scope, folder, kept_in))
 
         # A process or a walk through folders would hold up the loop.
-        return verdict() if reader.is_quick(unjudged) else await asyncio.to_thread(verdict)
+        return verdict() if reader.is_quick(call, tool) else await asyncio.to_thread(verdict)
 
     def _folder_of(self, rules: PolicyRules, tool_name: str, scope: Scope) -> str | None:
         """Return where a tool works, if its caller or the component that it belongs to says so.

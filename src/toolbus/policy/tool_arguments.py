@@ -12,7 +12,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolbus.policy.argument_names import kind_of
+from toolbus.policy.argument_names import kind_of, tool_names
 from toolbus.policy.commands import Unreadable
 from toolbus.policy.rules.values import WrongTypeError, read_path, shown, type_name, values_at
 
@@ -24,36 +24,9 @@ if TYPE_CHECKING:
     from toolbus.policy.argument_names import Kind
     from toolbus.policy.rules.tables import ToolFacts
 
-COMMANDS = ("command", "cmd", "shell_command", "command_line")
-_WORDS = ("args", "argv", "arguments")
-FOLDERS = ("cwd", "workdir", "working_dir", "working_directory", "workingDirectory", "dir_path")
-HARMLESS = frozenset(
-    [
-        "description",
-        "timeout",
-        "timeout_ms",
-        "timeout_seconds",
-        "seconds",
-        "timeoutMs",
-        "max_output_tokens",
-        "background",
-        "run_in_background",
-        "is_background",
-        "isBackground",
-        "detach",
-        "explanation",
-        "initial_wait",
-        "yield_time_ms",
-    ]
-)
-"""Arguments of shells that change nothing of what is run."""
-
-_MODES = frozenset({"sync", "async"})
-_SHELLS = frozenset({"sh", "bash", "dash", "default", "mksh", "ksh"})
 _OTHER_SHELL = re.compile(
     r"(?:^|[^a-z])(zsh|fish|pwsh|powershell|cmd\.exe|nushell|tcsh|csh)", re.IGNORECASE
 )
-
 _PATCH = "*** Begin Patch"
 _PATCHED_FILE = re.compile(
     r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE
@@ -71,49 +44,67 @@ class ShellCall(NamedTuple):
 
 
 def shell_call(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> ShellCall | None:
-    """Return what the shell that *call* is one of shall run, None if it is no shell."""
+    """Return what the shell that *call* is one of shall run, None if it is not a shell."""
     key = declared.command or _command_key(call, tool, declared)
     if key is None:
         return None
     reasons: list[Unreadable] = []
-    # Its names are gone through, and not asked for one by one: there are few of them.
-    arguments = dict(call.arguments)
+    arguments, names = dict(call.arguments), tool_names().arguments
     line = _line(arguments, key, reasons)
-    named = next((name for name in arguments if name in FOLDERS), None)
+    named = next((name for name in arguments if name in names.folders), "")
     folder_key = declared.folder_argument or named
-    folder = None if folder_key is None else arguments.get(folder_key)
+    folder = arguments.get(folder_key)
     if folder is not None and not isinstance(folder, str):
         reasons.append(Unreadable(f"{folder_key} = {shown(folder)}", "no folder is called so"))
-    known = {key.split(".")[0], *_WORDS, folder_key, *HARMLESS, *declared.ignore}
-    reasons += [
-        Unreadable(f"{name} = {shown(value)}", "what this argument of a shell does is not known")
-        for name, value in arguments.items()
-        if name not in known and not _changes_nothing(name, value)
-    ]
+    known = {key.split(".")[0], *names.words, folder_key, *names.harmless, *declared.ignore} - {""}
+    reasons += _unknown_arguments(arguments, known)
     if match := _OTHER_SHELL.search(call.name):
         reasons.append(Unreadable(call.name, f"{match[1]} is no shell that can be read"))
     return ShellCall(line, folder if isinstance(folder, str) else None, tuple(reasons))
 
 
+def _unknown_arguments(arguments: Mapping[str, Any], known: set[str]) -> list[Unreadable]:
+    return [
+        Unreadable(f"{name} = {shown(value)}", "what this argument of a shell does is not known")
+        for name, value in arguments.items()
+        if name not in known and not _changes_nothing(name, value)
+    ]
+
+
 def _changes_nothing(name: str, value: object) -> bool:
     """Return whether a shell's argument *name* has a value with which it runs what it would."""
+    names = tool_names().arguments
     if not isinstance(value, str):
         return value is None or value is False or value == 0
-    if name == "shell" and value.rpartition("/")[2] in _SHELLS:
+    if name == "shell" and value.rpartition("/")[2] in names.shells:
         return True
-    return not value or (name == "mode" and value in _MODES)
+    return not value or (name == "mode" and value in names.modes)
 
 
 def _command_key(call: ToolCall, tool: ToolSpec | None, declared: ToolFacts) -> str | None:
+    """Return the argument of *call* that is a command line, None without one."""
     if declared.effects is not None:
         return None  # Then somebody declared what it does.
-    for key, value in call.arguments.items():
-        if key in COMMANDS and type_name(value) in {"text", "list"} and not _is_patch(value):
-            properties: Any = {} if tool is None else tool.input_schema.get("properties")
-            schema = properties.get(key) if isinstance(properties, dict) else None
-            if not (isinstance(schema, dict) and ("enum" in schema or "const" in schema)):
-                return key
-    return None
+    commands = tool_names().arguments.commands
+    return next(
+        (
+            key
+            for key, value in call.arguments.items()
+            if key in commands and _may_be_line(value) and not _is_choice(tool, key)
+        ),
+        None,
+    )
+
+
+def _may_be_line(value: object) -> bool:
+    return type_name(value) in {"text", "list"} and not _is_patch(value)
+
+
+def _is_choice(tool: ToolSpec | None, key: str) -> bool:
+    """Return whether the schema of *tool* has a fixed choice of values for the argument *key*."""
+    properties: Any = {} if tool is None else tool.input_schema.get("properties")
+    schema = properties.get(key) if isinstance(properties, dict) else None
+    return isinstance(schema, dict) and ("enum" in schema or "const" in schema)
 
 
 def _is_patch(value: object) -> bool:
@@ -128,15 +119,19 @@ def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> 
         reasons.append(Unreadable(key, str(error)))
         return None
     value = values[0] if values else ""
-    words = next((arguments[name] for name in _WORDS if arguments.get(name)), ())
+    names = tool_names().arguments.words
+    words = next((arguments[name] for name in names if arguments.get(name)), ())
     if isinstance(value, str) and not words:
         return value
-    if isinstance(value, str):
-        value = (value, *words) if isinstance(words, list | tuple) else None
-    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
-        return shlex.join(value)
+    first = [value] if isinstance(value, str) else value
+    if _are_texts(first) and _are_texts(words):
+        return shlex.join([*first, *words])
     reasons.append(Unreadable(f"{key} = {shown(value)}", "no shell takes such a command"))
     return None
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
@@ -156,7 +151,7 @@ def named_values(arguments: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
 
 
 def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[str | Unreadable]:
-    """Yield the texts that *paths* lead to, and why what is no text cannot be one."""
+    """Yield the texts that *paths* lead to, and why what is not a text cannot be one."""
     for path in paths:
         try:
             values = values_at(arguments, read_path(path))
@@ -166,7 +161,7 @@ def texts_at(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> Iterator[s
         for value in values:
             if isinstance(value, str):
                 yield value
-            elif isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+            elif _are_texts(value):
                 yield from value
             else:
                 yield Unreadable(f"{path} = {shown(value)}", "expected a text, or a list of texts")

@@ -25,7 +25,7 @@ def verdict(tmp_path):
 
     def of(tool, **arguments):
         call = ToolCall(id="1", name=tool, arguments=arguments)
-        return judge.judge(reader.facts(reader.read(call, None, Scope()), str(tmp_path))).verdict
+        return judge.judge(reader.facts(call, None, Scope(), str(tmp_path))).verdict
 
     return of
 

@@ -33,7 +33,7 @@ def verdict(project, line):
     rules = read_policy(project / "policy.toml")
     reader = CallReader(rules, LineMemory())
     call = ToolCall(id="1", name="shell", arguments={"command": line})
-    facts = reader.facts(reader.read(call, None, Scope()), str(project))
+    facts = reader.facts(call, None, Scope(), str(project))
     return CallJudge(rules).judge(facts).verdict
 
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from toolbus.policy.argument_names import FILE_WRITERS, kind_of
+from toolbus.policy.argument_names import file_writers, kind_of
 from toolbus.terminal.files import read_own_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FileKeeper(Protocol):
 
 def is_file_writer(call: ToolCall) -> bool:
     """Return whether the tool of *call* is one that writes a file."""
-    return any(fnmatchcase(call.name, pattern) for pattern in FILE_WRITERS)
+    return any(fnmatchcase(call.name, pattern) for pattern in file_writers())
 
 
 def text_before(call: ToolCall, scope: Scope) -> str | None:

@@ -13,9 +13,8 @@ import msgspec
 
 from toolbus.errors import ConfigurationError
 from toolbus.policy.programs.command_level import CommandData, CommandLevel, is_glob
-from toolbus.policy.rules.schemas import fit_schema
+from toolbus.policy.rules.schemas import TableReader
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
-from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,12 +128,12 @@ def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def _check(file: Path, text: str) -> None:
     """Raise `ConfigurationError`, with the line, if a table of *text* is none of ours."""
+    reader = TableReader()
     for name, table in parse_toml(file, text).items():
-        try:
-            fit_schema(table, CommandData)
-        except MisfitError as error:
-            lines, path = locate_keys(file, text), (name, *error.path)
-            starts = (path[:end] for end in range(len(path), 0, -1))
-            line = next(lines[start] for start in starts if start in lines)
-            reason = f"{'.'.join(map(str, path))}: {error.reason}"
-            raise ConfigurationError(reason, str(file), line) from None
+        reader.read(table, CommandData, name)
+    for mistake in reader.mistakes[:1]:
+        lines, path = locate_keys(file, text), mistake.path
+        starts = (path[:end] for end in range(len(path), 0, -1))
+        line = next(lines[start] for start in starts if start in lines)
+        reason = f"{'.'.join(map(str, path))}: {mistake.reason}"
+        raise ConfigurationError(reason, str(file), line)

@@ -6,7 +6,7 @@ folder = "."                    # where relative paths of tools begin; from this
 project = "file"                # "session": ./ is the folder in which a session began, not this one
 
 programs = ["programs.toml"]    # what programs do that are not known: programs/README.md
-coding_agents = true            # the tools of coding agents are known: toolbus.policy.agent_tools
+coding_agents = true            # the tools of coding agents are known: policy/tool_names.toml
 
 [tools.read_file]               # what a tool does that is no shell
 effects = ["read"]
@@ -40,7 +40,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolbus.errors import ConfigurationError
-from toolbus.policy.agent_tools import AGENT_TOOLS
+from toolbus.policy.argument_names import tool_names
 from toolbus.policy.paths.path_patterns import alternatives, is_relative
 from toolbus.policy.programs.program_files import Programs
 from toolbus.policy.projects import (
@@ -52,7 +52,7 @@ from toolbus.policy.projects import (
 from toolbus.policy.rules.building import RuleBuilder
 from toolbus.policy.rules.records import PolicyRules
 from toolbus.policy.rules.schemas import TableReader
-from toolbus.policy.rules.tables import PolicyTable, texts
+from toolbus.policy.rules.tables import PolicyTable, ToolFacts, texts
 from toolbus.policy.rules.values import read_path
 from toolbus.settings.user_folders import config_folder
 from toolbus.toml.files import (
@@ -67,7 +67,6 @@ from toolbus.toml.values import MisfitError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.rules.tables import ToolFacts
 
 _WAY_OUT = f'`project = "{FROM_SESSION}"` is the folder in which a session began'
 _LONGEST = 2**20
@@ -225,7 +224,7 @@ def _tools(
                     read_path(path)
         yield name, replace(declared, folder=_folder(declared.folder, folder))
     if tables.coding_agents:
-        yield from AGENT_TOOLS
+        yield from msgspec.convert(tool_names().tools, dict[str, ToolFacts]).items()
 
 
 def _folder(value: str | None, folder: Path | None) -> str | None:

@@ -161,9 +161,8 @@ class _TriedSession:
 
     def judge(self, call: ToolCall, now: float) -> tuple[CallVerdict, str | None]:
         """Return the verdict on *call*, which has begun unless it is denied, and its folder."""
-        unjudged = self._reader.read(call, None, self._scope)
         kept_in = self._record.shell_folder(shell_key(self._scope, call.name))
-        facts = self._reader.facts(unjudged, self._folder, kept_in)
+        facts = self._reader.facts(call, None, self._scope, self._folder, kept_in)
         counted = CountedCall.of(self._judge, self._judge.judge(facts), self._scope)
         return decide([counted], self._record, now)[0], facts.folder
 
