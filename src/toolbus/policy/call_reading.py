@@ -22,7 +22,7 @@ from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Unreadable, Word
 from toolbus.policy.facts import CallFacts, CallPart
 from toolbus.policy.paths.hosts import read_host
-from toolbus.policy.paths.relinking import are_settled
+from toolbus.policy.paths.links import are_settled
 from toolbus.policy.paths.repositories import in_repositories
 from toolbus.policy.paths.resolving import CallPlace, PathResolver, next_folder
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option

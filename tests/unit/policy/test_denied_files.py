@@ -2,8 +2,8 @@
 
 import pytest
 
+from toolbus.policy.paths.links import are_settled
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.relinking import are_settled
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
 from toolbus.policy.paths.touching import touches
 from toolbus.policy.programs.effects import effects_of

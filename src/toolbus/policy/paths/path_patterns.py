@@ -264,7 +264,7 @@ def starts_of(pattern: PathPattern, resolver: PathResolver) -> tuple[str, ...]:
     """Return where *pattern* starts as written and, last, really; "" if it starts anywhere."""
     if not pattern.start:
         return ("",)
-    real = resolver.real(pattern.start)
+    real = resolver.resolve(pattern.start).path
     return (real,) if real == pattern.start else (pattern.start, real)
 
 

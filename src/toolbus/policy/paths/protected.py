@@ -1,259 +1,370 @@
-"""This is not a sandbox: it names the files that no judged tool may write, whatever the rules say.
+"""This is not a sandbox: it names the files that no judged tool may write or read, by any rule.
 
-They are the files of policies, trust, pins and state, the settings of agents' hosts, and the
-programs that read them: this package and its interpreter's libraries. A program that runs code may
-do all that its user may. Not seen are hard links to the package, and what archives and other
+Only people write the files of policies, trust, pins and state, the settings of agents' hosts, and
+the programs that read them: this package and its interpreter's libraries. A program that runs code
+may do all that its user may. Not seen are hard links to the package, and what archives and other
 programs put into a folder.
+
+Nobody reads the secrets that speak for a person. With that of the webhook, a `.secret` or a `.key`
+in the folder of the configuration, anybody can answer questions, with the tokens of logins act as
+the person, and with the key of hidden values guess short ones from what a store has of them. Where
+such a file is not there yet, a folder that it would be in may be read. A name that a program makes
+up is not seen.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import site
+import sys
+import sysconfig
+from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.name_globs import fold
-from toolbus.policy.paths.protected_names import (
-    SETTINGS,
-    files_of_installation,
-    holds_settings,
-    is_among,
-    is_setting,
-    reading_folders,
-    settings_in,
-)
-from toolbus.policy.paths.relinking import COPIES_LINKS, GIT_FILLS
-from toolbus.policy.paths.store_files import is_of_store
+from toolbus.policy.paths.name_globs import fold, glob_quoted
+from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
-from toolbus.policy.paths.touching import Touch
+from toolbus.policy.paths.touching import Touch, touches
+from toolbus.settings.user_folders import (
+    approvals_secret,
+    config_folder,
+    logins_folder,
+    state_folder,
+    value_key_file,
+)
 from toolbus.store.sqlite.files import open_files
+from toolbus.store.sqlite.schema import APPLICATION_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from toolbus.policy.facts import CallPart
+    from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
-    from toolbus.policy.paths.targets import Targets
 
+
+PACKAGE = Path(__file__).parents[2]
+"""The folder of `toolbus` itself."""
 
 LONGEST_PATH = 4_096
 """Characters of a text that may be a path (Linux's PATH_MAX)."""
 
+SETTINGS = (
+    "toolbus.toml",
+    "toolbus.lock",
+    ".mcp.json",
+    ".claude.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/hooks",
+    ".codex/config.toml",
+    ".codex/hooks.json",
+    ".config/opencode",
+    ".copilot/config.json",
+    ".copilot/hooks",
+    ".copilot/settings.json",
+    ".copilot/mcp-config.json",
+    ".cursor/hooks.json",
+    ".cursor/mcp.json",
+    ".gemini/extensions",
+    ".gemini/settings.json",
+    ".gemini/trustedFolders.json",
+    ".github/copilot",
+    ".github/hooks",
+    ".opencode/opencode.json",
+    ".opencode/plugin",
+    ".opencode/plugins",
+    "opencode.json",
+    "opencode.jsonc",
+    ".pi/agent",
+    ".pi/extensions",
+    ".pi/settings.json",
+    ".vibe/config.toml",
+    ".vibe/hooks.toml",
+    ".vibe/trusted_folders.toml",
+    ".vscode/mcp.json",
+)
+"""Settings of agents' hosts and ours, by their names in a project or a home folder.
+
+They count wherever they are: a host that is started elsewhere reads the nearest ones.
+"""
+
+_SETTINGS = frozenset(map(fold, SETTINGS))
+_FOLDERS = frozenset([name.partition("/")[0] for name in SETTINGS if "/" in name])
+
 _FORMATTERS = frozenset({"black", "gofmt", "isort", "rustfmt", "ruff", "shfmt"})
 """Of a folder they write files of their language, which is none that settings are written in."""
-_MAKES_LINKS = frozenset({"ln", "tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "pax", "rsync"})
-
-
-_MOST_COPIED = 2_000
-"""Files of a folder that is copied onto another one, of which the names are compared."""
 _LEAVES_CONTENTS = frozenset({"chmod", "chgrp", "chown", "mkdir", "touch"})
 _PLACE_BY_NAME = frozenset({"cp", "gcp", "install", "ln", "mv", "rsync", "scp"})
+_MOST_COPIED = 2_000
+"""Files of a folder that is copied onto another one, of which the names are compared."""
+
+_SQLITE = b"SQLite format 3\0"
+_ID = slice(68, 72)  # https://sqlite.org/fileformat2.html#the_database_header
+_BESIDE = ("-wal", "-shm", "-journal")
+_NO = Touch("no")
 
 
 class ProtectedFiles:
     """Files and folders that no judged tool writes: those of every installation, and *files*."""
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
-        written = [*map(str, files), *files_of_installation()]
+        written = [*map(str, files), *_files_of_installation()]
         paths = {each for path in written for each in (posixpath.abspath(path), _real(path))}
         self._paths = frozenset(paths - {"/", str(Path.home())})
         self._folded = frozenset([fold(path) for path in self._paths])
 
-    def judge(self, part: CallPart, others: Sequence[CallPart], resolver: PathResolver) -> Touch:
+    def judge(self, part: CallPart, resolver: PathResolver) -> Touch:
         """Return whether *part* writes, moves or removes such a file: "yes" is never allowed.
 
-        "maybe" is to be asked about: what it writes is not known, or one of the *others* of its
-        line may make a link before.
+        "maybe" is to be asked about: what it writes is not known, or another part of its line may
+        make a link before.
         """
         doubt = ""
-        uses = _changing_uses(part)
-        for use, is_gone in uses:
+        for use, is_gone in _changing_uses(part):
             touch = self._judge_use(use, part, resolver, is_gone=is_gone)
             if touch.answer == "yes":
                 return touch
             doubt = doubt or touch.reason
-        if uses and not doubt and _is_unsettled(part, others, resolver):
-            doubt = "another part of the command may make a link to what only people change"
-        return Touch("maybe", "", "", doubt) if doubt else Touch("no")
+            if not part.settled:
+                doubt = doubt or "another part of the command may make a link to such a file"
+        return _maybe(doubt)
 
     def judge_text(self, text: str, resolver: PathResolver) -> Touch:
         """Return whether *text*, an argument of a tool that is no shell, may be such a file."""
         if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
-            return Touch("no")
+            return _NO
         for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
             if name := self._protected_name(resolved, resolver):
                 return Touch("maybe", name, "", f"{text!r} is what only people change")
-        return Touch("no")
+        return _NO
 
     def _judge_use(
         self, use: PathUse, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
         targets = find_targets(use, resolver)
-        doubt = targets.doubt
+        doubt, places = targets.doubt, targets.paths
         if use.word.known and not resolver.folders(use.folder).paths:
             # Where nobody knows the folder, the name tells as much as can be asked about.
             doubt = doubt if self._may_be_called(use.word.text) else ""
-        for resolved in _places(use, part, targets):
-            if not resolved.path:
-                continue
+        if part.command is not None and part.command.folder != use.folder and not use.word.pattern:
+            places = places[:1]  # A program that is told a folder does not run elsewhere.
+        for resolved in [each for each in places if each.path]:
             if name := self._protected_name(resolved, resolver):
                 return Touch("yes", name)
-            # An earlier part of the line may make the folder that something is placed in.
-            if _may_be_folder(resolved.path, part):
-                touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
-                if touch.answer == "yes":
-                    return touch
-                doubt = doubt or touch.reason
-        return Touch("maybe", "", "", doubt) if doubt else Touch("no")
+            touch = self._judge_folder(resolved.path, part, resolver, is_gone=is_gone)
+            if touch.answer == "yes":
+                return touch
+            doubt = doubt or touch.reason
+        return _maybe(doubt)
 
     def _judge_folder(
         self, folder: str, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
-        """Judge what is written into the real *folder*, or removed with it."""
+        """Judge what is written into the real *folder*, if it is one, or removed with it."""
+        program = "".join(part.action[:1])
+        # An earlier part of the line may make the folder that something is placed in.
+        may_be_made = program in _PLACE_BY_NAME or _holds_settings(folder)
+        if not (may_be_made or posixpath.isdir(folder)):
+            return _NO
         below = self._protected_below(folder, resolver)
         if below and is_gone:
             return Touch("yes", below)
-        for placed in _placed_names(folder, part, resolver):
-            if self._is_protected(placed, resolver, everywhere=False):
-                return Touch("yes", placed)
-        if doubt := _doubt_of_settings(folder, part, resolver):
-            return Touch("maybe", folder, "", doubt)
-        if below and part.action and not _leaves_others(part, resolver):
+        placed = list(_placed_names(folder, part, resolver))
+        for name in placed:
+            if self._is_protected(name, resolver, everywhere=False):
+                return Touch("yes", name)
+        if program in _LEAVES_CONTENTS:
+            return _NO
+        if any(map(_holds_settings, (folder, *placed))) and not _copies_files(part, resolver):
+            return Touch("maybe", folder, "", "settings may be among what it puts there")
+        if below and program and program not in _FORMATTERS and not _names_all(part, resolver):
             return Touch("maybe", below, "", f"it may write {below!r}")
-        return Touch("no")
+        return _NO
 
     def _may_be_called(self, text: str) -> bool:
         """Return whether the relative path *text* may lead to such a file, from some folder on."""
         names = [name for name in text.rpartition("..")[2].split("/") if name not in {"", "."}]
         end = "/" + "/".join(names)
-        return is_setting(fold(end)) or any(path.endswith(end) for path in self._paths)
+        return _is_setting(fold(end)) or any(path.endswith(end) for path in self._paths)
 
     def _protected_name(self, resolved: ResolvedPath, resolver: PathResolver) -> str:
         for name in resolved.names:
             if self._is_protected(name, resolver, everywhere=True):
                 return name
         path = resolved.path
-        return path if is_of_store(path) or self._is_hard_link(path, resolver) else ""
+        is_known = is_of_store(path) or _is_hard_link(path, (*self._paths, *_settings(resolver)))
+        return path if is_known else ""
 
     def _is_protected(self, name: str, resolver: PathResolver, *, everywhere: bool) -> bool:
         """Return whether *name* is such a file; settings in any folder only if *everywhere*.
 
         Another spelling is the same file on many systems, so it counts on all of them.
         """
-        folders = None if everywhere else set(map(fold, reading_folders(resolver)))
-        folded = fold(name)
-        return is_among(folded, self._folded) or is_setting(folded, folders)
+        folders = None if everywhere else set(map(fold, _reading_folders(resolver)))
+        path = folded = fold(name)
+        while path and path not in self._folded:
+            path = path.rpartition("/")[0]
+        return bool(path) or _is_setting(folded, folders)
 
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
         """Return such a file in *folder* that is there, None if there is none."""
-        start = f"{folder.rstrip('/')}/"
-        inside = [f"{start}{rest}" for rest in settings_in(posixpath.basename(folder))]
-        for path in (*self._paths, *_settings(resolver), *inside, *map(str, open_files())):
+        name, start = posixpath.basename(folder), f"{folder.rstrip('/')}/"
+        inner = [start + each.partition("/")[2] for each in SETTINGS if each.startswith(f"{name}/")]
+        for path in (*self._paths, *_settings(resolver), *inner, *map(str, open_files())):
             if path.startswith(start) and posixpath.lexists(path):
                 return path
         return None
 
-    def _is_hard_link(self, path: str, resolver: PathResolver) -> bool:
-        status = _status(path)
-        if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
-            return False
-        files = [*self._paths, *_settings(resolver)]
-        return any(
-            (each.st_dev, each.st_ino) == (status.st_dev, status.st_ino)
-            for each in map(_status, files)
-            if each is not None
-        )
+
+def is_of_store(path: str) -> bool:
+    """Return whether the file at the real *path* is a store's, or a log or index beside one."""
+    stores = [path.removesuffix(end) for end in _BESIDE if path.endswith(end)] or [path]
+    return any(Path(store) in open_files() or _has_store_header(store) for store in stores)
 
 
-def _settings(resolver: PathResolver) -> list[str]:
-    return [posixpath.join(each, name) for each in reading_folders(resolver) for name in SETTINGS]
+def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
+    """Return whether one of *uses* reads a secret, or a folder with one in it; "yes" is certain."""
+    patterns, doubt = _secret_patterns(), ""
+    for use in uses:
+        touch = touches(use, patterns, resolver)
+        if touch.answer == "yes":
+            return touch._replace(reason=f"no tool reads it: {touch.path}")
+        # A path that cannot be followed, as one through /proc, may lead there.
+        for resolved in find_targets(use, resolver).paths:
+            doubt = doubt or resolved.doubt
+    return _maybe(doubt)
 
 
-def _leaves_others(part: CallPart, resolver: PathResolver) -> bool:
-    """Return whether *part* leaves alone what it does not name in a folder that it writes to."""
-    if part.action[0] in _LEAVES_CONTENTS | _FORMATTERS:
-        return True
-    is_named = part.action[0] in _PLACE_BY_NAME and not _gets_results(part)
-    return is_named and all(_is_known(use, resolver) for use in part.paths)
+def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
+    """Return whether *text*, an argument of a tool that is no shell, may be such a secret."""
+    touch = judge_reading([PathUse(argument_word(text), "read")], resolver)
+    if touch.answer != "yes":
+        return touch
+    return Touch("maybe", touch.path, "", f"{text!r} is a secret, and no tool reads it")
 
 
-def _gets_results(part: CallPart) -> bool:
-    """Return whether `find` says which files *part* writes."""
-    return part.command is not None and any(word.text == "{}" for word in part.command.words)
-
-
-def _places(use: PathUse, part: CallPart, targets: Targets) -> tuple[ResolvedPath, ...]:
-    """Return where *use* may lead; a program that is told a folder does not run elsewhere."""
-    is_told = part.command is not None and part.command.folder != use.folder
-    return targets.paths[:1] if is_told and not use.word.pattern else targets.paths
-
-
-def _changing_uses(part: CallPart) -> list[tuple[PathUse, bool]]:
-    """Return what *part* changes, and whether it is gone afterwards, with all in it."""
-    read = {use.word for use in part.paths if use.kind == "read-tree"}
-    uses = []
-    for use in part.paths:
-        if use.kind in {"write", "destroy"}:
-            # `mv` reads and writes what it moves.
-            moved = part.action[:1] == ("mv",) and use.word in read
-            uses.append((use, use.kind == "destroy" or moved))
-        elif part.action[:1] == ("ln",):
-            uses.append((use, False))
-    return uses
-
-
-def _is_unsettled(part: CallPart, others: Sequence[CallPart], resolver: PathResolver) -> bool:
-    if part.command is None or part.command.settled:
-        return False
-    return any(_makes_links(other, resolver) for other in others)
-
-
-def _makes_links(part: CallPart, resolver: PathResolver) -> bool:
-    program, subcommand = (*part.action, "", "")[:2]
-    if program == "cp":
-        return bool(part.options & COPIES_LINKS)
-    if program == "git":
-        return subcommand not in GIT_FILLS
-    if program == "mv":
-        moved = [find_targets(use, resolver) for use, is_gone in _changing_uses(part) if is_gone]
-        paths = [path for targets in moved for path in targets.paths]
-        plain = all(each.path == each.entry and posixpath.isfile(each.path) for each in paths)
-        return not (paths and plain and not any(targets.doubt for targets in moved))
-    return program in _MAKES_LINKS
-
-
-def _is_known(use: PathUse, resolver: PathResolver) -> bool:
-    return not find_targets(use, resolver).doubt
-
-
-def _status(path: str) -> os.stat_result | None:
+def _secret_patterns() -> tuple[PathPattern, ...]:
+    # Asked for each time: variables of the environment may move them.
     try:
-        return os.stat(path)  # noqa: PTH116 - texts all along
-    except (OSError, ValueError):
-        return None
+        folders = approvals_secret().parent, logins_folder(), value_key_file().parent
+    except RuntimeError:
+        return ()  # Without a home folder there are none.
+    return _patterns_in(*[glob_quoted(str(folder)) for folder in folders])
+
+
+@lru_cache(maxsize=4)
+def _patterns_in(config: str, logins: str, keys: str) -> tuple[PathPattern, ...]:
+    texts = [f"{config}/**/*.{{secret,key}}", f"{logins}/**", f"{keys}/*.key"]
+    return path_patterns(texts, "/")
+
+
+def _maybe(doubt: str) -> Touch:
+    return Touch("maybe", "", "", doubt) if doubt else _NO
 
 
 def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _may_be_folder(path: str, part: CallPart) -> bool:
-    """Return whether *path* is a folder, or an earlier part of the line may have made it one."""
-    is_place = not _PLACE_BY_NAME.isdisjoint(part.action[:1])
-    return is_place or holds_settings(path) or posixpath.isdir(path)
+def _has_store_header(path: str) -> bool:
+    # Not of a file that this process has open as a store: to close it again would end the locks
+    # that SQLite has on it (https://sqlite.org/howtocorrupt.html, 2.2).
+    try:
+        if not Path(path).is_file():
+            return False
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a text all along
+            header = file.read(_ID.stop)
+    except (OSError, ValueError):
+        return False
+    return header.startswith(_SQLITE) and int.from_bytes(header[_ID], "big") == APPLICATION_ID
+
+
+def _is_hard_link(path: str, files: Iterable[str]) -> bool:
+    """Return whether *path* is another name of one of *files*."""
+    with suppress(OSError, ValueError):
+        status = os.stat(path)  # noqa: PTH116 - texts all along
+        if S_ISREG(status.st_mode) and status.st_nlink > 1:
+            return any(posixpath.exists(each) and _is_same(each, status) for each in files)
+    return False
+
+
+def _is_same(path: str, status: os.stat_result) -> bool:
+    return posixpath.samestat(os.stat(path), status)  # noqa: PTH116 - texts all along
+
+
+def _files_of_installation() -> Iterator[str]:
+    """Yield what belongs to every installation."""
+    if (folder := config_folder()) is not None:
+        yield str(folder)
+    with suppress(RuntimeError):
+        yield str(state_folder())
+    yield str(PACKAGE)
+    # What is written there stands on a person's screen, where questions do.
+    yield "/dev/pts"
+    yield from [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    yield site.getusersitepackages()
+    yield posixpath.join(sys.prefix, "pyvenv.cfg")
+    yield sys.executable
+    yield posixpath.join(sysconfig.get_path("scripts"), "toolbus")
+
+
+def _reading_folders(resolver: PathResolver) -> list[str]:
+    """Return the folders where a host that is started here looks for its settings."""
+    starts = [resolver.place.folder, resolver.home(), str(Path.cwd())]
+    folders = [each for path in starts if path for each in (Path(path), *Path(path).parents)]
+    return list(dict.fromkeys(map(str, folders)))
+
+
+def _settings(resolver: PathResolver) -> list[str]:
+    return [
+        posixpath.join(folder, name) for folder in _reading_folders(resolver) for name in SETTINGS
+    ]
+
+
+def _is_setting(name: str, folders: Collection[str] | None = None) -> bool:
+    """Return whether *name* is one of `SETTINGS`, or below it, in one of *folders*; all folded."""
+    parts = name.split("/")
+    for index in range(1, len(parts)):
+        names = {"/".join(parts[index : index + length]) for length in (1, 2)}
+        is_there = folders is None or ("/".join(parts[:index]) or "/") in folders
+        if is_there and not _SETTINGS.isdisjoint(names):
+            return True
+    return False
+
+
+def _holds_settings(path: str) -> bool:
+    """Return whether *path* is called as a folder that has some of `SETTINGS`: ``.claude``."""
+    return posixpath.basename(path) in _FOLDERS
+
+
+def _changing_uses(part: CallPart) -> Iterator[tuple[PathUse, bool]]:
+    """Yield what *part* changes, and whether it is gone afterwards, with all in it."""
+    program = part.action[:1]
+    read = {use.word for use in part.paths if use.kind == "read-tree"}
+    for use in part.paths:
+        if use.kind in {"write", "destroy"}:
+            # `mv` reads and writes what it moves.
+            yield use, use.kind == "destroy" or (program == ("mv",) and use.word in read)
+        elif program == ("ln",):
+            yield use, False
+
+
+def _sources(part: CallPart) -> list[PathUse]:
+    return [use for use in part.paths if use.kind in {"read", "read-tree"}]
 
 
 def _placed_names(folder: str, part: CallPart, resolver: PathResolver) -> Iterator[str]:
     """Yield the names that files get which *part* copies or moves into *folder*."""
-    if part.action[:1] and part.action[0] not in _PLACE_BY_NAME:
+    if part.action and part.action[0] not in _PLACE_BY_NAME:
         return
-    for use in part.paths:
-        if use.kind not in {"read", "read-tree"}:
-            continue
+    for use in _sources(part):
         for resolved in find_targets(use, resolver).paths:
             name = posixpath.basename(use.word.text.rstrip("/"))
             yield posixpath.join(folder, name)
@@ -263,23 +374,26 @@ def _placed_names(folder: str, part: CallPart, resolver: PathResolver) -> Iterat
                 yield posixpath.join(folder, name, inner)
 
 
-def _doubt_of_settings(folder: str, part: CallPart, resolver: PathResolver) -> str:
-    """Return why it is not known what *part* makes of *folder*, if settings may be in there."""
-    program = "".join(part.action[:1])
-    folders = (folder, *_placed_names(folder, part, resolver))
-    if program in _LEAVES_CONTENTS or not any(map(holds_settings, folders)):
-        return ""
-    if program == "ln":
-        return "settings may be in the folder that it links to"
-    if program in _PLACE_BY_NAME:
-        sources = [use for use in part.paths if use.kind in {"read", "read-tree"}]
-        entries = [each.entry for use in sources for each in find_targets(use, resolver).paths]
-        is_link = any(map(posixpath.islink, entries))
-        return "settings may be in the folder that a link leads to" if is_link else ""
-    return "settings may be among what it puts there"
-
-
 def _names_below(folder: str) -> Iterator[str]:
     for path, _, names in os.walk(folder):
         for name in names:
             yield posixpath.relpath(posixpath.join(path, name), folder)
+
+
+def _copies_files(part: CallPart, resolver: PathResolver) -> bool:
+    """Return whether *part* places nothing but files, under names that were compared."""
+    if "".join(part.action[:1]) not in _PLACE_BY_NAME - {"ln"}:
+        return False
+    targets = [find_targets(use, resolver) for use in _sources(part)]
+    return not any(posixpath.islink(path.entry) for each in targets for path in each.paths)
+
+
+def _names_all(part: CallPart, resolver: PathResolver) -> bool:
+    """Return whether *part* leaves alone what it does not name in a folder that it writes to."""
+    if part.action[0] not in _PLACE_BY_NAME:
+        return False
+    # `find` says which files are written where a word is "{}".
+    words = () if part.command is None else part.command.words
+    return not any(word.text == "{}" for word in words) and not any(
+        find_targets(use, resolver).doubt for use in part.paths
+    )

@@ -84,32 +84,27 @@ def doubt_of_repository(folder: str | None, start: str | None, resolver: PathRes
 
     The session began in *start*.
     """
-    home = _home_of(start, resolver)
+    home = ""
+    if start is not None:
+        first = resolver.once(("repository", start), lambda: next(_around(start, resolver), None))
+        home = first.common if first is not None else ""
     choice = resolver.folders(folder)
     if not choice.paths:
         return "" if folder == "." else "the repository that git works in is unknown"
     for path in choice.paths:
-        for repository in _around(os.path.realpath(path)):
-            if doubt := _doubt(repository, home):
+        if reached := resolver.resolve(path).doubt:
+            return reached
+        for repository in _around(path, resolver):
+            if doubt := _doubt(repository, home, resolver):
                 return doubt
             if repository.common == home:
                 break
     return ""
 
 
-def _home_of(start: str | None, resolver: PathResolver) -> str:
-    """Return the common folder of the repository that *start* is in, "" if it is in none."""
-    if start is None:
-        return ""
-    repository = resolver.once(
-        ("repository", start), lambda: next(_around(os.path.realpath(start)), None)
-    )
-    return "" if repository is None else repository.common
-
-
-def _doubt(first: GitFolder, home: str) -> str:
+def _doubt(first: GitFolder, home: str, resolver: PathResolver) -> str:
     """Return why *first*, or a repository in it that git looks into, may run a program."""
-    pending, seen = [first], set()
+    pending, seen = [first], set[GitFolder]()
     while pending:
         repository = pending.pop()
         if repository in seen:
@@ -123,41 +118,40 @@ def _doubt(first: GitFolder, home: str) -> str:
         inner = _submodules(repository)
         if inner is None:
             return f"which repositories are in {repository.tree} is not known"
-        pending += [each for path in inner for each in _in_folder(os.path.realpath(path))]
+        for path in inner:
+            pending += _in_folder(resolver.resolve(path).path, resolver)
     return ""
 
 
-def _around(folder: str) -> Iterator[GitFolder]:
-    """Yield what git may take for the repository of the real *folder*, the innermost first."""
-    while True:
-        yield from _in_folder(folder)
-        if folder in {"/", ""}:
-            return
-        folder = posixpath.dirname(folder)
+def _around(folder: str, resolver: PathResolver) -> Iterator[GitFolder]:
+    """Yield what git may take for the repository of *folder*, the innermost first."""
+    real = Path(resolver.resolve(folder).path)
+    for each in (real, *real.parents):
+        yield from _in_folder(str(each), resolver)
 
 
-def _in_folder(folder: str) -> Iterator[GitFolder]:
+def _in_folder(folder: str, resolver: PathResolver) -> Iterator[GitFolder]:
     entry = posixpath.join(folder, ".git")
     if posixpath.isdir(entry):
-        yield _git_folder(entry, folder)
+        yield _git_folder(entry, folder, resolver)
     elif posixpath.lexists(entry):
         text = _text(entry) or ""
         path = text.removeprefix("gitdir: ") if text.startswith("gitdir: ") else entry
-        yield _git_folder(posixpath.join(folder, path.rstrip("\r\n")), folder)
+        yield _git_folder(posixpath.join(folder, path.rstrip("\r\n")), folder, resolver)
     # A bare repository is a folder of these names.
     if posixpath.lexists(posixpath.join(folder, "HEAD")) and any(
         posixpath.exists(posixpath.join(folder, name)) for name in ("objects", "commondir")
     ):
-        yield _git_folder(folder, folder)
+        yield _git_folder(folder, folder, resolver)
 
 
-def _git_folder(path: str, tree: str) -> GitFolder:
-    path = os.path.realpath(path)
+def _git_folder(path: str, tree: str, resolver: PathResolver) -> GitFolder:
+    path = common = resolver.resolve(path).path
     file = posixpath.join(path, "commondir")
-    if not posixpath.lexists(file):
-        return GitFolder(path, path, tree)
-    common = (_text(file) or "").rstrip("\r\n")
-    return GitFolder(path, os.path.realpath(posixpath.join(path, common)) if common else "", tree)
+    if posixpath.lexists(file):
+        text = (_text(file) or "").rstrip("\r\n")
+        common = resolver.resolve(posixpath.join(path, text)).path if text else ""
+    return GitFolder(path, common, tree)
 
 
 def _harm(repository: GitFolder) -> str:
@@ -204,9 +198,9 @@ def _submodules(repository: GitFolder) -> list[str] | None:
             file = posixpath.join(repository.path, name)
             try:
                 status = os.stat(file)  # noqa: PTH116 - texts all along
+                named = _named_in(file, status.st_ino, status.st_mtime_ns, status.st_size)
             except OSError:
                 return None
-            named = _named_in(file, status.st_ino, status.st_mtime_ns, status.st_size)
             if named is None:
                 return None
             places += [posixpath.join(repository.tree, each) for each in named]
@@ -215,16 +209,16 @@ def _submodules(repository: GitFolder) -> list[str] | None:
 
 @lru_cache(maxsize=100)
 def _named_in(index: str, _: int, __: int, size: int) -> tuple[str, ...] | None:
-    """Return the paths of submodules in *index*; other bytes may look so, of which no file is."""
+    """Return the paths of submodules in *index*; other bytes may look so, of which no file is.
+
+    None if *index* is too large, or of a version that shortens a path by the one before.
+    """
     if size > LONGEST_INDEX:
         return None
-    try:
-        data = Path(index).read_bytes()
-    except OSError:
-        return None
+    data = Path(index).read_bytes()
     names, position = set(), data.find(_SUBMODULE)
     if position >= 0 and data[:8] not in _PLAIN_VERSIONS:
-        return None  # Version 4 shortens a path by the one before.
+        return None
     while position >= 0:
         starts = [position + distance for distance in _TO_PATH]
         names |= {data[start : data.find(b"\0", start)][:_LONGEST_PATH] for start in starts}

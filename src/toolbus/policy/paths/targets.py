@@ -1,29 +1,46 @@
 """The files that a word means as a path: by its folder, its ``~``, its globs, and links below.
 
-A program that fills a folder, as `tar` does, also writes through a link that is there already.
+The files that are there decide what a glob stands for, with what their links lead to. But a glob
+that is *aimed* at a file of a rule is doubtful even where that is not there yet, for parallel calls
+may make it: such as ``.e*v`` for ``**/.env``, or what only matches files of the rule. ``*`` and
+``*.json`` are aimed at nothing that has a name of its own, or else each ``wc -l *.json`` would be
+asked about.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+from functools import lru_cache
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import Word
-from toolbus.policy.paths.expanding import expand, with_real_start
-from toolbus.policy.paths.name_globs import glob_quoted, name_glob
+from toolbus.policy.paths.links import linked_folders
+from toolbus.policy.paths.name_globs import NameGlob, glob_quoted, name_glob, plain_name
+from toolbus.policy.paths.path_patterns import meets
+from toolbus.policy.paths.resolving import DEEPEST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolbus.policy.commands import PathUse
+    from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
 
 
-MOST_ENTRIES = 50_000
-"""Entries of folders that are looked at in one walk."""
+MOST_ENTRIES = 20_000
+"""Entries of folders that are looked at for one glob."""
+
+MOST_PATHS = 1_000
+"""Paths that one glob may stand for; each of them is resolved."""
+
+ANY_NAME = "\ue000"
+"""Stands for a name of which nothing is known; it is for private use, so no pattern has it."""
 
 
 class Targets(NamedTuple):
-    """What one use of a path may mean; *doubt* says why it may mean something else, too.
+    """The files that one use of a path may mean; *doubt* says why it may mean another one, too.
 
     The *globs* are from the root on, with a real path before the first wildcard.
     """
@@ -31,6 +48,13 @@ class Targets(NamedTuple):
     paths: tuple[ResolvedPath, ...]
     doubt: str = ""
     globs: tuple[str, ...] = ()
+
+
+class Expansion(NamedTuple):
+    """The *paths* that a glob stands for, each absolute, and whether these are all."""
+
+    paths: tuple[str, ...]
+    is_complete: bool
 
 
 def argument_word(text: str) -> Word:
@@ -45,7 +69,7 @@ def may_match_option(word: Word, folder: str | None, resolver: PathResolver) -> 
     """Return whether the pattern *word*, of a command in *folder*, may match what begins with -."""
     choice = resolver.folders(folder)
     first = word.text.partition("/")[0]
-    expansions = [expand(f"{glob_quoted(path)}/{first}", resolver) for path in choice.paths]
+    expansions = [_expand(f"{glob_quoted(path)}/{first}", resolver) for path in choice.paths]
     return bool(choice.doubt) or any(
         not each.is_complete or any("/-" in path[path.rindex("/") :] for path in each.paths)
         for each in expansions
@@ -57,67 +81,53 @@ def find_targets(use: PathUse, resolver: PathResolver) -> Targets:
     return resolver.once(use, lambda: _with_links(use, _find(use, resolver), resolver))
 
 
+def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:
+    """Return whether *glob*, one of `Targets.globs`, is aimed at what *pattern* names.
+
+    The pattern begins at one of *starts*.
+    """
+    names = _globs(glob)
+    for start in starts:
+        fixed = [plain_name(name) for name in start.split("/") if name]
+        if all(_aims(part, name) for part, name in zip(fixed, names, strict=False)) and meets(
+            [*fixed, *pattern.components], names, meet=_aims
+        ):
+            return True
+    return False
+
+
 def _with_links(use: PathUse, targets: Targets, resolver: PathResolver) -> Targets:
     """Return *targets*, and where links below them lead if *use* may write through those."""
+    doubt = targets.doubt
     if use.kind in {"read-tree", "destroy"} and not all(each.path for each in targets.paths):
-        doubt = f"what is below the descriptor {use.word.text!r} depends on the program"
-        return targets._replace(doubt=targets.doubt or doubt)
+        doubt = doubt or f"what is below the descriptor {use.word.text!r} depends on the program"
     if use.kind != "write" or not use.tree.links:
-        return targets
-    beyond, doubt = list[str](), targets.doubt
+        return targets._replace(doubt=doubt)
+    paths = list(targets.paths)
     for target in targets.paths:
-        links = linked_folders(target.path)
-        beyond.extend(links.paths)
-        if not links.is_complete:
+        beyond = linked_folders(target.path)
+        if beyond is None:
             doubt = doubt or f"too many files are below {target.path!r}, of which some may be links"
-    resolved = [resolver.resolve(path) for path in beyond]
-    return targets._replace(paths=(*targets.paths, *resolved), doubt=doubt)
+        paths += [resolver.resolve(path) for path in beyond or ()]
+    return targets._replace(paths=tuple(paths), doubt=doubt)
 
 
 def _find(use: PathUse, resolver: PathResolver) -> Targets:
     word, text = use.word, use.word.text
     if not word.known:
         return Targets((), f"{text!r} is known only when it runs")
-    if not text:
-        return Targets(())  # No file has an empty name.
     if word.pattern and text.startswith("~"):
         text = _without_tilde(text, resolver)
         if not text:
             return Targets((), f"what {word.text!r} is, is known only when it runs")
+    if not text:
+        return Targets(())  # No file has an empty name.
     if text.startswith("/"):
-        return _from_root([text], use, resolver)
+        return _from_root([text], word, resolver)
     choice = resolver.folders(use.folder)
     starts = [glob_quoted(path) if word.pattern else path for path in choice.paths]
-    targets = _from_root([f"{start}/{text}" for start in starts], use, resolver)
+    targets = _from_root([f"{start}/{text}" for start in starts], word, resolver)
     return targets._replace(doubt=f"{text!r}: {choice.doubt}") if choice.doubt else targets
-
-
-def _from_root(texts: list[str], use: PathUse, resolver: PathResolver) -> Targets:
-    """Return what the absolute *texts* mean, globs if the word of *use* is one."""
-    if not use.word.pattern:
-        return _of(texts, resolver)
-    paths, globs, doubt = list[str](), list[str](), ""
-    for text in texts:
-        if (literal := _literal(text)) is not None:
-            paths.append(literal)
-            continue
-        expansion = expand(text, resolver)
-        paths.extend(expansion.paths)
-        globs.append(with_real_start(text, resolver))
-        if not expansion.is_complete:
-            doubt = f"{use.word.text!r} may stand for too many files"
-    targets = _of(paths, resolver)
-    return Targets(targets.paths, targets.doubt or doubt, tuple(globs))
-
-
-def _of(paths: list[str], resolver: PathResolver) -> Targets:
-    resolved = tuple([resolver.resolve(path) for path in paths])
-    return Targets(resolved, next((each.doubt for each in resolved if each.doubt), ""))
-
-
-def _literal(path: str) -> str | None:
-    parts = [name_glob(part).literal for part in path.split("/")]
-    return None if None in parts else "/".join([part for part in parts if part is not None])
 
 
 def _without_tilde(text: str, resolver: PathResolver) -> str:
@@ -127,39 +137,115 @@ def _without_tilde(text: str, resolver: PathResolver) -> str:
         home = resolver.home()
     elif name == "~+":
         home = next(iter(resolver.folders(".").paths), "")
+    elif name[1:2] in {"-", "+", *"0123456789"}:
+        home = ""  # An earlier folder of the shell.
     else:
+        # Of an unknown user it stays as it is.
         home = posixpath.expanduser(name.replace("\\", ""))
-        # `~-`, `~1`: earlier folders of the shell.
-        if not home.startswith("/"):
-            home = "" if name[1:2] in {"-", "+", *"0123456789"} else glob_quoted(name)
-            return f"{home}{slash}{rest}" if home else ""
     return f"{glob_quoted(home)}{slash}{rest}" if home else ""
 
 
-class LinkedFolders(NamedTuple):
-    """The real *paths* outside of a folder to which links below it lead; maybe not all."""
-
-    paths: tuple[str, ...]
-    is_complete: bool = True
-
-
-def linked_folders(folder: str) -> LinkedFolders:
-    """Return the folders outside of the real *folder* to which links below it lead."""
-    paths: dict[str, None] = {}
-    pending, entries = [folder], 0
-    while pending:
-        try:
-            with os.scandir(pending.pop()) as listing:
-                for entry in listing:
-                    entries += 1
-                    if entries > MOST_ENTRIES:
-                        return LinkedFolders(tuple(paths), is_complete=False)
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                    elif entry.is_symlink() and posixpath.isdir(entry.path):
-                        path = os.path.realpath(entry.path)
-                        if posixpath.commonpath([path, folder]) != folder:
-                            paths[path] = None
-        except OSError:
+def _from_root(texts: list[str], word: Word, resolver: PathResolver) -> Targets:
+    """Return what the absolute *texts* mean, globs if *word* is one."""
+    paths, globs, doubt = list[str](), list[str](), ""
+    for text in texts:
+        path = _literal(text) if word.pattern else text
+        if path is not None:
+            paths.append(path)
             continue
-    return LinkedFolders(tuple(paths))
+        expansion = _expand(text, resolver)
+        paths.extend(expansion.paths)
+        globs.append(_with_real_start(text, resolver))
+        if not expansion.is_complete:
+            doubt = f"{word.text!r} may stand for too many files"
+    resolved = tuple([resolver.resolve(path) for path in paths])
+    first = next((each.doubt for each in resolved if each.doubt), "")
+    return Targets(resolved, first or doubt, tuple(globs))
+
+
+def _literal(path: str) -> str | None:
+    """Return the only path that the glob *path* matches, None if it has a wildcard."""
+    parts = [name_glob(part).literal for part in path.split("/")]
+    return None if None in parts else "/".join([part or "" for part in parts])
+
+
+def _expand(glob: str, resolver: PathResolver) -> Expansion:
+    """Return what the absolute *glob* stands for now.
+
+    The glob itself is among it: a shell leaves what matches nothing as it is.
+    """
+    parts = [part for part in glob.split("/") if part not in {"", "."}]
+    if len(parts) > DEEPEST:
+        return Expansion((), is_complete=False)
+    literal = "/".join(["", *[_unquoted(part) for part in parts]])
+    folders, paths = _Folders(resolver), ["/"]
+    for part in parts:
+        name = name_glob(part)
+        if part == "**":
+            # To a shell without `globstar` it is one name, to others any number.
+            for path in paths:
+                paths.extend(folders.matching(path, name_glob("*")))
+        elif name.literal is not None:
+            paths = [posixpath.join(path, name.literal) for path in paths]
+        else:
+            paths = [each for path in paths for each in folders.matching(path, name)]
+    is_complete = folders.are_complete and len(paths) < MOST_PATHS
+    return Expansion((*paths[:MOST_PATHS], literal), is_complete)
+
+
+class _Folders:
+    """The folders that are listed for one glob, up to a number of entries."""
+
+    def __init__(self, resolver: PathResolver) -> None:
+        self._resolver = resolver
+        self._remaining = MOST_ENTRIES
+        self.are_complete = True
+
+    def matching(self, path: str, glob: NameGlob) -> list[str]:
+        """Return the paths of what *glob* matches in the folder *path*."""
+        real = self._resolver.resolve(path)
+        names = [".", ".."] if glob.tokens[:1] == (".",) else []
+        try:
+            with os.scandir(real.path) as entries:
+                names += [entry.name for entry in islice(entries, self._remaining + 1)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, ValueError):
+            self.are_complete = False
+        self._remaining -= len(names)
+        if real.doubt or self._remaining < 0:
+            self.are_complete, self._remaining = False, 0
+            return []
+        return [
+            posixpath.join(path, name) for name in names if plain_name(name).meets(glob, dot=False)
+        ]
+
+
+def _with_real_start(glob: str, resolver: PathResolver) -> str:
+    """Return the absolute *glob* with links followed before its first wildcard."""
+    parts = glob.split("/")
+    fixed = list(takewhile(lambda part: name_glob(part).literal is not None, parts))
+    start = resolver.resolve("/".join([_unquoted(part) for part in fixed]) or "/").path
+    return "/".join([glob_quoted(start.rstrip("/")), *parts[len(fixed) :]])
+
+
+def _unquoted(part: str) -> str:
+    glob = name_glob(part)
+    return part if glob.literal is None else glob.literal
+
+
+@lru_cache(maxsize=100)
+def _globs(glob: str) -> tuple[NameGlob, ...]:
+    parts = [part for part in glob.split("/") if part not in {"", "."}]
+    return tuple([plain_name(ANY_NAME) if part == "**" else name_glob(part) for part in parts])
+
+
+def _aims(part: NameGlob, name: NameGlob) -> bool:
+    """Return whether *name*, of the shell, is meant for *part*, of a pattern."""
+    if name.literal is not None:
+        return part.meets(name)
+    any_of_them = "".join([each if isinstance(each, str) else ANY_NAME for each in name.tokens])
+    if part.meets(plain_name(any_of_them)):
+        return True
+    is_wide = name.tokens[0] is None and all(isinstance(each, str) for each in name.tokens[1:])
+    return part.literal is not None and not is_wide and part.meets(name, dot=False)

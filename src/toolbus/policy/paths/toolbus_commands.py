@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.protected_names import PACKAGE
+from toolbus.policy.paths.protected import PACKAGE
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.touching import Touch
 

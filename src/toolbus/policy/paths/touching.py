@@ -13,7 +13,7 @@ that a link gives it, there or not; "maybe" cannot be known, with the reason; on
 holds, all that may be touched is then within its patterns. Neither raises.
 
 - A word that is not known, a relative path in an unknown folder, a link in a loop: "maybe".
-- A glob is expanded, and compared as a glob, too: see `toolbus.policy.paths.expanding`.
+- A glob is expanded, and compared as a glob, too: see `toolbus.policy.paths.targets`.
 - ``read-tree`` reads what is below, as far as its program would (`TreeRules`); what writes to,
   moves or removes a folder touches all in it. A walk that is too long: "maybe".
 - *settled* is `Command.settled`, if what else the text runs `may_relink`: a path that nothing
@@ -28,10 +28,9 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolbus.policy.paths.expanding import ANY_NAME, is_aimed
 from toolbus.policy.paths.path_patterns import NameList, starts_of, within
-from toolbus.policy.paths.targets import find_targets
-from toolbus.policy.paths.tree_walks import ALL_BELOW, find_below
+from toolbus.policy.paths.targets import ANY_NAME, find_targets, is_aimed
+from toolbus.policy.paths.tree_walks import ALL_BELOW, is_in, names_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,17 +70,16 @@ def touches(
     names = resolver.once(("names", use), lambda: _names(use, targets, resolver))
     if (hit := names.find(patterns, resolver)) is not None:
         return Touch("yes", hit[0], hit[1].text)
-    doubt = targets.doubt
+    touch = Touch("no")
     if use.kind in {"read-tree", "destroy"}:
         rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
-        below = _below(targets, patterns, resolver, rules)
-        if below.answer == "yes":
-            return below
-        doubt = doubt or below.reason
-    if use.kind == "write" and (touch := _fills(targets, patterns, resolver)) is not None:
+        touch = _below(targets, patterns, resolver, rules)
+    elif use.kind == "write":
+        touch = _fills(targets, patterns, resolver)
+    if touch.answer == "yes":
         return touch
     aimed = _aimed(use, targets, patterns, resolver)
-    return aimed or _unsettled(use, doubt, settled=settled) or Touch("no")
+    return aimed or _unsettled(use, targets.doubt or touch.reason, settled=settled) or touch
 
 
 def _below(
@@ -89,12 +87,30 @@ def _below(
 ) -> Touch:
     """Return whether a file below *targets* that *rules* let through is one of *patterns*."""
     doubt = ""
-    for resolved in [each for each in targets.paths if each.path]:
-        below = find_below(resolved.path, patterns, resolver, rules)
-        if below is not None and not below.doubt:
-            return Touch("yes", below.path, below.pattern)
-        doubt = doubt or (below.doubt if below else "")
+    for folder in [each.path for each in targets.paths if each.path]:
+        for pattern in patterns:
+            start = _start_below(folder, pattern, resolver, rules)
+            if start is None:
+                continue
+            names, is_complete = names_below(folder, start, rules, resolver)
+            if (hit := names.find([pattern], resolver)) is not None:
+                return Touch("yes", hit[0], pattern.text)
+            if not is_complete:
+                doubt = doubt or f"not all files below {start!r} can be looked at"
     return Touch("maybe", "", "", doubt) if doubt else Touch("no")
+
+
+def _start_below(
+    folder: str, pattern: PathPattern, resolver: PathResolver, rules: TreeRules
+) -> str | None:
+    """Return from where on *pattern* may name a file in *folder*; None if it names none there.
+
+    So a home folder is not walked for a part of it.
+    """
+    start = starts_of(pattern, resolver)[-1]
+    if not start or rules.links or is_in(folder, start):
+        return folder
+    return start if is_in(start, folder) and posixpath.lexists(start) else None
 
 
 def stays_within(
@@ -155,16 +171,13 @@ def _in_history(use: PathUse, resolver: PathResolver) -> list[ResolvedPath]:
     return [resolver.resolve(posixpath.join(each, text)) for each in folders]
 
 
-def _fills(
-    targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver
-) -> Touch | None:
+def _fills(targets: Targets, patterns: Sequence[PathPattern], resolver: PathResolver) -> Touch:
     """Return whether what is written into a folder is named by *patterns* whatever its name is."""
-    for resolved in targets.paths:
-        if resolved.path and posixpath.isdir(resolved.path):
-            name = posixpath.join(resolved.path, ANY_NAME)
-            if (hit := NameList([name]).find(patterns, resolver)) is not None:
-                return Touch("yes", resolved.path, hit[1].text)
-    return None
+    for path in [each.path for each in targets.paths if posixpath.isdir(each.path)]:
+        name = posixpath.join(path, ANY_NAME)
+        if (hit := NameList([name]).find(patterns, resolver)) is not None:
+            return Touch("yes", path, hit[1].text)
+    return Touch("no")
 
 
 def _aimed(

@@ -8,10 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.paths.protected import ProtectedFiles
+from toolbus.policy.paths.protected import (
+    ProtectedFiles,
+    is_of_store,
+    judge_reading,
+    judge_secret_text,
+)
 from toolbus.policy.paths.resolving import CallPlace, PathResolver
-from toolbus.policy.paths.secret_files import judge_reading, judge_secret_text
-from toolbus.policy.paths.store_files import is_of_store
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.toolbus_commands import is_for_people
 from toolbus.policy.paths.touching import Touch
@@ -77,7 +80,7 @@ class Protection:
         return self._judge_arguments(part, facts, resolver) if part.is_tool else _NO
 
     def _judge_writing(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
-        touch = self._files.judge(part, facts.parts, resolver)
+        touch = self._files.judge(part, resolver)
         # Each path of an unknown tool is one that it may write, and a glob depends on the folder.
         is_guess = (part.is_tool and part.unknown) or (
             facts.folder is None and any(use.word.pattern for use in part.paths)

@@ -140,7 +140,7 @@ def test_a_glob_that_is_aimed_at_a_file_that_may_appear_is_asked_about(project):
 
 
 def test_a_glob_of_too_much_is_asked_about(project, monkeypatch):
-    monkeypatch.setattr("toolbus.policy.paths.expanding.MOST_ENTRIES", 2)
+    monkeypatch.setattr("toolbus.policy.paths.targets.MOST_ENTRIES", 2)
 
     assert touch(project, "*/*").answer == "maybe"
     assert touch(project, "*/" * 300).answer == "maybe"
@@ -331,7 +331,7 @@ def test_a_name_that_no_system_takes_is_asked_about_beside_known_files(project, 
 
 def test_a_name_with_a_null_byte_beside_a_known_file_is_asked_about(project):
     resolver = PathResolver(CallPlace(str(project)))
-    resolver.real(str(project / "README.md"))
+    resolver.resolve(str(project / "README.md"))
 
     assert resolver.resolve(f"{project}/a\0b").doubt
 

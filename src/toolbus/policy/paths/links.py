@@ -1,12 +1,14 @@
-"""Commands that may change where paths lead: then others of their line are not judged by today.
+"""Links that change where paths lead: those below a folder, and those that a line may make.
 
-``ln``, ``mv``, archives and what nobody knows do so. What fills files, makes folders or removes
-does not: no name leads to another file then. But a list of what a search leaves out is such a file.
-Nor does code count that rules may allow to run: it can do itself whatever a link would lead to.
+``ln``, ``mv``, archives and what nobody knows may make one: then other commands of their line are
+not judged by today. What fills files, makes folders or removes does not: no name leads to another
+file then. But a list of what a search leaves out is such a file. Nor does code count that rules may
+allow to run: it can do itself whatever a link would lead to.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.commands import Command, CommandEffects
+
+MOST_BELOW = 50_000
+"""Entries of folders that are looked at for links below one."""
 
 _PLAIN_WRITERS = """
 [ awk base64 basename black cat cd chgrp chmod chown cmp column comm curl cut date dd df diff
@@ -23,12 +28,32 @@ rm rmdir ruff rustfmt sed seq set sha256sum shasum shred sleep sort split stat s
 test touch tr tree true truncate tsort umask uname uniq unlink unset wc wget which xxd yes yq
 """
 _FILL = frozenset(_PLAIN_WRITERS.split())
-GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
-COPIES_LINKS = frozenset(
+_GIT_FILLS = frozenset({"add", "branch", "commit", "config", "fetch", "init", "push", "tag"})
+_COPIES_LINKS = frozenset(
     {"-a", "--archive", "-d", "-P", "--no-dereference", "--preserve=links", "-l", "--link"}
     | {"-R", "-r", "--recursive", "-s", "--symbolic-link"}
 )
 _LISTS = frozenset({".gitignore", ".ignore", ".rgignore", ".git"})
+
+
+def linked_folders(folder: str) -> list[str] | None:
+    """Return the folders outside of the real *folder* to which links below it lead.
+
+    None if there are too many files to look at.
+    """
+    beyond: dict[str, None] = {}
+    entries = 0
+    for path, folders, files in os.walk(folder):
+        entries += len(folders) + len(files)
+        if entries > MOST_BELOW:
+            return None
+        for name in folders:
+            inner = posixpath.join(path, name)
+            if posixpath.islink(inner):
+                real = os.path.realpath(inner)
+                if posixpath.commonpath([real, folder]) != folder:
+                    beyond[real] = None
+    return list(beyond)
 
 
 def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) -> tuple[bool, ...]:
@@ -44,16 +69,14 @@ def may_relink(effects: CommandEffects) -> bool:
     """Return whether a command with these *effects* may make a path lead to another file."""
     if effects.unknown or not effects.action:
         return True
-    if "run-code" in effects.effects:
-        return False
-    if not effects.effects & {"write", "destroy"}:
+    if "run-code" in effects.effects or not effects.effects & {"write", "destroy"}:
         return False
     written = [use.word for use in effects.paths if use.kind in {"write", "destroy"}]
     if any(not word.known or posixpath.basename(word.text) in _LISTS for word in written):
         return True
     program, *subcommand = effects.action
     if program == "git":
-        return not subcommand or subcommand[0] not in GIT_FILLS
+        return _GIT_FILLS.isdisjoint(subcommand[:1])
     if program in {"cp", "install"}:
-        return bool(effects.options & COPIES_LINKS)
+        return bool(effects.options & _COPIES_LINKS)
     return program not in _FILL
