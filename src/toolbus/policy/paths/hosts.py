@@ -12,13 +12,14 @@
 Where programs read an address in two ways, it names both hosts. **Limits.** Names are compared,
 nothing is looked up: a public name may lead to a private address, an alias in `~/.ssh/config`, a
 proxy, a redirect or a setting of git to another host. A name without a dot may be such an alias.
+A name in another script than ASCII is asked about: programs differ in what they make of it.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-import unicodedata
+import socket
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -33,12 +34,8 @@ LONGEST_HOST = 300
 """Characters; a name in the DNS has 253 at most (RFC 1035, 2.3.4)."""
 
 _NAME = re.compile(r"[a-z0-9_*-]+(?:\.[a-z0-9_*-]+)*")
-_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|\d+")
-_BYTE = 256
+_NUMBER = re.compile(r"0x[0-9a-f]*|\d+")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418}
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback", "localhost.localdomain")
@@ -48,86 +45,8 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\{}<>^`|\"]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def canonical_hosts(text: str) -> tuple[str, ...]:
-    """Return the hosts that *text* may name, none if it can name none.
-
-    There are several where the rules for other scripts differ (IDNA 2003 makes "ss" of "ß", UTS 46
-    does not). Numbers are what `inet_aton` makes of them: ``0x7f.1`` is ``127.0.0.1``. An IPv6
-    address that stands for an IPv4 one is that.
-    """
-    text = text.strip("[]") if text.startswith("[") else text
-    if not text or len(text) > LONGEST_HOST:
-        return ()
-    if ":" in text:
-        return _from_ipv6(text)
-    wide = unicodedata.normalize("NFKC", text).translate(_DOTS)
-    names = dict.fromkeys([_ascii(_bare(wide.casefold())), _ascii(wide.lower())])
-    return tuple(dict.fromkeys([host for name in names for host in _from_name(name)]))
-
-
-def is_public(address: Address) -> bool:
-    """Return whether *address* is one of the public internet."""
-    return address.is_global and not address.is_multicast
-
-
-def _from_name(name: str) -> list[str]:
-    name = name.removesuffix(".")
-    if not _NAME.fullmatch(name):
-        return []
-    parts = name.split(".")
-    if not _NUMBER.fullmatch(parts[-1]):
-        return [name]
-    address = _from_numbers(parts)
-    return [] if address is None else [address]
-
-
-def _from_numbers(parts: list[str]) -> str | None:
-    """Read 1 to 4 numbers as `inet_aton` (inet(3)): octal, decimal or hex, the last one is long."""
-    try:
-        numbers = [_number(part) for part in parts]
-    except ValueError:
-        return None
-    *first, rest = numbers
-    free = 4 - len(first)
-    if free < 1 or any(each >= _BYTE for each in first) or rest >= _BYTE**free:
-        return None
-    value = rest + sum(each << (24 - 8 * index) for index, each in enumerate(first))
-    return str(ipaddress.IPv4Address(value))
-
-
-def _number(text: str) -> int:
-    if text[:2] == "0x":
-        return int(text[2:] or "0", 16)
-    return int(text, 8 if text.startswith("0") else 10)
-
-
-def _from_ipv6(text: str) -> tuple[str, ...]:
-    try:
-        address = ipaddress.IPv6Address(text.partition("%")[0])
-    except ValueError:
-        return ()
-    embedded = address.ipv4_mapped or address.sixtofour
-    if address in _NAT64:
-        embedded = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return (str(embedded or address),)
-
-
-def _bare(text: str) -> str:
-    """Return *text* without what has no width, which IDNA 2003 leaves out."""
-    return "".join([each for each in text if unicodedata.category(each) != "Cf"])
-
-
-def _ascii(name: str) -> str:
-    if name.isascii():
-        return name
-    labels = name.split(".")
-    return ".".join(
-        [each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels]
-    )
-
-
 class HostReading(NamedTuple):
-    """What an address names: *hosts* as `canonical_hosts` writes them, none for a local file.
+    """The *hosts* that an address names, as `canonical_host` writes them; none for a local file.
 
     With several, it depends on the program which it is. *path* is the file of a ``file:`` URL. A
     *doubt* says why it may be another host.
@@ -140,10 +59,10 @@ class HostReading(NamedTuple):
 
 
 class HostRange(NamedTuple):
-    """A pattern of a rule: *text* as written, and the names, networks and port that it has."""
+    """A pattern of a rule: *text* as written, and the name, network and port that it has."""
 
     text: str
-    names: tuple[str, ...]
+    name: str
     network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
     port: int | None = None
 
@@ -160,16 +79,6 @@ class HostMatch(NamedTuple):
 def host_patterns(texts: Iterable[str]) -> tuple[HostRange, ...]:
     """Return the patterns *texts*; raises `ValueError` for what can be no host."""
     return tuple([_host_range(text) for text in texts])
-
-
-def read_host(text: str) -> HostReading:
-    """Return what *text* names: a URL, ``host``, ``host:port``, ``user@host:path``, an address."""
-    if local := _local_path(text):
-        return HostReading(path=local)
-    scheme = _SCHEME.match(text)
-    if scheme and (scheme[2] or scheme[1].lower() in {*_PORTS, "file"}):
-        return _read_url(scheme[1].lower(), text[scheme.end() :], has_slashes=bool(scheme[2]))
-    return _read_plain(text)
 
 
 def reaches(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
@@ -201,6 +110,50 @@ def stays_among(word: Word, patterns: Sequence[HostRange]) -> HostMatch:
     return HostMatch("yes", "", text)
 
 
+def read_host(text: str) -> HostReading:
+    """Return what *text* names: a URL, ``host``, ``host:port``, ``user@host:path``, an address."""
+    is_path = text.startswith(("/", "./", "../", "~")) and not text.startswith("//")
+    if is_path or text in {"", ".", ".."}:
+        return HostReading(path=text)
+    scheme = _SCHEME.match(text)
+    if scheme and (scheme[2] or scheme[1].lower() in {*_PORTS, "file"}):
+        return _read_url(scheme[1].lower(), text[scheme.end() :], has_slashes=bool(scheme[2]))
+    return _read_plain(text.removeprefix("//"))
+
+
+def canonical_host(text: str) -> str:
+    """Return the host that *text* names, "" if it can name none.
+
+    Numbers are what `inet_aton` (inet(3)) makes of them: ``0x7f.1`` is ``127.0.0.1``. An IPv6
+    address that stands for an IPv4 one is that.
+    """
+    text = text.strip("[]") if text.startswith("[") else text
+    if not text or len(text) > LONGEST_HOST:
+        return ""
+    if ":" in text:
+        return _from_ipv6(text)
+    name = text.lower().removesuffix(".")
+    if not _NAME.fullmatch(name):
+        return ""
+    if not _NUMBER.fullmatch(name.rpartition(".")[2]):
+        return name
+    try:
+        return socket.inet_ntoa(socket.inet_aton(name))
+    except OSError:
+        return ""
+
+
+def _from_ipv6(text: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return ""
+    embedded = address.ipv4_mapped or address.sixtofour
+    if address in _NAT64:
+        embedded = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return str(embedded or address)
+
+
 def _read_word(word: Word) -> HostReading:
     if word.known:
         text = _ESCAPED.sub(r"\1", word.text) if word.pattern else word.text
@@ -212,11 +165,6 @@ def _read_word(word: Word) -> HostReading:
     return HostReading(doubt=f"{word.text!r} is known only when it runs")
 
 
-def _local_path(text: str) -> str:
-    is_path = text.startswith(("/", "./", "../", "~")) and not text.startswith("//")
-    return text if is_path or text in {"", ".", ".."} else ""
-
-
 def _read_url(scheme: str, rest: str, *, has_slashes: bool) -> HostReading:
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     behind = rest[len(authority) :]
@@ -224,45 +172,42 @@ def _read_url(scheme: str, rest: str, *, has_slashes: bool) -> HostReading:
         if authority.lower() not in {"", "localhost"}:
             return HostReading(doubt=f"'file://{authority}' names a file of another host")
         return HostReading(path=_percent_decoded(re.split(r"[?#]", behind, maxsplit=1)[0]))
-    if not has_slashes or not authority or _ODD.search(authority) or "@" in behind.split("/")[0]:
-        return HostReading(
-            _hosts(authority), doubt=f"programs read {f'{scheme}:{rest}'!r} in several ways"
-        )
+    if not has_slashes or _ODD.search(authority) or "@" in behind.split("/")[0]:
+        doubt = f"programs read {f'{scheme}:{rest}'!r} in several ways"
+        return _reading([authority], doubt=doubt)
     return _read_authority(authority, _PORTS.get(scheme.removeprefix("git+")))
 
 
 def _read_plain(text: str) -> HostReading:
     """Read what has no scheme: one program takes it for a URL, another one as scp does."""
-    text = text.removeprefix("//")
-    if _ODD.search(text):
-        return HostReading(doubt=f"programs read {text!r} in several ways")
-    if canonical_hosts(text) and ":" in text and "[" not in text:
-        return HostReading(canonical_hosts(text))
+    if ":" in text and "[" not in text and canonical_host(text):
+        return _reading([text])
     first = re.split(r"[/?#]", text, maxsplit=1)[0]
-    reading = _read_authority(first, None)
-    bracket = first.partition("]")
-    colon = bracket[2] if bracket[1] else first
-    if ":" in colon and not re.fullmatch(r".*:\d*", first):
-        copied = first[: len(first) - len(colon)] + colon.partition(":")[0]
-        hosts = _hosts(copied.rpartition("@")[2])
-        both = reading.hosts if "@" in first.rpartition(":")[2] else ()
-        doubt = "" if hosts else f"{text!r} names no host"
-        return HostReading(tuple(dict.fromkeys([*hosts, *both])), doubt=doubt)
-    return reading
+    if _ODD.search(text):
+        return _reading([], doubt=f"programs read {text!r} in several ways")
+    copied = re.fullmatch(r"((?:[^\[\]:]*@)?(?:\[[^\[\]]*\]|[^:\[\]]*)):(.*\D.*)", first)
+    if copied is None:
+        return _read_authority(first, None)
+    # `host:path`, which a URL's reader may take for `user:word@host`.
+    others = [first.rpartition("@")[2].partition(":")[0]] if "@" in copied[2] else []
+    return _reading([copied[1].rpartition("@")[2], *others])
 
 
 def _read_authority(authority: str, default_port: int | None) -> HostReading:
     user, _, place = authority.rpartition("@")
     match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::(\d*))?", place)
-    hosts = _hosts(match[1]) if match else ()
-    if match is None or not hosts or "@" in user:
-        return HostReading(hosts, doubt=f"programs read {authority!r} in several ways")
-    port = int(match[2][:6]) if match[2] else default_port
-    return HostReading(hosts, port)
+    if match is None or "@" in user:
+        name = match[1] if match else ""
+        return _reading([name], doubt=f"programs read {authority!r} in several ways")
+    return _reading([match[1]], int(match[2][:6]) if match[2] else default_port)
 
 
-def _hosts(name: str) -> tuple[str, ...]:
-    return canonical_hosts(_percent_decoded(name))
+def _reading(names: Sequence[str], port: int | None = None, doubt: str = "") -> HostReading:
+    """Return what an address with these *names* of hosts is; a doubt where one can be no host."""
+    hosts = [canonical_host(_percent_decoded(name)) for name in names]
+    if odd := [name for name, host in zip(names, hosts, strict=True) if not host]:
+        doubt = doubt or f"{odd[0]!r} is not a plain name of a host"
+    return HostReading(tuple(dict.fromkeys(filter(None, hosts))), port, doubt=doubt)
 
 
 def _percent_decoded(text: str) -> str:
@@ -274,21 +219,29 @@ def _percent_decoded(text: str) -> str:
 def _host_range(text: str) -> HostRange:
     name, port = text.strip(), None
     if name in {"*", "private", "loopback"}:
-        return HostRange(text, (name,))
+        return HostRange(text, name)
     if match := re.fullmatch(r"([^:]+|\[.*\]):(\d{1,5})", name):
         name, port = match[1], int(match[2])
     if "/" in name:
         try:
-            return HostRange(text, (), ipaddress.ip_network(name, strict=False), port)
+            return HostRange(text, "", ipaddress.ip_network(name, strict=False), port)
         except ValueError:
             way_out = "give a host such as 'example.com', '*.example.com' or '10.0.0.0/8'"
             raise ValueError(f"{text!r} is no host; {way_out}") from None
     prefix = "*." if name.startswith("*.") else ""
-    names = canonical_hosts(name.removeprefix(prefix))
-    if not names or any("*" in each for each in names):
+    host = canonical_host(_in_ascii(name.removeprefix(prefix)))
+    if not host or "*" in host:
         way_out = "a star stands in front of a domain only: '*.example.com'"
         raise ValueError(f"{text!r} is no host; {way_out}")
-    return HostRange(text, tuple([f"{prefix}{each}" for each in names]), None, port)
+    return HostRange(text, f"{prefix}{host}", None, port)
+
+
+def _in_ascii(name: str) -> str:
+    """Return *name* as the DNS has it (RFC 3490), "" if it can have none."""
+    try:
+        return name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
+        return ""
 
 
 def _is_of(host: str, port: int | None, pattern: HostRange) -> bool:
@@ -297,23 +250,17 @@ def _is_of(host: str, port: int | None, pattern: HostRange) -> bool:
     address = _address(host)
     if pattern.network is not None:
         return address is not None and address in pattern.network
-    return any(_is_named(name, host, address) for name in pattern.names)
-
-
-def _is_named(name: str, host: str, address: Address | None) -> bool:
-    if name == "loopback":
-        if address is not None:
+    match pattern.name:
+        case "loopback" if address is not None:
             return address.is_loopback or address.is_unspecified
-        return host in _LOCAL_NAMES or host.endswith(".localhost")
-    if name == "private":
-        return _is_private(host, address)
+        case "loopback":
+            return host in _LOCAL_NAMES or host.endswith(".localhost")
+        case "private" if address is not None:
+            return not address.is_global or address.is_multicast
+        case "private":
+            return host in _LOCAL_NAMES or host.endswith(_PRIVATE_ENDS)
+    name = pattern.name
     return name in {"*", host} or (name.startswith("*.") and host.endswith(name[1:]))
-
-
-def _is_private(host: str, address: Address | None) -> bool:
-    if address is not None:
-        return not is_public(address)
-    return host in _LOCAL_NAMES or host.endswith(_PRIVATE_ENDS)
 
 
 def _address(host: str) -> Address | None:
