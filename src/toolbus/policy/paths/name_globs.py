@@ -23,6 +23,11 @@ class CharacterSet(NamedTuple):
 
 
 _SPECIAL = re.compile(r"[\\*?\[\](){}!+@]")
+# POSIX 2.13.1: "]" may come first, and without an end the bracket is itself.
+_ELEMENT = r"(?:\\.|\[[:.=]\w*[:.=]\]|[^\]\\])"
+_SET = re.compile(rf"\[([!^]?+)(\]{_ELEMENT}*|{_ELEMENT}+)\]", re.DOTALL)
+_CLASS = re.compile(r"\[[:.=]")
+_RANGE = re.compile(r"(\\?.)(?:-(\\?.))?", re.DOTALL)
 _ANY = CharacterSet((), is_negated=True)
 _STAR = None
 _Token = str | CharacterSet | None
@@ -89,19 +94,19 @@ def fold(name: str) -> str:
 
 
 def _token(text: str, index: int) -> tuple[_Token, int]:
-    character, after = text[index], index + 1
-    match character:
-        case "*" | "?" | "+" | "@" | "!" if text[after : after + 1] == "(":
-            return _STAR, _end_of_group(text, after)
-        case "*":
-            return _STAR, after
-        case "?":
-            return _ANY, after
-        case "[":
-            return _character_set(text, after)
-        case "\\" if after < len(text):
-            return text[after], after + 1
-    return character, after
+    """Return what stands at *index* of a glob, and the index behind it."""
+    character = text[index]
+    if text[index + 1 : index + 2] == "(" and character in "*?+@!":
+        return _STAR, _end_of_group(text, index + 1)
+    if character == "*":
+        return _STAR, index + 1
+    if character == "?":
+        return _ANY, index + 1
+    if character == "\\" and index + 1 < len(text):
+        return text[index + 1], index + 2
+    if (match := _SET.match(text, index)) is not None:
+        return _character_set(match[2], is_negated=bool(match[1])), match.end()
+    return character, index + 1
 
 
 def _end_of_group(text: str, start: int) -> int:
@@ -114,34 +119,13 @@ def _end_of_group(text: str, start: int) -> int:
     return len(text)
 
 
-def _character_set(text: str, start: int) -> tuple[_Token, int]:
-    """Read what follows ``[``; without an end the bracket is itself (POSIX 2.13.1)."""
-    index = start + (text[start : start + 1] in {"!", "^"} and len(text) > start)
-    is_negated = index > start
-    ranges: list[tuple[str, str]] = []
-    first = index
-    while index < len(text) and (text[index] != "]" or index == first):
-        if text[index] == "[" and text[index + 1 : index + 2] in {":", ".", "="}:
-            # Classes depend on the locale: any character may be of one.
-            end = text.find(f"{text[index + 1]}]", index + 2)
-            if end < 0:
-                return "[", start
-            closing = text.find("]", end + 2)
-            return (_ANY, closing + 1) if closing >= 0 else ("[", start)
-        low, index = _quoted(text, index)
-        high = low
-        if text[index : index + 1] == "-" and text[index + 1 : index + 2] not in {"]", ""}:
-            high, index = _quoted(text, index + 1)
-        ranges.append((low, high))
-    if index >= len(text):
-        return "[", start
-    return CharacterSet(tuple(ranges), is_negated), index + 1
-
-
-def _quoted(text: str, index: int) -> tuple[str, int]:
-    if text[index] == "\\" and index + 1 < len(text):
-        index += 1
-    return text[index], index + 1
+def _character_set(text: str, *, is_negated: bool) -> CharacterSet:
+    """Return the set whose brackets have *text* in them."""
+    if _CLASS.search(text):
+        return _ANY  # Classes depend on the locale: any character may be of one.
+    pairs = _RANGE.findall(text)
+    ranges = [(low[-1], (high or low)[-1]) for low, high in pairs]
+    return CharacterSet(tuple(ranges), is_negated)
 
 
 def _meet(first: tuple[_Token, ...], second: tuple[_Token, ...]) -> bool:

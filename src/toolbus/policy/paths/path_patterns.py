@@ -126,29 +126,6 @@ def needle(components: Iterable[NameGlob]) -> str:
     return max(runs, key=len, default="")
 
 
-def first_states(pattern: Sequence[NameGlob]) -> frozenset[int]:
-    """Return the positions in *pattern* before anything was matched."""
-    return _closed(pattern, {0})
-
-
-def next_states(
-    pattern: Sequence[NameGlob], states: Iterable[int], name: NameGlob, meet: Meet = NameGlob.meets
-) -> frozenset[int]:
-    """Return the positions in *pattern* after *name*, which may be a glob itself.
-
-    *meet* tells of a component of the pattern and of it whether they meet.
-    """
-    after: set[int] = set()
-    for state in states:
-        if state == len(pattern):
-            continue
-        if pattern[state] is DOUBLE:
-            after.add(state)
-        elif meet(pattern[state], name):
-            after.add(state + 1)
-    return _closed(pattern, after)
-
-
 def meets(
     pattern: Sequence[NameGlob],
     names: Iterable[NameGlob],
@@ -156,25 +133,37 @@ def meets(
     below: bool = True,
     meet: Meet = NameGlob.meets,
 ) -> bool:
-    """Return whether *pattern* meets the path of these *names*; with *below* also one above it."""
-    states = first_states(pattern)
+    """Return whether *pattern* meets the path of these *names*; with *below* also one above it.
+
+    *meet* tells of a component of the pattern and a name, which may be a glob itself, whether they
+    meet.
+    """
+    # The components of *pattern* that may be next: several, for ** is any number of folders.
+    states = _with_doubles(pattern, {0})
     for name in names:
         if below and len(pattern) in states:
             return True
-        states = next_states(pattern, states, name, meet)
-        if not states:
+        after: set[int] = set()
+        for state in states - {len(pattern)}:
+            if pattern[state] is DOUBLE:
+                after.add(state)
+            elif meet(pattern[state], name):
+                after.add(state + 1)
+        if not after:
             return False
+        states = _with_doubles(pattern, after)
     return len(pattern) in states
 
 
-def _closed(pattern: Sequence[NameGlob], states: set[int]) -> frozenset[int]:
+def _with_doubles(pattern: Sequence[NameGlob], states: set[int]) -> set[int]:
+    """Return *states* and those behind each ``**`` at one of them, which may be no folder."""
     closed = set(states)
     for state in states:
         following = state
         while following < len(pattern) and pattern[following] is DOUBLE:
             following += 1
             closed.add(following)
-    return frozenset(closed)
+    return closed
 
 
 def _components(text: str) -> tuple[NameGlob, ...]:

@@ -231,7 +231,7 @@ def is_of_store(path: str) -> bool:
 
 def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
     """Return whether one of *uses* reads a secret, or a folder with one in it; "yes" is certain."""
-    patterns, doubt = _secret_patterns(), ""
+    patterns, doubt = resolver.once("secrets", _secret_patterns), ""
     for use in uses:
         touch = touches(use, patterns, resolver)
         if touch.answer == "yes":

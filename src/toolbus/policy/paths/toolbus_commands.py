@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import sys
 import sysconfig
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.protected import PACKAGE
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.touching import Touch
+from toolbus.policy.paths.tree_walks import is_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +26,11 @@ FOR_PEOPLE = frozenset(
     {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}
     | {"pin", "setup", "trust", "uninstall", "untrust"}
 )
-"""Subcommands that answer, trust, install, pin, log in, or change what a session keeps."""
+"""Subcommands that answer, trust, install, pin, log in, or change what a session keeps.
 
-_POLICY_FOR_PEOPLE = frozenset({"init"})
+So does `policy init`.
+"""
+
 _PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*[a-z]*")
 _MODULE = re.compile(r"-[A-Za-z]*m(.*)", re.DOTALL)
 _STARTS_OTHERS = frozenset(
@@ -50,8 +54,12 @@ _OPERANDS = 2
 
 def is_for_people(command: Command, resolver: PathResolver) -> Touch:
     """Return whether *command* runs one of them: "yes" is never allowed, "maybe" is asked about."""
-    if typed := _typed(command):
-        return Touch("yes", f"toolbus {typed}")
+    if not command.program.known:
+        return _NO
+    if posixpath.basename(command.program.text) in _TYPES and (
+        typed := _TYPED.search(" ".join([word.text for word in command.words]))
+    ):
+        return Touch("yes", f"toolbus {typed[1]}")
     words = _words_of_toolbus(command, resolver)
     if words is None:
         return _NO
@@ -66,14 +74,6 @@ def is_for_people(command: Command, resolver: PathResolver) -> Touch:
     return _NO
 
 
-def _typed(command: Command) -> str:
-    """Return the command of `toolbus` that *command* types into another terminal, "" for none."""
-    if not command.program.known or posixpath.basename(command.program.text) not in _TYPES:
-        return ""
-    match = _TYPED.search(" ".join([word.text for word in command.words]))
-    return "" if match is None else match[1]
-
-
 def _judge_operand(word: Word, following: Sequence[Word]) -> Touch:
     """Return whether *word*, with the one *following* it, is a subcommand for people."""
     if not word.known or word.pattern:
@@ -81,29 +81,28 @@ def _judge_operand(word: Word, following: Sequence[Word]) -> Touch:
         return Touch("maybe", "", "", reason)
     if word.text in FOR_PEOPLE:
         return Touch("yes", f"toolbus {word.text}")
-    if word.text == "policy" and (not following or _may_be_init(following[0])):
-        return Touch("yes" if following else "maybe", "toolbus policy init")
-    return _NO
-
-
-def _may_be_init(word: Word) -> bool:
-    return not word.known or word.pattern or word.text in _POLICY_FOR_PEOPLE
+    if word.text != "policy":
+        return _NO
+    if not following:
+        return Touch("maybe", "toolbus policy init")
+    is_other = following[0].known and not following[0].pattern and following[0].text != "init"
+    return _NO if is_other else Touch("yes", "toolbus policy init")
 
 
 def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word] | None:
     """Return what `toolbus` is given, None if *command* does not run it."""
-    words, program = command.words, command.program
-    if not program.known:
-        return None
+    program, name = command.program, posixpath.basename(command.program.text)
     if _is_ours(program, command, resolver):
-        return words
-    name = posixpath.basename(program.text)
-    if _PYTHON.fullmatch(name) or _is_interpreter(program, command, resolver):
-        return _words_of_module(command, resolver)
+        return command.words
+    # Without a slash it is looked for elsewhere than in a folder of the project.
+    is_linked = "/" in program.text and _leads_to(program, command, resolver) == _real(
+        sys.executable
+    )
     if name in _STARTS_OTHERS:
-        for index, word in enumerate(words):
+        for index, word in enumerate(command.words):
             if word.known and _is_ours(word, command, resolver):
-                return words[index + 1 :]
+                return command.words[index + 1 :]
+    if name in _STARTS_OTHERS or _PYTHON.fullmatch(name) or is_linked:
         return _words_of_module(command, resolver)
     return None
 
@@ -111,21 +110,20 @@ def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word
 def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word] | None:
     """Return what follows ``-m toolbus``, or a file of this package that is run."""
     words = command.words
-    script = True
+    before, is_script = "", True
     for index, word in enumerate(words):
-        if not word.known:
-            continue
-        module = _MODULE.fullmatch(word.text)
+        module = _MODULE.fullmatch(word.text) if word.known else None
         if module is not None:
             behind = 1 if module[1] else 2
             name = module[1] or "".join([each.text for each in words[index + 1 : index + 2]])
             if name.split(".")[0] == "toolbus":
                 return words[index + behind :]
-        elif not word.text.startswith("-"):
-            if _is_ours(word, command, resolver, by_name=script):
+        elif word.known and not word.text.startswith("-"):
+            if _is_ours(word, command, resolver, by_name=is_script):
                 return words[index + 1 :]
             # The first one is what Python runs, unless it is an option's.
-            script = script and index > 0 and words[index - 1].text in _WITH_VALUE
+            is_script = is_script and before in _WITH_VALUE
+        before = word.text
     return None
 
 
@@ -136,15 +134,7 @@ def _is_ours(word: Word, command: Command, resolver: PathResolver, *, by_name: b
     if "/" not in word.text:
         return False
     path, package = _leads_to(word, command, resolver), _real(str(PACKAGE))
-    script = _real(posixpath.join(sysconfig.get_path("scripts"), "toolbus"))
-    return path in {script, package} or path.startswith(f"{package}/")
-
-
-def _is_interpreter(program: Word, command: Command, resolver: PathResolver) -> bool:
-    # Without a slash it is looked for elsewhere than in a folder of the project.
-    if "/" not in program.text:
-        return False
-    return _leads_to(program, command, resolver) == _real(sys.executable)
+    return is_in(path, package) or path == _real(f"{sysconfig.get_path('scripts')}/toolbus")
 
 
 def _leads_to(word: Word, command: Command, resolver: PathResolver) -> str:
@@ -152,5 +142,7 @@ def _leads_to(word: Word, command: Command, resolver: PathResolver) -> str:
     return paths[0].path if paths else ""
 
 
+@cache
 def _real(path: str) -> str:
-    return str(Path(path).resolve())
+    """Return where *path*, of this installation, really is."""
+    return os.path.realpath(path)

@@ -57,7 +57,7 @@ class Protection:
     def touch(self, part: CallPart, facts: CallFacts) -> Touch:
         """Return whether *part* touches what is protected.
 
-        The first question that is not answered by "no" decides:
+        The first question that is answered by "yes" decides, else the first by "maybe":
 
         1. Does it run a command of `toolbus` that speaks for a person?
         2. Does it read a secret that speaks for a person?
@@ -65,19 +65,23 @@ class Protection:
         4. Does it write, or make a link to, a file that only people change?
         5. If it names no file that it writes: may an argument of the tool be such a file?
         """
-        resolver = _resolver(facts)
-        if part.command is not None:
-            touch = is_for_people(part.command, resolver)
-            if touch.answer != "no":
+        maybe = _NO
+        for touch in self._answers(part, facts, _resolver(facts)):
+            if touch.answer == "yes":
                 return touch
-        touch = judge_reading(part.paths, resolver)
-        if touch.answer != "no":
-            return touch
+            maybe = touch if maybe.answer == "no" else maybe
+        return maybe
+
+    def _answers(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Iterator[Touch]:
+        if part.command is not None:
+            yield is_for_people(part.command, resolver)
+        yield judge_reading(part.paths, resolver)
         if (store := _changed_store(part, resolver)) is not None:
-            return Touch("yes", store)
+            yield Touch("yes", store)
         if any(use.kind in _MAY_WRITE for use in part.paths) or part.action[:1] == ("ln",):
-            return self._judge_writing(part, facts, resolver)
-        return self._judge_arguments(part, facts, resolver) if part.is_tool else _NO
+            yield self._judge_writing(part, facts, resolver)
+        elif part.is_tool:
+            yield self._judge_arguments(part, facts, resolver)
 
     def _judge_writing(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
         touch = self._files.judge(part, resolver)
