@@ -244,11 +244,11 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
     [
         ("Reads a file.", "Sends a file.", "tool 'read': its digest is not that of its text"),
         ("{", "<", "this is no JSON"),
-        ('"tools": {', '"tool": {', "the unknown key 'tool'"),
+        ('"tools": {', '"tool": {', "unknown field `tool`"),
         ('"version": 1', '"version": 2', "it is of version 2, and this toolbus reads 1"),
         ('"version": 1', '"version": 1, "version": 1', "a key stands twice"),
         ('"description": [', '"description": [1, ', "'description' is no list of lines"),
-        ('"output_schema": null', '"other": null', "has not the keys annotations, description"),
+        ('"output_schema": null', '"other": null', "tool 'read': its digest is not that"),
     ],
 )
 def test_a_file_that_was_edited_is_refused(capsys, old, new, reason):
@@ -385,8 +385,8 @@ async def test_a_change_in_mid_session_is_asked_about():
 
     assert (first.status, second.status) == ("ok", "denied")
     (question,) = asked
-    assert '- "Reads a file.' in question
-    assert '+ "Reads a file, and mails it."' in question
+    assert "- Reads a file." in question
+    assert "+ Reads a file, and mails it." in question
 
 
 async def test_who_allows_accepts_for_the_session():
@@ -567,7 +567,7 @@ async def test_who_allows_it_in_the_proxy_accepts(here, environment):
         asked = [line for line in wire.lines if b"elicitation/create" in line]
 
     assert [tool["name"] for tool in listed] == ["write"]
-    assert '+ "Reads a file, and mails it."' in question["params"]["message"]
+    assert "+ Reads a file, and mails it." in question["params"]["message"]
     assert "no tool named 'read'" in first["result"]["content"][0]["text"]
     assert second["result"]["content"][0]["text"] == "it ran"
     assert len(asked) == 1

@@ -22,20 +22,24 @@ from toolbus.config.loading import load
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.mcp.transport.launching import own_environment
 from toolbus.messages.records import encode
-from toolbus.policy.pins.lock_files import LOCK_NAME, read_lock, write_lock
-from toolbus.policy.pins.look_alikes import describe_source, reveal, skeleton
 from toolbus.policy.pins.pin_differences import (
     PinChange,
     compare_pins,
+    describe_source,
+    skeleton,
     whole_rows,
 )
 from toolbus.policy.pins.pinned_items import (
+    LOCK_NAME,
     PinnedServer,
     ToolPins,
     pin_instructions,
     pin_program,
     pin_prompt,
     pin_tool,
+    read_lock,
+    reveal,
+    write_lock,
 )
 from toolbus.settings.spans import Span
 from toolbus.terminal.files import replacing

@@ -27,15 +27,17 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard, on
-from toolbus.errors import ConfigurationError
+from toolbus.errors import ConfigurationError, FreezeError
 from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import (
     MCP_REQUEST_BEFORE,
@@ -45,8 +47,22 @@ from toolbus.events.catalogue import (
     Ask,
     Deny,
 )
-from toolbus.policy.pins.lock_files import LOCK_NAME, LONGEST_LOCK, read_lock
-from toolbus.policy.pins.pin_judging import PinJudge, PinObjection
+from toolbus.policy.pins.pin_differences import (
+    PinnedNames,
+    brief_name,
+    describe_source,
+    difference_rows,
+    item_differences,
+)
+from toolbus.policy.pins.pinned_items import (
+    LOCK_NAME,
+    LONGEST_LOCK,
+    SEPARATOR,
+    PinnedServer,
+    pin_prompt,
+    pin_tool,
+    read_lock,
+)
 from toolbus.toml.files import read_bytes
 from toolbus.toml.provenance import provenance
 
@@ -55,6 +71,7 @@ if TYPE_CHECKING:
     from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import McpRequest, Scope, ToolCallOutcome
     from toolbus.messages.records import ToolCall, ToolResponse
+    from toolbus.policy.pins.pinned_items import ToolPins
 
 logger = logging.getLogger("toolbus")
 
@@ -70,6 +87,123 @@ _TOLD = 5
 _ACCEPTS = "whoever allows this accepts the tool as it is now, for the rest of the session"
 _APPROVED = frozenset({"ok", "error", "timeout", "answered", "unknown_tool"})
 """How a call that was asked about ends if it was allowed."""
+
+
+class PinObjection(NamedTuple):
+    """Why something is not what was pinned: a *reason*, and *rows* of differences for a person.
+
+    *digest* is that of what it is now.
+    """
+
+    reason: str
+    rows: tuple[str, ...]
+    digest: str
+
+    @property
+    def question(self) -> str:
+        """The reason and the difference, for a person."""
+        return "\n".join([self.reason, *self.rows])
+
+
+class PinJudge:
+    """Compares with *pins*; servers that are not told apart are all, or the one called *server*."""
+
+    def __init__(self, pins: ToolPins, server: str | None = None) -> None:
+        self._sources, self._names = pins.sources, PinnedNames(pins)
+        self._unnamed = dict(pins.servers)
+        if server is not None:
+            self._unnamed = {server: pins.servers.get(server, PinnedServer())}
+        self._judged: dict[tuple[str, str | None], tuple[ToolSpec, PinObjection | None]] = {}
+
+    def judge_tool(self, spec: ToolSpec, source: str | None) -> PinObjection | None:
+        """Return why the tool of *spec* is not what was pinned, None if it is.
+
+        *source* is "" for the program's own, the name of its server, None if that is not known.
+        """
+        key = spec.name, source
+        judged = self._judged.get(key)
+        # Not `==`, by which 1 is True; a toolset gives the same object until something changes.
+        if judged is None or judged[0] is not spec:
+            if len(self._judged) >= _MOST_TOOLS:
+                self._judged.clear()
+            judged = self._judged[key] = spec, self._objection(spec, source)
+        return judged[1]
+
+    def judge_nested(self, spec: ToolSpec) -> PinObjection | None:
+        """Return why the tool of *spec*, of an agent below, is not what was pinned of anybody."""
+        for source, pinned in self._sources.items():
+            former = pinned.tools.get(spec.name)
+            if former is not None and former.digest == pin_tool(spec, is_own=not source).digest:
+                return None
+        return self._objection(spec, None)
+
+    def was_pinned(self, name: str) -> bool:
+        """Return whether the tool *name*, of a server without a name, was as pinned when listed."""
+        judged = self._judged.get((name, None))
+        return judged is not None and judged[1] is None
+
+    def _objection(self, spec: ToolSpec, source: str | None) -> PinObjection | None:
+        item, name = pin_tool(spec, is_own=source == ""), brief_name(spec.name)
+        servers = self._unnamed
+        if source is not None:
+            servers = {source: self._sources.get(source, PinnedServer())}
+        pinned = {
+            each: of.tools[spec.name] for each, of in servers.items() if spec.name in of.tools
+        }
+        if len(pinned) > 1:
+            names = ", ".join([describe_source(each) for each in pinned])
+            reason = f"tool {name!r} is pinned for {names}; say which by the setting server"
+            return PinObjection(reason, (), item.digest)
+        former = next(iter(pinned.values()), None)
+        if former is not None and former.digest == item.digest:
+            return None
+        reason = f"tool {name!r} is not as it was pinned"
+        if former is None:
+            taken = self._names.taken(spec.name, source)
+            reason = f"tool {name!r} was not there when tools were pinned"
+            reason = f"{reason}, and {taken}" if taken else reason
+        rows = difference_rows(item_differences(former, item))
+        return PinObjection(reason, tuple(rows), item.digest)
+
+    def knows_prompt(self, name: str | None) -> bool:
+        """Return whether a prompt *name* was pinned."""
+        return any(name in of.prompts for of in self._unnamed.values())
+
+    def is_pinned_prompt(self, prompt: Any) -> bool:
+        """Return whether *prompt*, as `prompts/list` has it, is as it was pinned."""
+        name = prompt.get("name") if isinstance(prompt, Mapping) else None
+        if not isinstance(name, str):
+            return False
+        try:
+            digest = pin_prompt(name, prompt).digest
+        except (FreezeError, TypeError, ValueError):
+            return False
+        known = [of.prompts[name] for of in self._unnamed.values() if name in of.prompts]
+        return any(digest == each.digest for each in known)
+
+    def are_pinned_instructions(self, text: str) -> bool:
+        """Return whether *text* is what one server was pinned with, or several that are as one.
+
+        A proxy joins them: sections of servers, each at most once, with an empty line between.
+        """
+        sections = {
+            name: str(of.instructions.fields.get("text"))
+            for name, of in self._unnamed.items()
+            if of.instructions is not None
+        }
+        if not text or text in sections.values():
+            return True
+        remaining = [
+            f"Of the tools and prompts that begin with {name}{SEPARATOR}: {section}\n\n"
+            for name, section in sections.items()
+        ]
+        text += "\n\n"
+        while fitting := [section for section in remaining if text.startswith(section)]:
+            # The text of one server may begin with all that another one says.
+            longest = max(fitting, key=len)
+            remaining.remove(longest)
+            text = text.removeprefix(longest)
+        return not text
 
 
 class PinnedSession:
@@ -218,22 +352,20 @@ class PinTools(AgentComponent):
     def _filter_prompts(
         self, response: ToolResponse, session: PinnedSession
     ) -> ToolResponse | None:
-        body, judge = response.structured, self._judge
-        listed = body.get("prompts") if isinstance(body, dict) else None
-        if not isinstance(body, dict) or not isinstance(listed, tuple | list):
+        body = response.structured
+        listed = body.get("prompts") if isinstance(body, Mapping) else None
+        if not isinstance(body, Mapping) or not isinstance(listed, tuple | list):
             return None
-        remaining = []
-        for prompt in listed:
-            if judge is not None and isinstance(prompt, dict) and judge.is_pinned_prompt(prompt):
-                remaining.append(prompt)
-            elif isinstance(prompt, dict) and len(session.changed_prompts) < _MOST_TOOLS:
-                session.changed_prompts.add(str(prompt.get("name")))
-        if len(remaining) == len(listed):
+        judge = self._judge
+        are_pinned = [judge is not None and judge.is_pinned_prompt(each) for each in listed]
+        if all(are_pinned):
             return None
+        hidden = [each for each, is_pinned in zip(listed, are_pinned, strict=True) if not is_pinned]
+        names = [str(each.get("name")) for each in hidden if isinstance(each, Mapping)]
+        session.changed_prompts.update(names[: _MOST_TOOLS - len(session.changed_prompts)])
         self._log_problem()
-        count = len(listed) - len(remaining)
-        logger.warning("hidden: %d prompts of the server are not as they were pinned", count)
-        return replace(response, structured={**body, "prompts": remaining})
+        logger.warning("hidden: %d prompts of the server are not as they were pinned", len(hidden))
+        return replace(response, structured={**body, "prompts": list(compress(listed, are_pinned))})
 
     def _objection(self, judge: PinJudge, spec: ToolSpec, scope: Scope) -> PinObjection | None:
         if scope.lineage:

@@ -1,4 +1,32 @@
-"""Pinned items: of each server its instructions, tools and prompts, each with a digest."""
+r"""Pinned items: of each server its instructions, tools and prompts, and the file they stand in.
+
+The lock file `toolbus.lock` is JSON, sorted, one thing a line, so that a diff reads well:
+
+```json
+{
+  "program": {"tools": {}},
+  "servers": {
+    "git": {
+      "instructions": {"digest": "sha256:…", "text": ["a line"]},
+      "prompts": {},
+      "tools": {
+        "git_log": {
+          "annotations": {"readOnlyHint": true},
+          "description": ["Shows the log.", "Line by line."],
+          "digest": "sha256:…",
+          "input_schema": {"type": "object"},
+          "output_schema": null
+        }
+      }
+    }
+  },
+  "version": 1
+}
+```
+
+Descriptions and instructions are lists of lines. Characters that show nothing are `\u200b` and the
+like. The whole text is in it, so that a difference can be shown; each digest is that of its text.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +35,37 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from toolbus.errors import ConfigurationError
 from toolbus.messages.immutable import thaw
+from toolbus.terminal.visible_text import is_visible
+from toolbus.toml.files import decode_text, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from toolbus.events.call_values import ToolSpec
 
+LOCK_NAME = "toolbus.lock"
+
+LONGEST_LOCK = 2**26
+"""Bytes of a lock file."""
+
 DIGEST_VERSION = 1
 """Of the canonical form that digests are of; a lock file of another version is pinned anew."""
+
+SEPARATOR = "_"
+"""Between the name of a server and that of its tool, where several servers have names."""
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """Annotations of MCP 2025-11-25, schema, ToolAnnotations; clients drop those that nobody knows."""
 
 _OF_PROMPT = ("title", "description")
 _OF_ARGUMENT = ("name", "title", "description", "required")
-
-SEPARATOR = "_"
-"""Between the name of a server and that of its tool, where several servers have names."""
+_IN_LINES = ("description", "text")
+_AGAIN = "write it anew with `toolbus pin`"
 
 
 class PinnedItem(NamedTuple):
@@ -51,15 +92,10 @@ class ToolPins(NamedTuple):
     program: PinnedServer = PinnedServer()
     servers: Mapping[str, PinnedServer] = {}
 
-
-def make_item(kind: str, name: str, fields: Mapping[str, Any]) -> PinnedItem:
-    """Return *fields* with their digest, SHA-256 of canonical JSON; *kind* and *name* belong to it.
-
-    Canonical is: keys sorted, no spaces, ASCII, numbers as Python writes them.
-    """
-    whole = [DIGEST_VERSION, kind, name, fields]
-    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
-    return PinnedItem(fields, f"sha256:{sha256(text.encode()).hexdigest()}")
+    @property
+    def sources(self) -> dict[str, PinnedServer]:
+        """All by name; that of the program is ""."""
+        return {"": self.program, **self.servers}
 
 
 def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
@@ -70,7 +106,7 @@ def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
     annotations = thaw(spec.annotations)
     description = spec.description
     if not is_own:
-        annotations = {key: annotations[key] for key in _HINTS if annotations.get(key) is not None}
+        annotations = _known(annotations, _HINTS)
         names = (spec.name, spec.name.partition(SEPARATOR)[2], annotations.get("title"))
         description = "" if description in names else description
     fields = {
@@ -79,22 +115,21 @@ def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
         "input_schema": thaw(spec.input_schema),
         "output_schema": thaw(spec.output_schema),
     }
-    return make_item("tool", spec.name, fields)
+    return _item("tool", spec.name, fields)
 
 
 def pin_prompt(name: str, prompt: Mapping[str, Any]) -> PinnedItem:
     """Return what *prompt*, as `prompts/list` has it, says; MCP 2025-11-25, server/prompts."""
-    listed = prompt.get("arguments")
     arguments = [
         _known(each, _OF_ARGUMENT) if isinstance(each, Mapping) else thaw(each)
-        for each in listed or ()
+        for each in prompt.get("arguments") or ()
     ]
-    return make_item("prompt", name, {**_known(prompt, _OF_PROMPT), "arguments": arguments})
+    return _item("prompt", name, {**_known(prompt, _OF_PROMPT), "arguments": arguments})
 
 
 def pin_instructions(text: str | None) -> PinnedItem | None:
     """Return the instructions *text* of a server, None if it has none."""
-    return make_item("instructions", "", {"text": text}) if text else None
+    return _item("instructions", "", {"text": text}) if text else None
 
 
 def pin_program(specs: Iterable[ToolSpec]) -> PinnedServer:
@@ -102,5 +137,141 @@ def pin_program(specs: Iterable[ToolSpec]) -> PinnedServer:
     return PinnedServer({spec.name: pin_tool(spec, is_own=True) for spec in specs})
 
 
+def reveal(text: str, keep: str = "") -> str:
+    r"""Return *text* with `\u200b` and the like for each character that shows nothing.
+
+    They are written as JSON has them, so that a text inside of JSON stays the same text. Those of
+    *keep* stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join([char if char in keep or is_visible(char) else _escape(char) for char in text])
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join([f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4)])
+
+
 def _known(item: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: thaw(item[key]) for key in keys if item.get(key) is not None}
+
+
+def _item(kind: str, name: str, fields: Mapping[str, Any]) -> PinnedItem:
+    """Return *fields* with their digest, SHA-256 of canonical JSON; *kind* and *name* belong to it.
+
+    Canonical is: keys sorted, no spaces, ASCII, numbers as Python writes them.
+    """
+    whole = [DIGEST_VERSION, kind, name, fields]
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
+    return PinnedItem(fields, f"sha256:{sha256(text.encode()).hexdigest()}")
+
+
+def write_lock(pins: ToolPins) -> bytes:
+    """Return the lock file that says *pins*."""
+    whole = {
+        "program": _server_table(pins.program),
+        "servers": {name: _server_table(server) for name, server in pins.servers.items()},
+        "version": DIGEST_VERSION,
+    }
+    text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=False)
+    return (reveal(text, keep="\n") + "\n").encode()
+
+
+def _server_table(server: PinnedServer) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "tools": {name: _item_table(item) for name, item in server.tools.items()}
+    }
+    if server.prompts:
+        table["prompts"] = {name: _item_table(item) for name, item in server.prompts.items()}
+    if server.instructions is not None:
+        table["instructions"] = _item_table(server.instructions)
+    return table
+
+
+def _item_table(item: PinnedItem) -> dict[str, Any]:
+    table = {**item.fields, "digest": item.digest}
+    lines = {key: table[key].split("\n") for key in _IN_LINES if isinstance(table.get(key), str)}
+    return {**table, **lines}
+
+
+class _LockedServer(msgspec.Struct, forbid_unknown_fields=True):
+    """What the lock file has of a server."""
+
+    tools: dict[str, dict[str, Any]] = {}
+    prompts: dict[str, dict[str, Any]] = {}
+    instructions: dict[str, Any] | None = None
+
+
+class _LockFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The lock file."""
+
+    program: _LockedServer
+    servers: dict[str, _LockedServer]
+    version: int
+
+
+def read_lock(file: Path, data: bytes | None = None) -> ToolPins:
+    """Return what the lock *file*, or its *data*, pins.
+
+    Raises `ConfigurationError` if it is missing, not a lock file, or one of its digests is not that
+    of its text.
+    """
+    text = decode_text(file, read_bytes(file, LONGEST_LOCK) if data is None else data)
+    try:
+        return _pins(json.loads(text, object_pairs_hook=_unique))
+    except json.JSONDecodeError as error:
+        reason = f"this is no JSON: {error.msg.lower()}; {_AGAIN}"
+        raise ConfigurationError(reason, str(file), error.lineno, error.colno) from None
+    except RecursionError:
+        raise ConfigurationError(f"it is nested too deeply; {_AGAIN}", str(file)) from None
+    except (_LockError, msgspec.ValidationError) as error:
+        raise ConfigurationError(f"{error}; {_AGAIN}", str(file)) from None
+
+
+class _LockError(Exception):
+    """The contents of a lock file are wrong."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise _LockError("a key stands twice in one object")
+    return table
+
+
+def _pins(whole: Any) -> ToolPins:
+    version = whole.get("version") if isinstance(whole, dict) else DIGEST_VERSION
+    if version != DIGEST_VERSION:
+        raise _LockError(f"it is of version {version!r}, and this toolbus reads {DIGEST_VERSION}")
+    lock = msgspec.convert(whole, _LockFile)
+    servers = {name: _server(each, repr(name)) for name, each in lock.servers.items()}
+    return ToolPins(_server(lock.program, "program"), servers)
+
+
+def _server(locked: _LockedServer, where: str) -> PinnedServer:
+    def items(kind: str, tables: dict[str, dict[str, Any]]) -> dict[str, PinnedItem]:
+        return {
+            name: _locked_item(kind, name, table, f"{where}: {kind} {name!r}")
+            for name, table in tables.items()
+        }
+
+    tables = {} if locked.instructions is None else {"": locked.instructions}
+    instructions = items("instructions", tables).get("")
+    return PinnedServer(items("tool", locked.tools), items("prompt", locked.prompts), instructions)
+
+
+def _locked_item(kind: str, name: str, table: dict[str, Any], where: str) -> PinnedItem:
+    """Return the item of *table*; its digest tells of all that is missing, or too much, as well."""
+    fields = dict(table)
+    digest = fields.pop("digest", None)
+    for key in _IN_LINES:
+        lines = fields.get(key, [])
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise _LockError(f"{where}: {key!r} is no list of lines")
+        if key in fields:
+            fields[key] = "\n".join(lines)
+    item = _item(kind, name, fields)
+    if item.digest != digest:
+        raise _LockError(f"{where}: its digest is not that of its text")
+    return item

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from toolbus.errors import ConfigurationError
 from toolbus.events.call_values import ToolSpec
 from toolbus.policy import PinTools
-from toolbus.policy.pins.lock_files import read_lock, write_lock
-from toolbus.policy.pins.look_alikes import reveal, skeleton
-from toolbus.policy.pins.pin_differences import compare_pins, difference_rows, whole_rows
-from toolbus.policy.pins.pin_judging import PinJudge
+from toolbus.policy.pins.pin_differences import (
+    compare_pins,
+    difference_rows,
+    skeleton,
+    whole_rows,
+)
+from toolbus.policy.pins.pin_tools import PinJudge
 from toolbus.policy.pins.pinned_items import (
     PinnedServer,
     ToolPins,
@@ -21,6 +24,9 @@ from toolbus.policy.pins.pinned_items import (
     pin_program,
     pin_prompt,
     pin_tool,
+    read_lock,
+    reveal,
+    write_lock,
 )
 from toolbus.terminal.visible_text import is_visible
 from toolbus.testing import check_guard
@@ -171,7 +177,7 @@ def test_tools_are_hashed_once():
         return pin_tool(spec, **_)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolbus.policy.pins.pin_judging.pin_tool", count)
+        patch.setattr("toolbus.policy.pins.pin_tools.pin_tool", count)
         for _ in range(3):
             assert [judge.judge_tool(spec, "a") for spec in specs] == [None] * 200
 

@@ -10,8 +10,7 @@ from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import trust
 from toolbus.errors import LoadError
 from toolbus.events.call_values import ToolSpec
-from toolbus.policy.pins.lock_files import write_lock
-from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins, pin_tool
+from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins, pin_tool, write_lock
 
 SPEC = ToolSpec(name="read", description="Reads.")
 USE = '[[component]]\nuse = "toolbus.policy.pins.pin_tools:PinTools"\n'
