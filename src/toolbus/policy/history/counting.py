@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.messages.immutable import thaw
-from toolbus.policy.history.limits import (
-    LimitedCall,
-    NeverAfter,
-    OnlyAfter,
-    Quota,
-    Repeats,
-    is_alone,
-)
+from toolbus.policy.history.limits import LimitedCall, Quota, Repeats, is_alone
 from toolbus.policy.history.session_record import CallTime, SessionRecord
 from toolbus.policy.rules.judging import decided_part, examine, strictest
 from toolbus.policy.rules.protection import tightened
@@ -34,7 +27,6 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.history.limits import Limit
     from toolbus.policy.paths.touching import Touch
     from toolbus.policy.rules.judging import CallJudge
     from toolbus.policy.rules.records import CallVerdict, PolicyRule, PolicyRules
@@ -122,11 +114,7 @@ def decide(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> l
 
 def _begin(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> None:
     """Count in *record* the one call that *calls* are, once on each meter."""
-    limits: dict[str, tuple[Quota | Repeats, LimitedCall]] = {}
-    for rule, use in [use for call in calls for use in call.uses(now)]:
-        for limit in rule.limits:
-            if isinstance(limit, Quota | Repeats):
-                limits.setdefault(limit.meter(rule.name), (limit, use))
+    limits = _meters(calls, now)
     for limit, use in limits.values():
         limit.add(use, record)
     ending = {
@@ -137,6 +125,19 @@ def _begin(calls: Sequence[CountedCall], record: SessionRecord, now: float) -> N
     named = _surely_by_all([each for call in calls for each in call.named.items()])
     shell = next((call.shell for call in calls if call.shell is not None), None)
     record.begin(CallTime(now, calls[0].run_id, "", calls[0].key), ending, named, shell)
+
+
+def _meters(
+    calls: Sequence[CountedCall], now: float
+) -> dict[str, tuple[Quota | Repeats, LimitedCall]]:
+    """Return the limits that count *calls*, by their meters; versions of one rule have one."""
+    meters: dict[str, tuple[Quota | Repeats, LimitedCall]] = {}
+    for call in calls:
+        for rule, use in call.uses(now):
+            for limit in rule.limits:
+                if isinstance(limit, Quota | Repeats):
+                    meters.setdefault(limit.meter(rule.name), (limit, use))
+    return meters
 
 
 def with_limits(
@@ -184,13 +185,16 @@ def end_call(
     when = CallTime(now, call["run"], "", key)
     for meter, (measure, seconds, by_run) in call["meters"].items():
         record.add(meter, _amount(measure, message), when, seconds, by_run=by_run)
-    named = [each for rules in versions for each in rules.calls]
-    ends = [(each.name, each.ended(message)) for each in named if ran(message)]
-    happened = [(name, ended is True) for name, ended in ends if ended is not False]
-    record.end(key, _surely_by_all(happened))
+    record.end(key, _endings(versions, message) if ran(message) else {})
     if "shell" in call:
         shell, start = call["shell"]
         record.move(shell, folder if ran(message) else start)
+
+
+def _endings(versions: Sequence[PolicyRules], message: ToolMessage) -> dict[str, bool]:
+    """Return the names of calls that end as *message* tells, and whether they surely do."""
+    ends = [(each.name, each.ended(message)) for rules in versions for each in rules.calls]
+    return _surely_by_all([(name, ended is True) for name, ended in ends if ended is not False])
 
 
 def _surely_by_all(names: Sequence[tuple[str, bool]]) -> dict[str, bool]:
@@ -233,16 +237,8 @@ def _with_limits(finding: RuleFinding, broken: Mapping[int, str]) -> RuleFinding
 
 def _broken(rule: PolicyRule, use: LimitedCall, record: SessionRecord) -> str:
     """Return why the first limit of *rule* that is broken is; "" if none is."""
-    for limit in rule.limits:
-        if reason := _reason_against(limit, use, record):
-            return reason
-    return ""
-
-
-def _reason_against(limit: Limit, use: LimitedCall, record: SessionRecord) -> str:
-    if isinstance(limit, OnlyAfter | NeverAfter):
-        return limit.broken_by(record)
-    return limit.broken_by(use, record)
+    reasons = (limit.broken_by(use, record) for limit in rule.limits)
+    return next(filter(None, reasons), "")
 
 
 def _amount(measure: str, message: ToolMessage) -> float:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from toolbus.policy.rules.values import ValueTest
 
 Measure: TypeAlias = Literal["calls", "bytes", "tool_seconds", "total"]
+_UNITS = {"calls": "calls", "bytes": "bytes of results", "tool_seconds": "seconds of tools"}
 _LONGEST_CYCLE = 4
 """How many different calls in turn are a loop."""
 
@@ -43,11 +44,6 @@ class Quota(NamedTuple):
     """Where the argument is that is added up, if the measure is "total"."""
 
     @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "at_most"
-
-    @property
     def counts_at_end(self) -> bool:
         """Whether nobody knows what a call adds before it has ended."""
         return self.measure in {"bytes", "tool_seconds"}
@@ -56,13 +52,13 @@ class Quota(NamedTuple):
         """Return why *call* would be beyond it, "" if it is not; raises `ConditionError`."""
         used = record.used(self.meter(call.rule), call.when, self.seconds, by_run=self.by_run)
         amount = self._amount(call)
-        if (
-            (used >= self.maximum)
-            if self.counts_at_end
-            else (amount and used + amount > self.maximum)
-        ):
-            return f"{used + amount:g} of at most {self.maximum:g} {self._unit}{self._span}"
-        return ""
+        is_over = bool(amount) and used + amount > self.maximum
+        if not (used >= self.maximum if self.counts_at_end else is_over):
+            return ""
+        unit = _UNITS.get(self.measure) or ".".join(self.path)
+        span = "" if self.seconds is None else f" in {self.seconds:g} seconds"
+        run = " in this run" if self.by_run else ""
+        return f"{used + amount:g} of at most {self.maximum:g} {unit}{span}{run}"
 
     def add(self, call: LimitedCall, record: SessionRecord) -> None:
         """Add a call that begins to what is remembered of the session."""
@@ -84,24 +80,10 @@ class Quota(NamedTuple):
             try:
                 check_type(value, "number")
             except WrongTypeError as error:
-                raise ConditionError(self.key, f"{'.'.join(self.path)}: {error}") from None
+                raise ConditionError("at_most", f"{'.'.join(self.path)}: {error}") from None
             # A negative one gives nothing back: it would be a way round the limit.
             amount += max(value, 0)
         return amount
-
-    @property
-    def _unit(self) -> str:
-        return {
-            "calls": "calls",
-            "bytes": "bytes of results",
-            "tool_seconds": "seconds of tools",
-            "total": ".".join(self.path),
-        }[self.measure]
-
-    @property
-    def _span(self) -> str:
-        where = " in this run" if self.by_run else ""
-        return where if self.seconds is None else f" in {self.seconds:g} seconds{where}"
 
 
 class OnlyAfter(NamedTuple):
@@ -109,12 +91,7 @@ class OnlyAfter(NamedTuple):
 
     names: tuple[str, ...]
 
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "only_after"
-
-    def broken_by(self, record: SessionRecord) -> str:
+    def broken_by(self, _: LimitedCall, record: SessionRecord) -> str:
         """Return which of them did not happen."""
         missing = [name for name in self.names if not record.has_happened(name)]
         return f"{missing[0]!r} has not happened yet" if missing else ""
@@ -125,12 +102,7 @@ class NeverAfter(NamedTuple):
 
     names: tuple[str, ...]
 
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "never_after"
-
-    def broken_by(self, record: SessionRecord) -> str:
+    def broken_by(self, _: LimitedCall, record: SessionRecord) -> str:
         """Return which of them happened, or may have."""
         happened = [name for name in self.names if record.may_have_happened(name)]
         if not happened:
@@ -143,11 +115,6 @@ class Repeats(NamedTuple):
     """The same call, or up to four in turn, *times* over: a loop."""
 
     times: int
-
-    @property
-    def key(self) -> str:
-        """Its name in the file."""
-        return "repeats"
 
     def broken_by(self, call: LimitedCall, record: SessionRecord) -> str:
         """Return which loop *call* would close."""
@@ -169,6 +136,13 @@ class Repeats(NamedTuple):
 
 
 Limit: TypeAlias = Quota | OnlyAfter | NeverAfter | Repeats
+LIMIT_NAMES: dict[type[Limit], str] = {
+    Quota: "at_most",
+    OnlyAfter: "only_after",
+    NeverAfter: "never_after",
+    Repeats: "repeats",
+}
+"""What each is called in the file."""
 
 
 class Outcome(NamedTuple):

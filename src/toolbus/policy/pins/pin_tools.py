@@ -59,6 +59,7 @@ from toolbus.policy.pins.pinned_items import (
     LONGEST_LOCK,
     SEPARATOR,
     PinnedServer,
+    ToolPins,
     pin_prompt,
     pin_tool,
     read_lock,
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from toolbus.components.adapters import AdapterContext
     from toolbus.events.catalogue import McpRequest, Scope, ToolCallOutcome
     from toolbus.messages.records import ToolCall, ToolResponse
-    from toolbus.policy.pins.pinned_items import ToolPins
 
 logger = logging.getLogger("toolbus")
 
@@ -239,34 +239,23 @@ class PinTools(AgentComponent):
         enabled: bool | None = None,
     ) -> None:
         super().__init__(enabled=enabled)
-        self._judge: PinJudge | None = None
         self._reason, self._is_logged = "", False
         self._sessions: OrderedDict[tuple[str, str], PinnedSession] = OrderedDict()
+        pins = ToolPins()
         try:
-            self._judge = PinJudge(read_lock(*_read(file)), server)
+            pins = read_lock(*_read(file))
         except ConfigurationError as error:
             self._reason = f"the pinned tools cannot be read, so every call is denied: {error}"
+        self._judge = PinJudge(pins, server)
         self.register_tool_adapter(_ServerTexts(self))
 
     @on(TOOLS_PROVIDE, priority=_FIRST, on_error="closed")
     def hide_tools(self, ctx: EventContext[tuple[ToolSpec, ...]]) -> tuple[ToolSpec, ...] | None:
-        """Hide what is not as it was pinned."""
-        if self._judge is None:
-            self._log_problem()
-            hidden = {spec.name for spec in ctx.value if self.selector.matches(spec.name)}
-        else:
-            hidden = self._objectionable(self._judge, ctx)
-        remaining = tuple([spec for spec in ctx.value if spec.name not in hidden])
-        return remaining if len(remaining) < len(ctx.value) else None
-
-    def _objectionable(self, judge: PinJudge, ctx: EventContext[tuple[ToolSpec, ...]]) -> set[str]:
-        """Return the names of tools to hide, and remember why."""
+        """Hide what is not as it was pinned, and remember why."""
         session, hidden, reasons = self._session(ctx.scope), set[str](), list[str]()
         # As servers say it, also if somebody has reworded it before.
-        for spec in ctx.original:
-            if not self.selector.matches(spec.name):
-                continue
-            objection = self._objection(judge, spec, ctx.scope)
+        for spec in [spec for spec in ctx.original if self.selector.matches(spec.name)]:
+            objection = self._objection(spec, ctx.scope)
             if objection is not None and (spec.name, objection.digest) not in session.accepted:
                 hidden.add(spec.name)
                 if session.objections.get(spec.name) != objection:
@@ -274,20 +263,20 @@ class PinTools(AgentComponent):
             # Of two that are listed under one name, the one that is not as it was pinned counts.
             if objection is not None or spec.name not in hidden:
                 session.remember(spec.name, objection)
-        if reasons:
-            further = f"; and {len(reasons) - _TOLD:,} more" if len(reasons) > _TOLD else ""
-            text = "; ".join(reasons[:_TOLD])
-            logger.warning("hidden: %s%s; see `toolbus pin --check`", text, further)
-        return hidden
+        self._log_hidden(reasons)
+        if self._reason:
+            hidden = {spec.name for spec in ctx.value if self.selector.matches(spec.name)}
+        remaining = tuple([spec for spec in ctx.value if spec.name not in hidden])
+        return remaining if len(remaining) < len(ctx.value) else None
 
     @guard(TOOL_CALL_BEFORE, on_error="closed")
     def judge_call(self, ctx: EventContext[ToolCall]) -> Deny | Ask | None:
         """Ask about a call of what is not as it was pinned."""
-        call, session, judge = ctx.value, self._session(ctx.scope), self._judge
-        if judge is None:
+        call, session = ctx.value, self._session(ctx.scope)
+        if self._reason:
             self._log_problem()
             return Deny("the pinned tools cannot be read, so every call is denied", self._reason)
-        objections = (session.objections.get(call.name), self._present_objection(judge, ctx))
+        objections = (session.objections.get(call.name), self._present_objection(ctx))
         for objection in objections:
             if objection is not None and (call.name, objection.digest) not in session.accepted:
                 session.asked[call.id] = (call.name, objection.digest)
@@ -296,20 +285,18 @@ class PinTools(AgentComponent):
                 return Ask(f"{objection.question}\n{_ACCEPTS}", rule, objection.digest)
         return None
 
-    def _present_objection(
-        self, judge: PinJudge, ctx: EventContext[ToolCall]
-    ) -> PinObjection | None:
+    def _present_objection(self, ctx: EventContext[ToolCall]) -> PinObjection | None:
         """Judge the tool of a call as it is now: it may have changed since the model was told."""
         name, scope, spec = ctx.value.name, ctx.scope, ctx.tool
         tool = None if self.host is None or scope.lineage else self.host.tools.get(name)
         if tool is not None:
-            return self._objection(judge, tool.spec, scope)
+            return self._objection(tool.spec, scope)
         # A proxy knows no more of its server's tools than it has listed, and what it advertised in
         # another session of the same client may have been reworded since.
-        is_listed = name in self._session(scope).objections or judge.was_pinned(name)
+        is_listed = name in self._session(scope).objections or self._judge.was_pinned(name)
         if is_listed or spec is None:
             return None
-        return self._objection(judge, spec if spec.name == name else ToolSpec(name=name), scope)
+        return self._objection(spec if spec.name == name else ToolSpec(name=name), scope)
 
     @on(TOOL_CALL_AFTER)
     def note_answer(self, ctx: EventContext[ToolCallOutcome]) -> None:
@@ -325,7 +312,7 @@ class PinTools(AgentComponent):
         request = ctx.value
         if request.method != "prompts/get":
             return None
-        if self._judge is None:
+        if self._reason:
             return Deny("the pinned prompts cannot be read", self._reason)
         if not self._judge.knows_prompt(request.name):
             return Deny("this prompt was not there when prompts were pinned")
@@ -341,9 +328,7 @@ class PinTools(AgentComponent):
             return None
         if method == _PROMPTS:
             return self._filter_prompts(response, self._session(scope))
-        if self._judge is not None and self._judge.are_pinned_instructions(response.text):
-            return None
-        if not response.content:
+        if self._judge.are_pinned_instructions(response.text) or not response.content:
             return None
         self._log_problem()
         logger.warning("withheld: the server's instructions are not as they were pinned")
@@ -356,8 +341,7 @@ class PinTools(AgentComponent):
         listed = body.get("prompts") if isinstance(body, Mapping) else None
         if not isinstance(body, Mapping) or not isinstance(listed, tuple | list):
             return None
-        judge = self._judge
-        are_pinned = [judge is not None and judge.is_pinned_prompt(each) for each in listed]
+        are_pinned = [self._judge.is_pinned_prompt(each) for each in listed]
         if all(are_pinned):
             return None
         hidden = [each for each, is_pinned in zip(listed, are_pinned, strict=True) if not is_pinned]
@@ -367,10 +351,10 @@ class PinTools(AgentComponent):
         logger.warning("hidden: %d prompts of the server are not as they were pinned", len(hidden))
         return replace(response, structured={**body, "prompts": list(compress(listed, are_pinned))})
 
-    def _objection(self, judge: PinJudge, spec: ToolSpec, scope: Scope) -> PinObjection | None:
+    def _objection(self, spec: ToolSpec, scope: Scope) -> PinObjection | None:
         if scope.lineage:
-            return judge.judge_nested(spec)
-        return judge.judge_tool(spec, self._source(spec))
+            return self._judge.judge_nested(spec)
+        return self._judge.judge_tool(spec, self._source(spec))
 
     def _source(self, spec: ToolSpec) -> str | None:
         """Return where the tool of *spec* comes from, None if only the host knows that."""
@@ -389,6 +373,13 @@ class PinTools(AgentComponent):
         if len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return session
+
+    def _log_hidden(self, reasons: list[str]) -> None:
+        self._log_problem()
+        if reasons and not self._reason:
+            further = f"; and {len(reasons) - _TOLD:,} more" if len(reasons) > _TOLD else ""
+            text = "; ".join(reasons[:_TOLD])
+            logger.warning("hidden: %s%s; see `toolbus pin --check`", text, further)
 
     def _log_problem(self) -> None:
         if self._reason and not self._is_logged:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.policy.history.counting import judge_first
+from toolbus.policy.history.limits import LIMIT_NAMES
 from toolbus.policy.rules.judging import CallJudge, examine
 from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.wording import because, failure, named, shortened
@@ -125,7 +126,7 @@ def _rule(
     spoken = () if verdict is None else [each.rule for each in verdict.spoken]
     if rule.limits and finding.status not in {"not run", "failed"} and rule not in spoken:
         why = "it is about calls before, and this is taken for the first of a session"
-        finding = RuleFinding(rule, "not run", why, rule.limits[0].key)
+        finding = RuleFinding(rule, "not run", why, LIMIT_NAMES[type(rule.limits[0])])
     return RuleExplanation(
         rule=rule.name,
         verdict=rule.verdict,
