@@ -108,6 +108,7 @@ _MOST_COPIED = 2_000
 _SQLITE = b"SQLite format 3\0"
 _ID = slice(68, 72)  # https://sqlite.org/fileformat2.html#the_database_header
 _BESIDE = ("-wal", "-shm", "-journal")
+_MOVING = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 _NO = Touch("no")
 
 
@@ -231,7 +232,7 @@ def is_of_store(path: str) -> bool:
 
 def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
     """Return whether one of *uses* reads a secret, or a folder with one in it; "yes" is certain."""
-    patterns, doubt = resolver.once("secrets", _secret_patterns), ""
+    patterns, doubt = _secret_patterns(*map(os.environ.get, _MOVING)), ""
     for use in uses:
         touch = touches(use, patterns, resolver)
         if touch.answer == "yes":
@@ -250,18 +251,18 @@ def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
     return Touch("maybe", touch.path, "", f"{text!r} is a secret, and no tool reads it")
 
 
-def _secret_patterns() -> tuple[PathPattern, ...]:
-    # Asked for each time: variables of the environment may move them.
+@lru_cache(maxsize=4)
+def _secret_patterns(*_: str | None) -> tuple[PathPattern, ...]:
+    """Return the patterns of secrets; asked for by the variables that may move them."""
     try:
         folders = approvals_secret().parent, logins_folder(), value_key_file().parent
     except RuntimeError:
         return ()  # Without a home folder there are none.
-    return _patterns_in(*[glob_quoted(str(folder)) for folder in folders])
-
-
-@lru_cache(maxsize=4)
-def _patterns_in(config: str, logins: str, keys: str) -> tuple[PathPattern, ...]:
-    texts = [f"{config}/**/*.{{secret,key}}", f"{logins}/**", f"{keys}/*.key"]
+    # Also as it is written: a link to it may lead elsewhere by now.
+    written = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    config, logins, keys, base = [glob_quoted(str(each)) for each in (*folders, written)]
+    secrets = "**/*.{secret,key}"
+    texts = [f"{config}/{secrets}", f"{base}/toolbus/{secrets}", f"{logins}/**", f"{keys}/*.key"]
     return path_patterns(texts, "/")
 
 

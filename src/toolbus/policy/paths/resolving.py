@@ -130,12 +130,12 @@ class PathResolver:
         if part == "..":
             above = posixpath.dirname(folder.path)
             return ResolvedPath(above, (above,), folder.doubt, above)
-        path = posixpath.join(folder.path, part)
-        names = tuple([posixpath.join(name, part) for name in folder.names])
-        if folder.doubt:
-            return ResolvedPath(path, names, folder.doubt, path)
-        if _OF_PROCESS.fullmatch(path):
-            doubt = f"what {path!r} leads to depends on a process"
+        path, *others = [f"{name.rstrip('/')}/{part}" for name in folder.names]
+        names = (path, *others)
+        doubt = folder.doubt
+        if path.startswith("/proc/") and _OF_PROCESS.fullmatch(path):
+            doubt = doubt or f"what {path!r} leads to depends on a process"
+        if doubt:
             return ResolvedPath(path, names, doubt, path)
         try:
             link = os.readlink(path)  # noqa: PTH115 - this is called often

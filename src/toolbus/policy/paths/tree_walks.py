@@ -64,7 +64,7 @@ class _TreeWalk:
 
     def __init__(self, folder: str, start: str, rules: TreeRules, resolver: PathResolver) -> None:
         # Links lead out of *folder*, and what is there counts as well.
-        self._start = "/" if start == folder else start
+        self._start = "" if start == folder else start
         self._rules, self._resolver = rules, resolver
         self._filter = _TreeFilter(rules)
         self._remaining = MOST_ENTRIES_BELOW
@@ -109,7 +109,8 @@ class _TreeWalk:
             if posixpath.isdir(resolved.path):
                 self._add(resolved.path)
             return
-        if not (is_in(path, self._start) or is_in(self._start, path)):
+        start = self._start
+        if start and not (is_in(path, start) or is_in(start, path)):
             return
         is_folder = entry.is_dir(follow_symlinks=False)
         if self._filter.leaves_out(path, entry.name, ignore, is_folder=is_folder):
