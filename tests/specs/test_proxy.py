@@ -309,7 +309,7 @@ NO_RM = """
 """
 
 
-async def test_a_batch_is_answered_as_one_array(proxied, policy):
+async def test_a_batch_is_taken_apart(proxied, policy):
     async with proxied("--with", policy(NO_RM)) as peer:
         batch = [
             {"id": 1, "method": "tools/call", "params": {"name": "rm"}},
@@ -318,7 +318,9 @@ async def test_a_batch_is_answered_as_one_array(proxied, policy):
             {"id": 3, "method": "ping"},
         ]
         peer.write(json.dumps([{"jsonrpc": "2.0", **one} for one in batch]).encode() + b"\n")
-        answers = {one["id"]: one["result"] for one in await peer.frame()}
+        frames = [await peer.frame() for _ in range(3)]
+
+    answers = {one["id"]: one["result"] for one in frames}
 
     assert answers[1]["isError"]
     assert answers[1]["content"][0]["text"] == "rm is not for you"
@@ -969,16 +971,14 @@ async def test_a_broken_answer_is_an_error(proxied, policy, broken):
     assert second == {"content": [{"type": "text", "text": "fine"}]}
 
 
-@pytest.mark.parametrize("judged", [True, False])
-async def test_answers_that_nobody_asked_are_dropped(proxied, policy, judged):
+async def test_answers_that_nobody_asked_are_dropped(proxied, policy):
     writing = """
         def call(m, name, arguments):
             for own in ("nobody", m["id"], m["id"], 12345):
                 send(id=own, result=text("once"))
     """
-    options = ["--with", policy()] if judged else []
 
-    async with proxied(*options, body=writing) as peer:
+    async with proxied("--with", policy(), body=writing) as peer:
         peer.call(1, "echo")
         peer.call(2, "echo")
         _, lines, err = await peer.end()

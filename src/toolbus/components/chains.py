@@ -100,10 +100,9 @@ class BoundAdapter(ArgumentsFiller):
         try:
             if not self.adapter.should_adapt(call.name):
                 return call
-            if "fill_parameters" in self._asking:
-                new = self.adapter.fill_parameters(call, ctx=AdapterContext(scope, spec))
-            else:
-                new = self.adapter.fill_parameters(call)
+            asks = "fill_parameters" in self._asking
+            context = {"ctx": AdapterContext(scope, spec)} if asks else {}
+            new = self.adapter.fill_parameters(call, **context)
             new = await new if isawaitable(new) else new
             return new if isinstance(new, Deny) else self._accept(ctx, call, new)
         except BaseException as error:  # noqa: BLE001 - what passes is raised again

@@ -19,7 +19,6 @@ from msgspec import UNSET
 from toolbus.mcp.group.group_requests import GroupRequests
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError
 from toolbus.mcp.group.server_requests import ServerRequests
-from toolbus.mcp.protocol.batches import BatchResponse
 from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,
     PARSE_ERROR,
@@ -77,11 +76,8 @@ class ServerGroup:
     def write(self, line: bytes) -> None:
         """Take a line of the client."""
         if (batch := read_batch(line)) is not None:
-            frames = [read_frame(part) for part in batch]
-            asking = [frame for frame in frames if frame is None or frame.is_request]
-            gathered = BatchResponse(len(asking), self._outbox.put_nowait)
-            for part, frame in zip(batch, frames, strict=True):
-                self._take(part, frame, gathered.add)
+            for part in batch:
+                self._take(part, read_frame(part), self._outbox.put_nowait)
         elif line.strip():
             self._take(line, read_frame(line), self._outbox.put_nowait)
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from toolbus.mcp.http.session_table import ClientSession
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, cancelled_id
-from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Client(ClientSession):
     def __init__(
         self, proxy: Proxy, add: Callable[[str, Client], None], question_session: str = ""
     ) -> None:
-        self.session = JudgedSession(proxy, Channels(_drop, _drop), question_session)
+        self.session = open_session(proxy, Channels(_drop, _drop), question_session)
         self._add = add
         self._requests: set[Relayed] = set()
         self.detached: dict[Any, Relayed] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from toolbus.mcp.proxy.byte_relay import ByteRelay
     from toolbus.mcp.session.judged_session import JudgedSession
     from toolbus.mcp.session.tool_list import ToolList
 
@@ -30,15 +31,15 @@ class Listings:
         self._clock = clock
         self._listings: OrderedDict[Hashable, _Listing] = OrderedDict()
 
-    def get(self, key: Hashable, session: JudgedSession) -> None:
+    def get(self, key: Hashable, session: JudgedSession | ByteRelay) -> None:
         """Tell *session* what another one with the same *key* was told."""
         listing = self._listings.get(key)
-        if listing is not None and listing.until > self._clock():
+        if session.is_filtering is True and listing is not None and listing.until > self._clock():
             session.tool_list.adopt(listing.tool_list)
 
-    def put(self, key: Hashable, session: JudgedSession) -> None:
+    def put(self, key: Hashable, session: JudgedSession | ByteRelay) -> None:
         """Keep what *session* was told itself, if handlers judge and it was told all."""
-        if session.judging and session.tool_list.listed:
+        if session.is_filtering is True and session.tool_list.listed:
             self._listings[key] = _Listing(session.tool_list, self._clock() + _SECONDS)
             self._listings.move_to_end(key)
             if len(self._listings) > _LIMIT:

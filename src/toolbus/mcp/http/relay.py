@@ -46,7 +46,7 @@ class Relay:
         frame = read_frame(request.body) if request.method == "POST" else None
         self._clients.shrink(self._limit)
         known = self._clients.get(request.headers.get(SESSION))
-        if self._proxy.current.judging if known is None else known.session.judging:
+        if self._proxy.current.is_filtering if known is None else known.session.is_filtering:
             check_judged(request, frame)
         if known is not None:
             await self._pass_on(request, frame, known)
@@ -55,7 +55,7 @@ class Relay:
         if is_stateless(request.headers):
             question_session = self._proxy.client_approvals.session_of(identity(request.fields))
         client = Client(self._proxy, self._clients.add, question_session)
-        if not (is_stateless(request.headers) and client.session.judging):
+        if not (is_stateless(request.headers) and client.session.is_filtering):
             await self._pass_on(request, frame, client)
             return
         key = identity(request.fields), self._proxy.current

@@ -50,7 +50,7 @@ class RelayedRequest:
     ) -> None:
         self.request, self.frame, self.client, self._server = request, frame, client, server
         self.ids = [part.id for part in requests_in(frame, request.body)]
-        self._judged, self._limit = client.session.judging, server.limits.frame
+        self._judged, self._limit = client.session.is_filtering, server.limits.frame
         status = 400 if frame is None else 202
         self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
         self._directions = Channels(self.response.say, self._to_server, self.answer)
@@ -242,7 +242,7 @@ class RelayedRequest:
         elif (line := client.recall(frame.id)) is not None:
             self.response.put(line, event)
             return
-        elif not session.judging:
+        elif not session.is_filtering:
             self.response.put(data, event)
             return
         await session.from_server(data, self._directions)

@@ -54,6 +54,8 @@ class RelayedResponse:
         self._shown: bytes | None = None
         self._body = b""
         self._line: bytes | None = None
+        # Those to a batch that is judged come one by one, and go as one array.
+        self._answers: list[bytes] = []
         self._ready = asyncio.Event()
         self._failure: Exception | None = None
         self._in_lines = False
@@ -117,7 +119,9 @@ class RelayedResponse:
         if self.stream is not None:
             self.put(line, event)
         else:
-            self._line = line
+            self._answers.append(line.strip())
+            several = len(self._answers) > 1 and self.pending <= 0
+            self._line = b"[" + b",".join(self._answers) + b"]" if several else line
         self.check()
 
     def put(self, line: bytes, event: Event | None) -> None:
@@ -150,6 +154,7 @@ class RelayedResponse:
     def release(self) -> None:
         """Hold what was sent no longer."""
         self._shown, self._body, self._line = None, b"", None
+        self._answers.clear()
 
     def _stream_fields(self) -> HeaderFields:
         if not self._judged:

@@ -16,7 +16,7 @@ from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.http.session_table import ClientSession
 from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of
-from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import explain_end
 from toolbus.mcp.transport.sse import on_one_line
@@ -42,7 +42,7 @@ class SessionProcess(ClientSession):
 
     def __init__(self, proxy: Proxy, process: Process | ServerGroup, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
-        self.session = JudgedSession(proxy, Channels(partial(self._to_client, None), process.write))
+        self.session = open_session(proxy, Channels(partial(self._to_client, None), process.write))
         self.version: str | None = None
         self._buffer = EventBuffer(limits.frame, replays=True)
         self.standing = AnswerStream(self._buffer)

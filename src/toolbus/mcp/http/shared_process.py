@@ -35,7 +35,7 @@ from toolbus.mcp.protocol.revisions import (
     params_of,
     version_of,
 )
-from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import Process, explain_end, start
 from toolbus.mcp.transport.sse import on_one_line
@@ -233,7 +233,7 @@ class PendingRequest:
     ) -> None:
         self._shared, self._process, self._request, self.frame = shared, process, request, frame
         self.stream = AnswerStream(shared.buffer(), pending=1)
-        self.session = JudgedSession(
+        self.session = open_session(
             shared.proxy,
             Channels(self.stream.put, self._to_server, self.stream.answer),
             shared.proxy.client_approvals.session_of(identity(request.fields)),

@@ -129,6 +129,21 @@ def _read_batch_leniently(line: bytes) -> list[bytes] | None:
         return None
 
 
+def frames_in(line: bytes) -> list[Frame]:
+    """Return the frames in *line*, which may be a batch.
+
+    A request that cannot be read is one without params, if its id can be told.
+    """
+    batch = read_batch(line)
+    if batch is not None:
+        return [frame for part in batch if (frame := read_frame(part)) is not None]
+    if (frame := read_frame(line)) is not None:
+        return [frame]
+    request_id, names = scan_top_level(line)
+    is_request = request_id is not UNSET and "method" in names
+    return [Frame(line, request_id, "")] if is_request else []
+
+
 def read_json(raw: Raw | bytes) -> Any:
     """Return the JSON value *raw*, free to change; raises `ValueError`."""
     try:

@@ -111,8 +111,8 @@ class Proxy(Participant):
         return not self._own_bus
 
     @property
-    def judging(self) -> bool:
-        """Whether anybody judges or keeps what passes; if not, bytes are all that passes."""
+    def is_filtering(self) -> bool:
+        """Whether a handler or a store is at work; if not, lines pass as bytes."""
         handled = any(self.bus.handlers(event) for event in CATALOGUE)
         return handled or self.store is not None or bool(self.tools)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.proxy.stdio import calling_on_signals, pass_requests
-from toolbus.mcp.session.judged_session import JudgedSession
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.pipes import open_sink
@@ -38,7 +38,7 @@ async def run_remote(
     limits = limits or ProxyLimits()
     sink = await open_sink(output)
     remote = RemoteServer(url, limits, token, headers, logins)
-    session = JudgedSession(proxy, Channels(sink.write, remote.write))
+    session = open_session(proxy, Channels(sink.write, remote.write))
     remote.take, remote.is_open = session.from_server, session.is_open
     asking = asyncio.create_task(pass_requests(session, sink, remote.drain, limits.frame))
     if await _ended(asking, sink.lost):

@@ -18,7 +18,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     error_frame,
     scan_top_level,
 )
-from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.pipes import open_sink, read_loop
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.group.server_group import ServerGroup
+    from toolbus.mcp.proxy.byte_relay import ByteRelay
     from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.session.judged_session import JudgedSession
     from toolbus.mcp.transport.launching import Launched
     from toolbus.mcp.transport.pipes import ByteSink
     from toolbus.mcp.transport.processes import Process
@@ -64,7 +66,7 @@ async def run_stdio(
         server = await (start(command) if launched is None else adopt(launched))
     try:
         sink = await open_sink(output)
-        session = JudgedSession(proxy, Channels(sink.write, server.write))
+        session = open_session(proxy, Channels(sink.write, server.write))
         return await _StdioRun(session, server, sink, limits).to_its_end()
     finally:
         await server.kill()
@@ -75,7 +77,7 @@ class _StdioRun:
 
     def __init__(
         self,
-        session: JudgedSession,
+        session: JudgedSession | ByteRelay,
         server: Process | ServerGroup,
         output: ByteSink,
         limits: ProxyLimits,
@@ -139,7 +141,7 @@ class _StdioRun:
 
 
 async def pass_requests(
-    session: JudgedSession,
+    session: JudgedSession | ByteRelay,
     output: ByteSink,
     drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
@@ -161,7 +163,7 @@ async def pass_requests(
         _take_line(session, lines.remainder, output)
 
 
-def _take_line(session: JudgedSession, line: bytes, output: ByteSink) -> None:
+def _take_line(session: JudgedSession | ByteRelay, line: bytes, output: ByteSink) -> None:
     try:
         session.from_client(line)
     except Exception:

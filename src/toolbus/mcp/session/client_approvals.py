@@ -14,7 +14,7 @@ from toolbus.approvals import answer
 from toolbus.approvals.records import read_question
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.events.catalogue import Deny
-from toolbus.mcp.session.forms import question_form
+from toolbus.mcp.session.client_questions import question_form, telling_progress
 from toolbus.mcp.session.round_trips import (
     RESPONSES,
     STATE,
@@ -23,7 +23,6 @@ from toolbus.mcp.session.round_trips import (
     asks_back,
     input_required,
 )
-from toolbus.mcp.session.waiting_progress import telling_progress
 from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.gate import CallGate, Pending, nobody_to_ask
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
     from toolbus.approvals.waiting import QuestionAsker
-    from toolbus.mcp.session.calls import CallRequest
     from toolbus.mcp.session.named_sessions import NamedSession
+    from toolbus.mcp.session.tool_calls import ProxiedCall
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.gate import ApprovalRequest, Permit
 
@@ -62,7 +61,7 @@ class ClientApprovals:
 
 
 class CallApprovals(CallGate):
-    """Decides about one call, *request*, by questions that are kept in *session_id*.
+    """Decides about *call* by questions that are kept in *session_id*.
 
     *elicit* puts one to the person in front of the client, if it shows forms by itself. Until
     *client_left* is set, somebody waits for an answer.
@@ -71,29 +70,29 @@ class CallApprovals(CallGate):
     def __init__(
         self,
         clients: ClientApprovals,
-        request: CallRequest,
+        call: ProxiedCall,
         session_id: str,
         elicit: QuestionAsker | None,
         client_left: asyncio.Event,
     ) -> None:
-        self._clients, self._request, self._session_id = clients, request, session_id
+        self._clients, self._call, self._session_id = clients, call, session_id
         self._elicit, self._client_left = elicit, client_left
         self._stored = clients.stored
         self._for_this_call: StoredApprovals | None = None
-        self._asks_back = self._stored is not None and asks_back(request.params)
+        self._asks_back = self._stored is not None and asks_back(call.params)
 
     async def take_verdict(self) -> None:
         """Put into the question what the client brought as its answer, if it repeats the call.
 
         Raises `ForeignStateError`.
         """
-        request, store = self._request, self._store
-        if STATE not in request.params or store is None:
+        call, store = self._call, self._store
+        if STATE not in call.params or store is None:
             return
-        repeated = self._clients.states.read(request.params, self._session_id)
+        repeated = self._clients.states.read(call.params, self._session_id)
         if repeated is None:
             return
-        request.restore(repeated.params)
+        call.restore(repeated.params)
         if repeated.verdict is not None:
             await answer(
                 store,
@@ -118,9 +117,9 @@ class CallApprovals(CallGate):
             stored = self._for_this_call.asking(self._elicit, name=_CLIENT)
         else:
             return nobody_to_ask(asked.ask)
-        request = self._request
+        call = self._call
         asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id), fill=None)
-        async with telling_progress(request.params, request.channels.to_client):
+        async with telling_progress(call.params, call.channels.to_client):
             deciding = stored.ask(asked)
             if self._stored is not None and self._clients.named is not None:
                 decision = await deciding  # It ends when the client leaves, and the question stays.
@@ -136,7 +135,7 @@ class CallApprovals(CallGate):
 
     async def result_of(self, pending: Sequence[str]) -> dict[str, Any] | None:
         """Return the result by which the client puts a *pending* question itself, or None."""
-        store, params = self._store, self._request.params
+        store, params = self._store, self._call.params
         if not (self._asks_back and pending) or store is None:
             return None
         question = await read_question(store, self._session_id, pending[0])

@@ -17,7 +17,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.session.pending_requests import run_or_fail
-from toolbus.mcp.session.response_filter import ResponseRejected, explain, fail_closed
+from toolbus.mcp.session.server_messages import ResponseRejected, explain, fail_closed
 from toolbus.messages.immutable import thaw
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import CALL, CANCELLED, LIST
-from toolbus.mcp.session.forms import ELICIT, question_form, verdict_of
+from toolbus.mcp.session.client_questions import ELICIT, question_form, verdict_of
 from toolbus.mcp.session.request_table import OpenRequest, RequestTable
 from toolbus.messages.ids import new_id
 from toolbus.tasks.loops import LoopLock

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from toolbus.mcp.protocol.revisions import CAPABILITIES, VERSION
-from toolbus.mcp.session.forms import ELICIT, can_elicit, verdict_of
+from toolbus.mcp.session.client_questions import ELICIT, can_elicit, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a server says, on its way past the handlers to the client."""
+"""What a server says, past `MESSAGE_APPEND_BEFORE` to the client: as it came, changed, or not."""
 
 from __future__ import annotations
 
@@ -7,36 +7,54 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.jsonrpc import (
-    INTERNAL_ERROR,
-    REFUSED,
-    Frame,
-    error_frame,
-    write_frame,
-)
-from toolbus.mcp.protocol.revisions import LIST
-from toolbus.mcp.session.calls import answer_member
+from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusError
+from toolbus.mcp.protocol.jsonrpc import INTERNAL_ERROR, REFUSED, Frame, error_frame, write_frame
+from toolbus.mcp.protocol.revisions import CALL, LIST
+from toolbus.mcp.session.bodies import CallResult, decode_body
 from toolbus.mcp.session.pending_requests import run_or_fail
-from toolbus.mcp.session.response_filter import UNCHANGED, ResponseRejected, explain
+from toolbus.messages.fields import with_sound
+from toolbus.messages.ids import new_id
+from toolbus.messages.immutable import EMPTY, thaw
+from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
+from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from toolbus.bus.bus import EventBus
+    from toolbus.events.catalogue import Scope
     from toolbus.mcp.session.request_table import Channels, OpenRequest
-    from toolbus.mcp.session.response_filter import ResponseFilter
     from toolbus.mcp.session.session_log import SessionLog
     from toolbus.mcp.session.tool_list import ToolList
+    from toolbus.messages.records import JsonObject
+
+    Append = Callable[[ToolMessage], Awaitable[Message]]
 
 logger = logging.getLogger("toolbus")
 
+UNCHANGED = object()
+"""Stands for a body that no handler changed, so that its bytes may go on."""
+
+_WITHHELD = frozenset({"denied", "withheld", "invalid_result"})
 _RECORDED = frozenset({"resources/read", "prompts/get"})
 
 
-class ServerMessageFilter:
-    """Lets handlers see what is no answer to a tool call, and sends on what they leave of it."""
+class ResponseRejected(ToolbusError):
+    """A message of the server must not reach the client, for *reason*."""
 
-    def __init__(
-        self, response_filter: ResponseFilter, tool_list: ToolList, log: SessionLog
-    ) -> None:
-        self._filter, self._tool_list, self._log = response_filter, tool_list, log
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class ServerMessages:
+    """Shows what a server says to the handlers of *bus*, as the result of a tool.
+
+    Answers to tool calls come to them by the bus; of those only the rest is shown here.
+    """
+
+    def __init__(self, bus: EventBus, scope: Scope, tool_list: ToolList, log: SessionLog) -> None:
+        self._bus, self._scope, self._tool_list, self._log = bus, scope, tool_list, log
 
     async def answer(self, request: OpenRequest, frame: Frame) -> None:
         """Send the client the answer *frame* to its *request* as handlers leave it."""
@@ -48,32 +66,56 @@ class ServerMessageFilter:
         await run_or_fail(self._answer(request, frame), fail)
 
     async def _answer(self, request: OpenRequest, frame: Frame) -> None:
-        kind, came = answer_member(frame)
+        member, came = answer_member(frame)
         try:
-            body = await self._judge(request, kind, came)
+            body = await self._judge(request, member, came)
         except ResponseRejected as error:
             request.send(error_frame(request.id, REFUSED, error.reason))
             return
-        same = body is UNCHANGED
-        request.send(frame.line if same else write_frame(id=request.id, **{kind: body}))
+        unchanged = body is UNCHANGED
+        request.send(frame.line if unchanged else write_frame(id=request.id, **{member: body}))
 
-    async def _judge(self, request: OpenRequest, kind: str, came: Any) -> Any:
-        if kind == "error":
-            return await self._filter.error(request.method, came, request.call)
+    async def _judge(self, request: OpenRequest, member: str, came: Any) -> Any:
+        """Return what handlers leave of *came*, the *member* that answers *request*."""
+        if member == "error":
+            return await self._body(member, came, request.call or _call(request.method))
         if request.call is not None:
-            return await self._filter.result(request.call, came)
-        params = request.params if request.params is not UNSET else {}
+            return await self._result(request.call, came)
+        params = {} if request.params is UNSET else request.params
         if request.method == LIST:
             # Handlers see the tools, and then what the list says of them.
             first = not (isinstance(params, dict) and params.get("cursor"))
-            listed = await self._tool_list.relist(came, first=first)
-            body = await self._filter.body(LIST, came if listed is UNCHANGED else listed)
-            return listed if body is UNCHANGED else body
+            with fail_closed(LIST):
+                listed = await self._tool_list.relist(came, first=first)
+            body = await self._body(LIST, listed, _call(LIST))
+            return listed if body is UNCHANGED and listed is not came else body
         if request.method in _RECORDED:
-            # The model will read it.
-            record = self._log.call_record()
-            return await self._filter.recorded(record, request.method, came, params)
-        return await self._filter.body(request.method, came)
+            return await self._recorded(request.method, came, params)
+        return await self._body(request.method, came, _call(request.method))
+
+    async def _result(self, call: ToolCall, came: Any) -> Any:
+        """Return what handlers leave of the result of *call*, for which nothing waits any more."""
+        with fail_closed(call.name):
+            seen = decode_body(CALL, came)
+            response = await self._show(call, seen.response)
+            if not isinstance(seen, CallResult):
+                return UNCHANGED if is_same(response, seen.response) else seen.lower(response)
+            rest = await self.rest(call, seen)
+            if rest is UNCHANGED and is_same(response, seen.response):
+                return UNCHANGED
+            return seen.lower_result(response, seen.rest if rest is UNCHANGED else rest)
+
+    async def _recorded(self, method: str, came: Any, params: Any) -> Any:
+        """Return what handlers leave of a result that the model will read, and keep it."""
+        record = self._log.call_record()
+        with fail_closed(method):
+            call = _call(method, params)
+            await record.ask(AssistantMessage(id=new_id(), tool_calls=(call,)), self._scope)
+
+        async def append(message: ToolMessage) -> Message:
+            return await record.answer(message, self._scope)
+
+        return await self._body(method, came, call, append=append)
 
     async def pass_on(self, frame: Frame, channels: Channels) -> None:
         """Send the client a notification or a request of the server as handlers leave it."""
@@ -86,15 +128,14 @@ class ServerMessageFilter:
         await run_or_fail(self._pass_on(frame, channels), fail)
 
     async def _pass_on(self, frame: Frame, channels: Channels) -> None:
-        assert isinstance(frame.method, str)  # noqa: S101 - it has one
-        if frame.method.endswith("list_changed"):
+        method, body = str(frame.method), UNCHANGED
+        if method.endswith("list_changed"):
             self._tool_list.forget()
         try:
-            body = UNCHANGED
             if frame.params is not UNSET:
-                body = await self._filter.body(frame.method, frame.params, params=True)
+                body = await self._body(method, frame.params, _call(method), params=True)
         except ResponseRejected as error:
-            logger.warning("%s of the server was withheld: %s", frame.method, error.reason)
+            logger.warning("%s of the server was withheld: %s", method, error.reason)
             if frame.is_request:
                 channels.to_server(error_frame(frame.id, REFUSED, error.reason))
             return
@@ -102,4 +143,124 @@ class ServerMessageFilter:
             channels.to_client(frame.line)
             return
         request_id = {"id": frame.id} if frame.is_request else {}
-        channels.to_client(write_frame(**request_id, method=frame.method, params=body))
+        channels.to_client(write_frame(**request_id, method=method, params=body))
+
+    async def rest(self, call: ToolCall, seen: CallResult) -> Any:
+        """Return what handlers leave of the rest of *seen*, which stands beside its texts.
+
+        That is `UNCHANGED` if it is the same. Raises `ResponseRejected`.
+        """
+        if seen.has_only_types:
+            return UNCHANGED
+        with fail_closed(call.name):
+            shown = ToolResponse(structured=seen.rest)
+            response = await self._show(_call(call.name, call.arguments), shown)
+            if response.structured is shown.structured:
+                return UNCHANGED
+            return thaw(response.structured)
+
+    async def _body(
+        self,
+        method: str,
+        body: Any,
+        call: ToolCall,
+        *,
+        append: Append | None = None,
+        params: bool = False,
+    ) -> Any:
+        """Return what handlers leave of *body*, the result of *method* or its *params*.
+
+        They see it as the response to *call*. It is `UNCHANGED` if it is the same. Raises
+        `ResponseRejected` for what must not be read or could not be judged.
+        """
+        with fail_closed(call.name):
+            seen = decode_body(method, body, params=params)
+            if not seen.response.content and seen.response.structured is None:
+                return UNCHANGED
+            response = await self._show(call, seen.response, append)
+            if is_same(response, seen.response):
+                return UNCHANGED
+            if seen.needs_structure and seen.has_lost_structure(response):
+                reason = "a handler removed structured content that the client needs"
+                raise ResponseRejected(reason)
+            return seen.lower(response)
+
+    async def _show(
+        self, call: ToolCall, response: ToolResponse, append: Append | None = None
+    ) -> ToolResponse:
+        message = ToolMessage(
+            id=new_id(),
+            tool_call_id=call.id,
+            tool_name=call.name,
+            tool_response=with_sound(
+                response, tool_name=call.name, tool_call_id=call.id, parameters=call.arguments
+            ),
+        )
+        shown = await (append(message) if append else admit(self._bus, message, self._scope))
+        if isinstance(shown, ToolMessage) and shown.tool_response is not None:
+            response = shown.tool_response
+        else:
+            # A handler took the response away.
+            response = ToolResponse.from_text(shown.text)
+        if is_withheld(response):
+            raise ResponseRejected(response.text)
+        return response
+
+
+def answer_member(frame: Frame) -> tuple[str, Any]:
+    """Return the member that makes *frame* an answer, `error` or `result`, and its value."""
+    if frame.failed:
+        return "error", frame.error
+    return "result", None if frame.result is UNSET else frame.result
+
+
+def is_withheld(response: ToolResponse) -> bool:
+    """Return whether *response* stands for one that must not be read."""
+    return response.is_error and response.error_type in _WITHHELD
+
+
+def is_same(response: ToolResponse, other: ToolResponse) -> bool:
+    """Return whether both say the same: then the bytes of the one say the other as well."""
+    return (
+        response.structured is other.structured
+        and response.is_error == other.is_error
+        and response.content == other.content
+    )
+
+
+def _call(name: str, arguments: JsonObject = EMPTY) -> ToolCall:
+    return ToolCall(id=new_id(), name=name, arguments=arguments)
+
+
+class fail_closed:  # noqa: N801 - used as a function
+    """Turns every failure on the way into a refusal: what was not judged does not pass."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, ResponseRejected) or not isinstance(error, Exception):
+            return
+        raise ResponseRejected(explain(self._name, error)) from error
+
+
+def explain(name: str, error: BaseException) -> str:
+    """Return what the client may know of *error*, and log the rest."""
+    match error:
+        case MessageDenied():
+            return error.reason
+        case FreezeError():
+            # The path may hold a key of the server's, and that a secret.
+            logger.warning("%s cannot be judged: %s", name, error)
+            return f"{name} cannot be judged: {error.reason}"
+        case HandlerError():
+            logger.error("%s: %s", name, error)
+            return f"handler {error.handler!r} failed"
+        case ValueError() | ToolbusError():
+            logger.warning("%s cannot be judged: %s", name, error)
+            return f"{name} cannot be judged: {error}"
+    logger.error("%s cannot be judged", name, exc_info=error)
+    return f"{name} cannot be judged: {type(error).__name__}"

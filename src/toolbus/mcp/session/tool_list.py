@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.events.call_values import ToolSpec
 from toolbus.events.catalogue import TOOLS_PROVIDE
-from toolbus.mcp.protocol.revisions import LIST
-from toolbus.mcp.session.response_filter import UNCHANGED, fail_closed
-from toolbus.mcp.session.server_tools import listing_of, rebuild_list, sound, specs_of
+from toolbus.messages import schemas
+from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.tasks.loops import LoopLock
 from toolbus.tools.calls.advertised import AdvertisedTools
 
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from toolbus.bus.bus import EventBus
     from toolbus.events.catalogue import Scope
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.session.calls import CallRequest
     from toolbus.mcp.session.request_table import Send
+    from toolbus.mcp.session.tool_calls import ProxiedCall
     from toolbus.tools.toolset import Toolset
 
     AskList = Callable[[dict[str, Any], Send], Awaitable[Frame]]
@@ -32,6 +31,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _MAX_PAGES = 1_000
+
+_MEMBERS = {
+    "description": "description",
+    "input_schema": "inputSchema",
+    "output_schema": "outputSchema",
+    "annotations": "annotations",
+}
 
 
 class ToolList:
@@ -56,21 +62,17 @@ class ToolList:
         self._complete = False
 
     async def relist(self, body: Any, *, first: bool) -> Any:
-        """Return the result of `tools/list` as handlers leave it, or `UNCHANGED`.
+        """Return *body*, a result of `tools/list`, as handlers leave it: itself if unchanged."""
+        return await self._relist(body, first=first) if isinstance(body, dict) else body
 
-        Raises `ResponseRejected` if they could not be asked.
-        """
-        with fail_closed(LIST):
-            return await self._relist(body if isinstance(body, dict) else {}, first=first)
-
-    async def advertise(self, request: CallRequest, ask: AskList) -> AdvertisedTools:
+    async def advertise(self, call: ProxiedCall, ask: AskList) -> AdvertisedTools:
         """Return what the client may call; a client that never asked is told nothing else.
 
         If the list is not known, *ask* gets the params of `tools/list`, and returns the answer.
         """
         if self._waiting or not self._complete:
-            await self._wait_for_list(request, ask)
-        name = request.call.name
+            await self._wait_for_list(call, ask)
+        name = call.call.name
         if name not in self.specs and self._of_components.get(name) is None:
             # Servers may have tools that they do not list; a handler may still hide one.
             await self._provide((ToolSpec(name=name),))
@@ -80,24 +82,24 @@ class ToolList:
             await self._provide((hidden,))
         return self._advertised
 
-    async def _wait_for_list(self, request: CallRequest, ask: AskList) -> None:
+    async def _wait_for_list(self, call: ProxiedCall, ask: AskList) -> None:
         """Let one call ask for the list; those that wait for it go on in their order."""
         self._waiting += 1
         try:
             async with self._lock.here():
                 if not self._complete:
-                    await self._list(request, ask)
+                    await self._list(call, ask)
         finally:
             self._waiting -= 1
 
-    async def _list(self, request: CallRequest, ask: AskList) -> None:
-        """Ask the server for all pages, with the metadata of *request*."""
-        meta = request.params.get("_meta")
+    async def _list(self, call: ProxiedCall, ask: AskList) -> None:
+        """Ask the server for all pages, with the metadata of *call*."""
+        meta = call.params.get("_meta")
         params: dict[str, Any] = {}
         if isinstance(meta, dict):
             params["_meta"] = {name: meta[name] for name in meta if name != "progressToken"}
         for _ in range(_MAX_PAGES):
-            answer = await ask(params, request.channels.to_server)
+            answer = await ask(params, call.channels.to_server)
             body = answer.result
             if answer.failed or not isinstance(body, dict):
                 break
@@ -108,13 +110,13 @@ class ToolList:
         self._complete = True
 
     async def _relist(self, body: dict[str, Any], *, first: bool) -> Any:
-        """Take one page of the list; return it as handlers leave it, or `UNCHANGED`."""
+        """Take one page of the list; return it as handlers leave it: itself if unchanged."""
         listed, final = body.get("tools"), not body.get("nextCursor")
         tools = listed if isinstance(listed, list) else []
         if first:
             self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
-        theirs = specs_of(tools)
-        self.specs |= {spec.name: sound(spec) for spec in theirs}
+        theirs = _specs_of(tools)
+        self.specs |= {spec.name: _sound(spec) for spec in theirs}
         ours = self._unlisted() if final else []
         before = (*theirs, *ours)
         context = await self._provide(before)
@@ -123,8 +125,8 @@ class ToolList:
         after = () if context.denied else context.value
         self._note_hidden(before, after)
         if after is before and not ours:
-            return UNCHANGED
-        listed, unknown = rebuild_list([*tools, *map(listing_of, ours)], before, after)
+            return body
+        listed, unknown = _rebuild_list([*tools, *map(_listing_of, ours)], before, after)
         for name in unknown:
             logger.warning("a handler offers the tool %r, which nobody has; left out", name)
         return {**body, "tools": listed}
@@ -143,3 +145,72 @@ class ToolList:
         context = await self._bus.apply(TOOLS_PROVIDE, specs, scope=self._scope)
         self._advertised = self._advertised.joined(AdvertisedTools.of(context))
         return context
+
+
+def _specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
+    """Return the specs of *tools*, as JSON; what has no name is none. Raises `FreezeError`."""
+    return tuple([_spec(tool) for tool in tools if _member(tool, "name", str, None) is not None])
+
+
+def _spec(tool: dict[str, Any]) -> ToolSpec:
+    annotations = _member(tool, "annotations", dict, EMPTY)
+    if title := _member(tool, "title", str, ""):
+        # Where handlers look for it, and where older servers have it: MCP 2025-11-25, schema, Tool.
+        annotations = {**annotations, "title": title}
+    return ToolSpec(
+        name=tool["name"],
+        description=_member(tool, "description", str, ""),
+        input_schema=_member(tool, "inputSchema", dict, {"type": "object"}),
+        output_schema=_member(tool, "outputSchema", dict, None),
+        annotations=annotations,
+    )
+
+
+def _sound(spec: ToolSpec) -> ToolSpec:
+    """Return *spec* without the schemas that nothing can be checked against."""
+    output, takes = spec.output_schema, spec.input_schema
+    return ToolSpec(
+        name=spec.name,
+        description=spec.description,
+        input_schema={"type": "object"} if schemas.check_schema(takes) else takes,
+        output_schema=None if output is None or schemas.check_schema(output) else output,
+        annotations=spec.annotations,
+    )
+
+
+def _rebuild_list(
+    tools: list[Any], before: Iterable[ToolSpec], after: Iterable[ToolSpec]
+) -> tuple[list[Any], tuple[str, ...]]:
+    """Return *tools* as handlers left their specs, and the names of specs that are no tool's.
+
+    What a spec does not say of a tool, its title or its icons, stays.
+    """
+    originals = {spec.name: spec for spec in before}
+    known = {_member(tool, "name", str, None): tool for tool in tools}
+    strange = tuple([spec.name for spec in after if spec.name not in originals])
+    listed = [
+        _reworded(known[spec.name], originals[spec.name], spec)
+        for spec in after
+        if spec.name in originals
+    ]
+    return listed, strange
+
+
+def _listing_of(spec: ToolSpec) -> dict[str, Any]:
+    """Return what a list says of a tool that no server has."""
+    return _reworded({"name": spec.name}, ToolSpec(name=spec.name, input_schema=EMPTY), spec)
+
+
+def _reworded(tool: dict[str, Any], before: ToolSpec, after: ToolSpec) -> dict[str, Any]:
+    changed = {
+        member: thaw(getattr(after, field))
+        for field, member in _MEMBERS.items()
+        if getattr(after, field) != getattr(before, field)
+    }
+    new = {**tool, **changed}
+    return {name: value for name, value in new.items() if name not in changed or value is not None}
+
+
+def _member(item: Any, name: str, kind: type, default: Any) -> Any:
+    value = item.get(name) if isinstance(item, dict) else None
+    return value if isinstance(value, kind) else default

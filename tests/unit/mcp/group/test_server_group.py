@@ -91,7 +91,7 @@ async def test_what_is_no_frame_is_answered(tmp_path, monkeypatch):
         group.write(b"{broken\n")
         broken = await heard.get()
         group.write(b'[{"id":1,"method":"ping"},{"method":"x"},{"id":2,"method":"ping"}]\n')
-        batch = await heard.get()
+        batch = [await heard.get() for _ in range(2)]
 
     assert (broken["id"], broken["error"]["code"]) == (None, -32700)
     assert [each["id"] for each in batch] == [1, 2]

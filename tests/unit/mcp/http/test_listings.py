@@ -11,7 +11,7 @@ from toolbus.tools.toolset import Toolset
 class Told:
     """A session, as far as a list of tools is about it."""
 
-    judging = True
+    is_filtering = True
 
     def __init__(self, *names):
         self.tool_list = ToolList(EventBus(), Scope(agent_id="a"), Toolset())

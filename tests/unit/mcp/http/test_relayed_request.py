@@ -18,7 +18,7 @@ def frame(request_id, **members):
 class SlowSession:
     """A session that passes requests on, and answers later, the last answer first."""
 
-    judging = False
+    is_filtering = False
 
     def __init__(self):
         self.open, self.answers = [1, 2], []

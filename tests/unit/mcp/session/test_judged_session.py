@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from toolbus import AgentComponent, Ask, Deny, ToolAdapter, ToolSpec, events, guard, on
 from toolbus.approvals.records import questions_of
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.proxy.proxy import Proxy
-from toolbus.mcp.session.judged_session import JudgedSession
 from toolbus.mcp.session.request_table import Channels
 from toolbus.store.memory import MemoryStore
 
@@ -42,7 +42,7 @@ class Wires:
 
     def __init__(self, proxy):
         self.client, self.server = [], []
-        self.session = JudgedSession(proxy, channels(self.client, self.server))
+        self.session = open_session(proxy, channels(self.client, self.server))
 
     def ask(self, **frame):
         self.session.from_client(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
@@ -441,7 +441,7 @@ async def test_a_text_in_place_of_a_promised_structure_is_an_error():
         short = {"content": [{"type": "text", "text": "short"}], "isError": True}
         answers = {one["id"]: one for one in wires.client}
         assert answers[2]["result"] == short
-        assert "nothing of it but text" in answers[3]["error"]["message"]
+        assert "a handler removed structured content" in answers[3]["error"]["message"]
 
 
 async def test_a_handler_may_take_the_call_away_or_refuse_it():
@@ -545,7 +545,7 @@ async def test_an_answer_that_cannot_be_handled_is_an_error(caplog):
         raise LookupError("unforeseen")
 
     async with wired(Watcher()) as wires:
-        wires.session._server_messages._answer = fail
+        wires.session.server_messages._answer = fail
         wires.ask(id=1, method="ping")
         await wires.tell(id=1, result={})
         await turns()
@@ -595,7 +595,7 @@ async def test_a_request_of_the_server_whose_task_dies_is_answered():
         await Dying().die()
 
     async with wired(Watcher()) as wires:
-        wires.session._server_messages._pass_on = die
+        wires.session.server_messages._pass_on = die
         await wires.tell(id="s", method="sampling/createMessage", params={"text": "x"})
 
     assert wires.client == []
@@ -608,7 +608,7 @@ async def test_a_cancelled_task_answers_nothing():
         await asyncio.get_running_loop().create_future()
 
     async with wired(Watcher()) as wires:
-        wires.session._server_messages._answer = wait
+        wires.session.server_messages._answer = wait
         wires.ask(id=1, method="ping")
         await wires.tell(id=1, result={})
 

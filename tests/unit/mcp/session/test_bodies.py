@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from toolbus.mcp.protocol.revisions import CALL, ERROR
-from toolbus.mcp.session.texts import decode_body, refusal, rendered
+from toolbus.mcp.session.bodies import decode_body, refusal, rendered
 from toolbus.messages.records import (
     AudioPart,
     ImagePart,
@@ -67,16 +68,18 @@ bodies = plain | st.fixed_dictionaries(
 
 
 def lowered(seen, response, rest):
-    if seen.rest is None:
-        return seen.body(response, response.structured)
-    return seen.result(response, rest)
+    return seen.lower_result(response, rest) if rest is not None else seen.lower(response)
+
+
+def rest_of(seen):
+    return getattr(seen, "rest", None)
 
 
 @given(st.sampled_from(METHODS), bodies)
 def test_what_nobody_changed_comes_back(method, body):
     seen = decode_body(method, deepcopy(body))
 
-    assert lowered(seen, seen.response, seen.rest) == body
+    assert lowered(seen, seen.response, rest_of(seen)) == body
 
 
 @given(st.sampled_from([m for m in METHODS if m != "initialize"]), bodies)
@@ -85,7 +88,7 @@ def test_every_text_is_shown(method, body):
         return text.replace(SECRET, "")
 
     seen = decode_body(method, deepcopy(body))
-    rest = ToolResponse(structured=seen.rest).map_text(hide).structured
+    rest = ToolResponse(structured=rest_of(seen)).map_text(hide).structured
     left = lowered(seen, seen.response.map_text(hide), rest)
 
     assert SECRET.encode() not in msgspec.json.encode(left)
@@ -112,26 +115,25 @@ def test_new_parts_are_blocks(part, block):
     response = ToolResponse(content=(part,))
 
     assert rendered(response) == {"content": [block]}
-    assert call.result(response, call.rest) == {"content": [block]}
-    assert prompt.body(response, None) == {"messages": [{"role": "user", "content": block}]}
+    assert call.lower_result(response, call.rest) == {"content": [block]}
+    assert prompt.lower(response) == {"messages": [{"role": "user", "content": block}]}
 
 
 def test_a_resource_stays_one_whatever_a_handler_left():
     body = {"contents": [{"uri": "u", "mimeType": "m", "text": "old"}]}
     seen = decode_body("resources/read", body)
-    response = ToolResponse.from_text("new")
+    new = ToolResponse.from_text("new")
+    kept = replace(new, structured=seen.response.structured)
 
-    assert seen.body(response, seen.response.structured) == {
-        "contents": [{"uri": "u", "text": "new"}]
-    }
-    assert seen.body(response, None) == {"contents": [{"uri": "toolbus:answer", "text": "new"}]}
+    assert seen.lower(kept) == {"contents": [{"uri": "u", "text": "new"}]}
+    assert seen.lower(new) == {"contents": [{"uri": "toolbus:answer", "text": "new"}]}
 
 
 def test_a_result_that_is_no_object_is_shown_whole():
     seen = decode_body(CALL, ["a"])
 
     assert seen.response.structured == ("a",)
-    assert seen.result(seen.response, None) == ["a"]
+    assert seen.lower(seen.response) == ["a"]
     assert decode_body(ERROR, "broken").response.is_error
 
 

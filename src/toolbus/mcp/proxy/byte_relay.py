@@ -1,0 +1,96 @@
+"""Lines that nobody judges: each passes as it came, and requests that stay open are answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET
+
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, frames_in
+from toolbus.mcp.protocol.revisions import cancelled_id
+from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.pending_requests import fail
+from toolbus.mcp.session.request_table import Channels, OpenRequest, RequestTable
+from toolbus.messages.ids import new_id
+
+if TYPE_CHECKING:
+    from toolbus.mcp.proxy.proxy import Proxy
+
+
+def open_session(
+    proxy: Proxy, channels: Channels, question_session: str = ""
+) -> JudgedSession | ByteRelay:
+    """Return a client's session: a judged one where a handler or a store is at work."""
+    if proxy.current.is_filtering:
+        return JudgedSession(proxy, channels, question_session)
+    return ByteRelay(proxy, channels)
+
+
+class ByteRelay:
+    """Passes the lines of a client and a server as they come; it is used as a `JudgedSession` is.
+
+    Requests are noted by their ids, so that each has an answer if the server ends.
+    """
+
+    is_filtering: Literal[False] = False
+
+    def __init__(self, proxy: Proxy, channels: Channels) -> None:
+        self._channels, self._open = channels, RequestTable()
+        self._gone: str | None = None
+        log = proxy.current.log
+        self._logged = log.session(new_id()) if log else None
+
+    def from_client(self, line: bytes, channels: Channels | None = None) -> None:
+        """Send a line of the client to the server."""
+        channels = channels or self._channels
+        if self._logged is not None:
+            channels = self._logged.begin(line, channels)
+        for frame in frames_in(line):
+            if frame.is_request and self._gone is not None:
+                channels.reply(error_frame(frame.id, SERVER_GONE, self._gone))
+                return
+            if frame.is_request:
+                self._open.add(OpenRequest(frame.id, str(frame.method), channels.reply))
+            elif (cancelled := cancelled_id(frame)) is not UNSET:
+                self._open.abandon(cancelled)
+        channels.to_server(line)
+
+    def as_judged(self, line: bytes) -> bytes:
+        """Return a line of the client as it goes on."""
+        return line
+
+    async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
+        """Send a line of the server to the client."""
+        self.begin_from_server(line, channels)
+
+    def begin_from_server(self, line: bytes, channels: Channels | None = None) -> None:
+        """Do as `from_server` does; there is nothing to await."""
+        send = (channels or self._channels).to_client
+        for frame in frames_in(line):
+            if frame.is_answer and (request := self._open.take(frame.id)) is not None:
+                send = request.send
+        send(line)
+
+    def is_open(self, request_id: Any) -> bool:
+        """Return whether the server owes an answer to the request *request_id*."""
+        return self._open.is_open(request_id)
+
+    def schema(self, _name: str) -> None:
+        """Return None: lists of tools are not read."""
+
+    def server_gone(self, reason: str) -> None:
+        """Answer the requests that the server will never answer."""
+        self._gone = reason
+        for request in self._open.take_all():
+            fail(request, SERVER_GONE, reason)
+
+    def client_gone(self) -> None:
+        """Do nothing: the client is asked nothing."""
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for nothing: no line is held."""
+
+    async def close(self) -> None:
+        """Write the log of requests that have no answer."""
+        if self._logged is not None:
+            self._logged.close()
