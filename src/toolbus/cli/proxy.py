@@ -87,7 +87,8 @@ def command() -> Command:
             parser.error("--session is for one client on pipes; leave it out, or --listen")
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
         gc.disable()
-        from toolbus.mcp.proxy.command import ProxyOptions, run_proxy  # noqa: PLC0415 - loads the whole house
+        from toolbus.mcp.proxy.command import run_proxy  # noqa: PLC0415 - loads the whole house
+        from toolbus.mcp.proxy.loading import ProxyOptions  # noqa: PLC0415 - as above
 
         options = ProxyOptions(
             targets=parsed.targets,

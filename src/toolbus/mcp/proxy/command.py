@@ -7,54 +7,29 @@ import logging
 import os
 import shutil
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
-from functools import partial
+from contextlib import AsyncExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.mcp.proxy.loaded_components import load_components
-from toolbus.mcp.proxy.proxy import WAIT, Proxy
+from toolbus.mcp.proxy.loading import ProxyOptions, following, make_proxy
 from toolbus.mcp.transport.launching import LISTEN_TOKEN, TOKEN, launch
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from urllib.parse import SplitResult
 
     from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.http.listening import Listening
+    from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.request_log import RequestLog
     from toolbus.mcp.transport.launching import Launched
     from toolbus.mcp.transport.limits import ProxyLimits
 
 
 logger = logging.getLogger("toolbus")
-
-
-class ProxyOptions(NamedTuple):
-    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes.
-
-    Without targets and a configuration *search* takes what is in force here.
-    """
-
-    targets: Sequence[str] = ()
-    config: str | None = None
-    store: str | None = None
-    timeout: float | None = None
-    frame: int = 2**28
-    grace: float = 5.0
-    listening: Listening | None = None
-    search: bool = False
-    headers: tuple[tuple[str, str], ...] = ()
-    """Names, in lower case, and values that a server at an address gets with each request."""
-    log: str | None = None
-    """A file that gets a line for each request, "-" for standard error."""
-    approval_wait: float | None = None
-    """Seconds for which a call waits for a person; None: as the configuration says."""
-    session: str | None = None
-    """A name by which the questions of one process are those of the next one, with a *store*."""
 
 
 def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
@@ -72,7 +47,7 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
     _check_headers(command, options)
     log = _open_log(options.log, None if servers else command[0])
     with redirect_stdout(sys.stderr):
-        proxy = _make_proxy(options, log)
+        proxy = make_proxy(options, log)
         launched = None if servers else _launch(command, proxy, options)
         # Not before the server starts: it does so while all this is loaded.
         import asyncio  # noqa: PLC0415
@@ -141,27 +116,6 @@ def _open_log(file: str | None, program: str | None) -> RequestLog | None:
         raise UsageError(f"cannot log to {file!r}: {error.strerror}") from error
 
 
-def _make_proxy(
-    options: ProxyOptions, log: RequestLog | None = None, *, changed: bool = False
-) -> Proxy:
-    loaded = load_components(
-        options.targets, options.config, search=options.search, changed=changed
-    )
-    wait = options.approval_wait
-    wait = wait if wait is not None else loaded.approvals.wait
-    approvals = partial(loaded.approvals.make, host="proxy", wait=WAIT if wait is None else wait)
-    try:
-        return Proxy(
-            loaded.components,
-            bus=loaded.bus,
-            timeout=options.timeout,
-            log=log,
-            approvals=approvals,
-        )
-    except RegistrationError as error:
-        raise UsageError(str(error)) from error
-
-
 def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Launched | None:
     """Start the server, if nothing that is asked for can fail any more; None: it is too early.
 
@@ -185,9 +139,12 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         if options.store is not None:
             from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
 
-            proxy.store = store = open_store(options.store)
+            store = open_store(options.store)
             opened.push_async_callback(store.close)
-            _check_approvals(proxy)
+            try:
+                proxy.keep_in(store)
+            except RegistrationError as error:
+                raise UsageError(str(error)) from error
             if options.session is not None:
                 from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
 
@@ -197,7 +154,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         gc.enable()
         await opened.enter_async_context(proxy)
         if options.config is not None:
-            await opened.enter_async_context(_following(options.config, options, proxy))
+            await opened.enter_async_context(following(options.config, options, proxy))
         limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
             return await _listen(ready, limits, options, options.listening)
@@ -217,33 +174,6 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
             return await run_stdio(
                 proxy, command, limits, output=output, launched=launched, servers=servers
             )
-
-
-def _check_approvals(proxy: Proxy) -> None:
-    """Raise `UsageError` for a channel that cannot be told of questions."""
-    try:
-        proxy.client_approvals  # noqa: B018 - it is made when it is asked for
-    except RegistrationError as error:
-        raise UsageError(str(error)) from error
-
-
-@asynccontextmanager
-async def _following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncIterator[None]:
-    """Follow the changes of *config*; a process with one session only tells of them."""
-    import asyncio  # noqa: PLC0415 - as above
-
-    from toolbus.mcp.proxy.reloading import follow  # noqa: PLC0415 - as above
-
-    # A bus that a module made is one for all: there is no other one for new sessions.
-    many = options.listening is not None and not proxy.shares_bus
-    async with AsyncExitStack() as made:
-        make = partial(_make_proxy, options, proxy.log, changed=True) if many else None
-        following = asyncio.create_task(follow(config, proxy, make, made))
-        try:
-            yield
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
 
 
 def _url_of(command: Sequence[str]) -> SplitResult | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from toolbus.bus.bus import EventBus
 from toolbus.components.participants import Participant
@@ -10,7 +11,7 @@ from toolbus.events.catalogue import CATALOGUE, Scope
 from toolbus.tools.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -25,13 +26,6 @@ WAIT = 50.0
 """Seconds for which a call waits for a person: many clients wait for a minute themselves."""
 
 
-class ApprovalsMaker(Protocol):
-    """Makes what keeps questions in *store*."""
-
-    def __call__(self, *, store: Store) -> StoredApprovals:
-        """Return it."""
-
-
 class Proxy(Participant):
     """What stands between an MCP client and an MCP server; an async context manager.
 
@@ -41,8 +35,8 @@ class Proxy(Participant):
         store: keeps transcripts and ledgers; without one nothing is kept.
         timeout: seconds that a tool call may take; None: as long as it takes.
         log: gets a line for each request of a client.
-        approvals: makes of a store what decides about the calls that guards ask about; else a
-            question waits for 50 seconds and can be answered for a day.
+        approvals: returns, of a *store*, the approvals that decide about the calls which guards
+            ask about; else a question waits for 50 seconds and can be answered for a day.
     """
 
     def __init__(
@@ -53,15 +47,17 @@ class Proxy(Participant):
         store: Store | None = None,
         timeout: float | None = None,
         log: RequestLog | None = None,
-        approvals: ApprovalsMaker | None = None,
+        approvals: Callable[..., StoredApprovals] | None = None,
     ) -> None:
         self.log = log
         self._make_approvals = approvals or _make_approvals
-        self._client_approvals: ClientApprovals | None = None
         self._own_bus = bus is None
         self.next_version: Proxy | None = None
-        self.store, self.timeout = store, timeout
+        self.store: Store | None = None
+        self.timeout = timeout
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
+        if store is not None:
+            self.keep_in(store)
 
     async def __aenter__(self) -> Self:
         await self._install()
@@ -76,19 +72,27 @@ class Proxy(Participant):
         if self._own_bus:
             await self.bus.aclose()
 
-    @property
-    def client_approvals(self) -> ClientApprovals:
-        """Who decides about the calls of its clients; made once, for the store that it has then."""
-        if self._client_approvals is None:
-            from toolbus.mcp.session.client_approvals import ClientApprovals  # noqa: PLC0415 - not before a server starts
+    def keep_in(self, store: Store) -> None:
+        """Keep transcripts, ledgers and questions in *store*.
 
-            stored = None if self.store is None else self._make_approvals(store=self.store)
-            self._client_approvals = ClientApprovals(stored)
-        return self._client_approvals
+        Raises `RegistrationError` for a channel of approvals that cannot be told of questions.
+        """
+        self.store = store
+        self.client_approvals = self._approvals(self._make_approvals(store=store))
+
+    @cached_property
+    def client_approvals(self) -> ClientApprovals:
+        """Decides about the calls of clients; without a store no question is kept."""
+        return self._approvals(None)
+
+    def _approvals(self, stored: StoredApprovals | None) -> ClientApprovals:
+        from toolbus.mcp.session.client_approvals import ClientApprovals  # noqa: PLC0415 - not before a server starts
+
+        return ClientApprovals(stored)
 
     def adopt_state(self, former: Proxy) -> None:
         """Keep what *former* keeps: its store, and what it knows of questions that wait."""
-        self.store, self._client_approvals = former.store, former.client_approvals
+        self.store, self.client_approvals = former.store, former.client_approvals
 
     def _state_place(self) -> tuple[Store, str]:
         return self._states.memory if self.store is None else self.store, ""
