@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import ToolbusError
 from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 PROTOTYPE = "__proto__"
 """Where JavaScript copies an object, a member of this name becomes what all others stand for."""
@@ -39,19 +39,6 @@ class ExactNumber(float):
     """A number that is not the double next to it; *digits* is how it was written."""
 
     digits: str
-
-
-class Shape(NamedTuple):
-    """The members that the protocol knows of an object, with the shapes of what stands in them."""
-
-    members: Mapping[str, Shape | None]
-    alike: Mapping[str, str]
-
-    @classmethod
-    def of(cls, *names: str, **inner: Shape | None) -> Shape:
-        """Return the shape of an object with *names*, and those of *inner*."""
-        members = {**dict.fromkeys(names), **inner}
-        return cls(members, {normalize_loose(name): name for name in members})
 
 
 def casefold_simple(name: str) -> str:
@@ -146,20 +133,22 @@ def drop_prototypes(value: Any) -> Any:
     return value
 
 
-def prune(value: Any, shape: Shape) -> list[str]:
-    """Take from *value* what generous readers take for a member of *shape*; return which."""
+def prune(value: Any) -> list[str]:
+    """Take from *value*, said by a server, what generous readers take for a member of MCP.
+
+    Return which members those are.
+    """
     pruned: list[str] = []
     if type(value) is list:
         for item in value:
-            pruned += prune(item, shape)
+            pruned += prune(item)
     elif type(value) is dict:
-        for name in value.keys() - shape.members.keys():
-            if (meant := shape.alike.get(normalize_loose(name))) is not None:
+        for name in value.keys() - _MEMBERS:
+            if (meant := _ALIKE.get(normalize_loose(name))) is not None:
                 del value[name]
                 pruned.append(meant)
-        for name, inner in shape.members.items():
-            if inner is not None and name in value:
-                pruned += prune(value[name], inner)
+        for name in _HOLDERS & value.keys():
+            pruned += prune(value[name])
     return pruned
 
 
@@ -179,27 +168,27 @@ CLIENT_MEMBERS = {
 }
 """What clients ask, and handlers decide by."""
 
-_RESOURCE = Shape.of("uri", "mimeType", "text", "blob")
-_BLOCK = Shape.of(
-    *("type", "text", "data", "mimeType", "uri", "name", "title", "description", "annotations"),
-    resource=_RESOURCE,
+PRUNED = frozenset(
+    {
+        *(CALL, LIST, ERROR, "resources/read", "prompts/get", "initialize", "server/discover"),
+        *("notifications/message", "notifications/progress"),
+    }
 )
-_TOOL = Shape.of(
-    *("name", "title", "description", "annotations", "icons", "execution"),
-    *("inputSchema", "outputSchema"),
+"""The methods of which handlers see what a server says at its place."""
+
+_MEMBERS = frozenset(
+    {
+        *("content", "structuredContent", "isError", "resultType", "contents", "messages", "role"),
+        *("type", "text", "data", "blob", "mimeType", "uri", "resource", "annotations"),
+        *("name", "title", "description", "icons", "execution", "inputSchema", "outputSchema"),
+        *("tools", "nextCursor", "ttlMs", "cacheScope", "protocolVersion", "supportedVersions"),
+        *("capabilities", "serverInfo", "instructions", "level", "logger", "code", "message"),
+        *("progressToken", "progress", "total"),
+    }
 )
-_HANDSHAKE = Shape.of(
-    *("protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"),
-)
-SERVER_SHAPES = {
-    CALL: Shape.of("structuredContent", "isError", "resultType", content=_BLOCK),
-    "resources/read": Shape.of("resultType", contents=_RESOURCE),
-    "prompts/get": Shape.of("description", "resultType", messages=Shape.of("role", content=_BLOCK)),
-    LIST: Shape.of("nextCursor", "resultType", "ttlMs", "cacheScope", tools=_TOOL),
-    "initialize": _HANDSHAKE,
-    "server/discover": _HANDSHAKE,
-    "notifications/message": Shape.of("level", "logger", "data"),
-    "notifications/progress": Shape.of("progressToken", "progress", "total", "message"),
-    ERROR: Shape.of("code", "message", "data"),
-}
-"""What servers say, and handlers see at its place."""
+"""The members that MCP knows in what those servers say."""
+
+_HOLDERS = frozenset({"content", "contents", "messages", "resource", "tools"})
+"""The members that hold such objects; elsewhere a server may name members as it likes."""
+
+_ALIKE = {normalize_loose(name): name for name in _MEMBERS}

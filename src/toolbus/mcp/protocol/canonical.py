@@ -22,7 +22,7 @@ from msgspec import UNSET
 from toolbus.mcp.protocol.ambiguity import (
     CLIENT_MEMBERS,
     PROTOTYPE,
-    SERVER_SHAPES,
+    PRUNED,
     AmbiguousJsonError,
     ExactNumber,
     check,
@@ -171,8 +171,7 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
     if about is None:
         kind = "error" if frame.get("error") is not None else "result"
         about = ERROR if kind == "error" else method_of(frame.get("id"))
-    shape = SERVER_SHAPES.get(about or "")
-    for name in () if shape is None else prune(frame.get(kind), shape):
+    for name in prune(frame.get(kind)) if about in PRUNED else ():
         logger.warning("the server said %r under a name alike; dropped", name)
 
 

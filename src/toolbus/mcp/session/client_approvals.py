@@ -96,8 +96,8 @@ class CallApprovals(CallGate):
         if repeated.verdict is not None:
             await answer(
                 store,
-                repeated.question_id,
-                repeated.digest,
+                repeated.asked.question_id,
+                repeated.asked.digest,
                 approve=repeated.verdict,
                 by=_CLIENT,
                 channel=_CLIENT,

@@ -8,14 +8,9 @@ what the client brought for it goes through our state and is put back.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
-from base64 import b64decode, urlsafe_b64encode
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
-from msgspec import Struct
 
 from toolbus.mcp.protocol.revisions import CAPABILITIES, VERSION
 from toolbus.mcp.session.client_questions import ELICIT, can_elicit, verdict_of
@@ -25,31 +20,30 @@ if TYPE_CHECKING:
 
 STATE, RESPONSES = "requestState", "inputResponses"
 _KEY = "toolbus-approval"
-_TAG = hashlib.sha256().digest_size
+_LIMIT = 10_000
+"""How many questions are remembered; the answer to an older one is asked for again."""
 
 
-class AskedBefore(Struct, frozen=True, kw_only=True):
-    """What our state says: which question was put to the client, and what was shown of it.
+class AskedBefore(NamedTuple):
+    """The question that was put to the client, the digest of its text, and the question's session.
 
-    *session_id* is that of the question. *restored* holds the `requestState` and `inputResponses`
-    that are the server's.
+    *restored* holds the `requestState` and `inputResponses` that are the server's.
     """
 
     question_id: str
     digest: str
     session_id: str
-    restored: dict[str, Any] = {}  # msgspec makes a new one each time.
+    restored: dict[str, Any]
 
 
 class RepeatedCall(NamedTuple):
-    """A call that was asked about before; *verdict* is what the person said, None: nothing.
+    """A call that was *asked* about before; *verdict* is the person's, None if there is none.
 
     *params* are those for the server.
     """
 
     params: dict[str, Any]
-    question_id: str
-    digest: str
+    asked: AskedBefore
     verdict: bool | None
 
 
@@ -61,21 +55,24 @@ class ForeignStateError(ValueError):
 
 
 class RequestStates:
-    """Writes and reads the states of one proxy; what others wrote is the server's business.
+    """The states that one proxy has given to clients; states of others are the server's business.
 
-    They protect nothing from being read, nor from being used twice: a question is answered and its
-    yes taken once, which the store sees to, whoever brings its id.
+    A state may be used twice: a question is answered and its yes taken once, which the store sees
+    to, whoever brings its id.
     """
 
     def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
         # One proxy may stand behind another one.
         self._prefix = f"toolbus-{secrets.token_hex(8)}."
+        self._asked: OrderedDict[str, AskedBefore] = OrderedDict()
 
     def write(self, asked: AskedBefore) -> str:
-        """Return the state that says *asked*."""
-        body = msgspec.json.encode(asked)
-        return self._prefix + urlsafe_b64encode(self._tag(body) + body).decode()
+        """Return a state that stands for *asked*."""
+        state = self._prefix + secrets.token_hex(16)
+        self._asked[state] = asked
+        if len(self._asked) > _LIMIT:
+            self._asked.popitem(last=False)
+        return state
 
     def read(self, params: Mapping[str, Any], session_id: str) -> RepeatedCall | None:
         """Return what was asked in *session_id* about the call with *params*; None: nothing.
@@ -85,31 +82,16 @@ class RequestStates:
         state = params.get(STATE)
         if not (isinstance(state, str) and state.startswith(self._prefix)):
             return None
-        asked = self._opened(state)
-        if asked.session_id != session_id:
+        asked = self._asked.get(state)
+        if asked is None or asked.session_id != session_id:
             raise ForeignStateError
         plain = {name: value for name, value in params.items() if name not in {STATE, RESPONSES}}
         verdict = _verdict_in(params.get(RESPONSES))
-        return RepeatedCall({**plain, **asked.restored}, asked.question_id, asked.digest, verdict)
-
-    def _opened(self, state: str) -> AskedBefore:
-        try:
-            text = state.removeprefix(self._prefix)
-            # One state is written in one way: what does not belong to it is not passed over.
-            data = b64decode(text.encode(), altchars=b"-_", validate=True)
-        except ValueError:
-            raise ForeignStateError from None
-        tag, body = data[:_TAG], data[_TAG:]
-        if not hmac.compare_digest(tag, self._tag(body)):
-            raise ForeignStateError
-        return msgspec.json.decode(body, type=AskedBefore)
-
-    def _tag(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, "sha256")
+        return RepeatedCall({**plain, **asked.restored}, asked, verdict)
 
 
 def asks_back(params: Mapping[str, Any]) -> bool:
-    """Tell whether a result may ask the client who sent *params*, and it shows forms.
+    """Return whether a result may ask the client that sent *params*: it shows forms.
 
     Its capabilities stand in each of its requests: MCP 2026-07-28, basic, "_meta".
     """
