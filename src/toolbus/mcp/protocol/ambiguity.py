@@ -20,7 +20,7 @@ PROTOTYPE = "__proto__"
 
 _NO_PROTOTYPE = f"no member may be called {PROTOTYPE!r}"
 
-_MAX_EXACT = 2**53 - 1
+_MAX = 2**53 - 1
 """JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
 
 
@@ -75,31 +75,27 @@ def check_known(names: Iterable[str], known: Iterable[str]) -> None:
             raise AmbiguousJsonError(f"the member {_short(name)} is {meant!r} to some readers")
 
 
-def check(value: Any, *, numbers: bool = False) -> None:
+def check(value: Any, *, numbers: bool = False, exact: str | None = None) -> None:
     """Raise `AmbiguousJsonError` for two members of one name in any case, and for `__proto__`.
 
-    With *numbers* also for those that JavaScript rounds.
+    With *numbers*, or in the member *exact*, also for numbers that JavaScript rounds.
     """
     kind = type(value)
     if kind is dict:
         _check_names(value)
-        for name, inner in value.items():
-            if type(inner) is not str:
-                _check_inner(inner, f".{name:.120}", numbers=numbers)
-    elif kind is list:
-        for index, inner in enumerate(value):
-            if type(inner) is not str:
-                _check_inner(inner, f"[{index}]", numbers=numbers)
-    elif numbers and not _is_exact(value):
-        raise AmbiguousJsonError("a number that some readers would round; send it as text")
-
-
-def _check_inner(value: Any, step: str, *, numbers: bool) -> None:
-    try:
-        check(value, numbers=numbers)
-    except AmbiguousJsonError as error:
-        error.path = step + error.path
-        raise
+    elif kind is not list:
+        rounds = kind is ExactNumber or (kind is int and not -_MAX <= value <= _MAX)
+        if numbers and rounds:
+            raise AmbiguousJsonError("a number that some readers would round; send it as text")
+        return
+    for step, inner in value.items() if kind is dict else enumerate(value):
+        if type(inner) is str:
+            continue
+        try:
+            check(inner, numbers=numbers or step == exact)
+        except AmbiguousJsonError as error:
+            error.path = (f".{step:.120}" if kind is dict else f"[{step}]") + error.path
+            raise
 
 
 def _check_names(members: dict[str, Any]) -> None:
@@ -113,12 +109,6 @@ def _check_names(members: dict[str, Any]) -> None:
             raise AmbiguousJsonError(
                 f"{_short(other)} and {_short(name)} are one member to some readers"
             )
-
-
-def _is_exact(value: Any) -> bool:
-    return (
-        -_MAX_EXACT <= value <= _MAX_EXACT if type(value) is int else type(value) is not ExactNumber
-    )
 
 
 def drop_prototypes(value: Any) -> Any:

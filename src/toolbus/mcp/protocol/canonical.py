@@ -50,6 +50,9 @@ logger = logging.getLogger("toolbus")
 
 _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
+_OF_REQUESTS: tuple[str, ...] = ("id", "method", "params")
+_OF_RESULTS, _OF_ERRORS = ("id", "result"), ("id", "error")
+
 _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
 """What the methods and the ids of servers look like: they are no place for prose."""
@@ -114,7 +117,6 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | 
     except AmbiguousJsonError as error:
         return _refused(members, str(error))
     _prune(members, method_of)
-    _mark_forms(members)
     frame = _written(members)
     # Only here an escaped name looks like what it means.
     if b'"__proto__":' in frame.line:
@@ -145,14 +147,14 @@ def _check_form(frame: dict[str, Any]) -> None:
 
 def _check_params(frame: dict[str, Any]) -> None:
     params, method = frame.get("params"), frame.get("method")
-    if method is None or type(params) not in {dict, list}:
+    if method is None:
         return
     if type(params) is dict and (known := CLIENT_MEMBERS.get(method)) is not None:
         if not params.keys() <= known:
             check_known(params, known)
-        if method == CALL:
-            check({"arguments": params.get("arguments")}, numbers=True)
-    check(params)
+        check(params, exact="arguments" if method == CALL else None)
+    else:
+        check(params)
 
 
 def _check_prose(frame: dict[str, Any]) -> None:
@@ -167,32 +169,32 @@ def _check_prose(frame: dict[str, Any]) -> None:
 
 
 def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> None:
-    kind, about = "params", frame.get("method")
-    if about is None:
-        kind = "error" if frame.get("error") is not None else "result"
-        about = ERROR if kind == "error" else method_of(frame.get("id"))
-    for name in prune(frame.get(kind)) if about in PRUNED else ():
+    """Take members under names alike from *frame*, and mark the forms in it.
+
+    Forms are requests, or stand in results: MCP 2026-07-28, basic/patterns/mrtr.
+    """
+    about, body = frame.get("method"), frame.get("params")
+    if about is not None:
+        _mark({"": frame})
+    elif (body := frame.get("error")) is not None:
+        about = ERROR
+    else:
+        about, body = method_of(frame.get("id")), frame.get("result")
+        if type(body) is dict and type(requests := body.get("inputRequests")) is dict:
+            _mark(requests)
+    for name in prune(body) if about in PRUNED else ():
         logger.warning("the server said %r under a name alike; dropped", name)
 
 
-def _mark_forms(frame: dict[str, Any]) -> None:
-    """Have each form that a server shows in *frame* say that the server asks.
+def _mark(requests: dict[str, Any]) -> None:
+    """Have each form among *requests* say that the server asks.
 
     Otherwise a server could word its question as one of ours, and train its person to say yes.
-    Forms are requests, or stand in results: MCP 2026-07-28, basic/patterns/mrtr.
     """
-    match frame:
-        case {"method": "elicitation/create", "params": dict(params)}:
-            _mark(params)
-        case {"result": {"inputRequests": dict(requests)}}:
-            for request in requests.values():
-                match request:
-                    case {"method": "elicitation/create", "params": dict(params)}:
-                        _mark(params)
-
-
-def _mark(params: dict[str, Any]) -> None:
-    params["message"] = f"{_SERVER_ASKS}{params.get('message', '')}"
+    for request in requests.values():
+        match request:
+            case {"method": "elicitation/create", "params": dict(params)}:
+                params["message"] = f"{_SERVER_ASKS}{params.get('message', '')}"
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -200,31 +202,23 @@ def _mark(params: dict[str, Any]) -> None:
 
 def _written(members: dict[str, Any]) -> Frame:
     """Return the frame of *members* with its one line."""
-    known = {name: members[name] for name in _members_of(members) if name in members}
+    if "method" in members:
+        names = _OF_REQUESTS
+    elif members.get("error") is None:
+        # Some servers say `null` for no error.
+        members.setdefault("result", None)
+        names = _OF_RESULTS
+    else:
+        names = _OF_ERRORS
+    known = {name: members[name] for name in names if name in members}
     try:
         line = write_frame(**known)
     except TypeError:
         # A number that no double says goes on as it was written; handlers see the next double.
         line = write_line({"jsonrpc": "2.0", **known}, _exact)
         known = read_json(line)
-    return Frame(
-        line,
-        known.get("id", UNSET),
-        known.get("method", UNSET),
-        known.get("params", UNSET),
-        known.get("result", UNSET),
-        known.get("error", UNSET),
-    )
-
-
-def _members_of(members: dict[str, Any]) -> tuple[str, ...]:
-    if "method" in members:
-        return "id", "method", "params"
-    if members.get("error") is None:
-        # Some servers say `null` for no error.
-        members.setdefault("result", None)
-        return "id", "result"
-    return "id", "error"
+        del known["jsonrpc"]
+    return Frame(line, **known)
 
 
 def _encode_number(value: ExactNumber) -> msgspec.Raw:

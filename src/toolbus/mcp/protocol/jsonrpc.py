@@ -117,15 +117,9 @@ def read_batch(line: bytes) -> list[bytes] | None:
     try:
         return [bytes(item) for item in _batch.decode(line)]
     except msgspec.DecodeError:
-        return _read_batch_leniently(line)
+        parts = _read_leniently(line)
+        return None if parts is None else [json.dumps(part).encode() for part in parts]
     except RecursionError:
-        return None
-
-
-def _read_batch_leniently(line: bytes) -> list[bytes] | None:
-    try:
-        return [json.dumps(part).encode() for part in json.loads(line)]
-    except (ValueError, RecursionError):
         return None
 
 
