@@ -10,7 +10,7 @@ import logging
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.protocol.names import is_tool_name
+from toolbus.mcp.protocol.revisions import is_tool_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -41,8 +41,14 @@ HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 _NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"}
 _WITHOUT_TIMEOUT = frozenset({CALL, "subscriptions/listen"})
 _DEEPEST = 50
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+
+
+def is_tool_name(value: Any) -> bool:
+    """Return whether *value* can be a tool's name: MCP, server features, tools, tool names."""
+    return isinstance(value, str) and _TOOL_NAME.fullmatch(value) is not None
 
 
 def is_stateless(headers: Mapping[str, str]) -> bool:

@@ -1,28 +1,18 @@
-"""Where prose stands in what programs read: a handshake, a list of tools, and its schemas.
+"""The prose in what programs read: a handshake, a list of tools, and its schemas.
 
-What is no prose keeps a client at work: revisions, capabilities, names, cursors, the structure of a
-schema. Handlers that reword what they do not know would take the server off its client. But that
-holds only for what looks as the protocol wants it there: all else is prose as well.
+All else keeps a client at work: revisions, capabilities, names, cursors, the structure of a schema.
+Handlers that reword what they do not know would take the server off its client. But that holds
+only for what looks as the protocol wants it at its place: everything else is prose as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
 
-from toolbus.mcp.protocol.names import (
-    CAPABILITIES,
-    DIALECTS,
-    WORDS,
-    is_capability,
-    is_name,
-    is_revision,
-    is_tool_name,
-    is_type,
-    leads,
-    properties_of,
-)
-from toolbus.mcp.protocol.revisions import LIST
+from toolbus.mcp.protocol.revisions import LIST, is_tool_name
 
 HANDSHAKES = ("initialize", "server/discover")
 
@@ -32,20 +22,19 @@ GONE = object()
 Change: TypeAlias = Callable[[Any], Any]
 """Returns what stands in place of prose: a string, an array or an object of JSON."""
 
+Shape: TypeAlias = Any
+"""What of a value is no prose: True for all of it, `[shape]` for the items of an array, shapes by
+the names of members of an object, or a function that returns such a shape of the value.
+
+`ANY` is the name for all other members.
+"""
+
+ANY = ""
+
+_NAME = re.compile(r"[A-Za-z0-9_$@.:/\[\]-]{1,64}")
+_REVISION = re.compile(r"\d{4}-\d\d-\d\d")
 # Of a server's `serverInfo`, without which its handshake is none (MCP, lifecycle, initialization).
 _NEEDED = ("name", "version")
-_SCHEMAS = ("inputSchema", "outputSchema")
-# The vocabularies of JSON Schema 2020-12, and the older names that are still in use.
-_NAMED = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
-)
-_INNER = frozenset(
-    {
-        *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
-        *("additionalProperties", "unevaluatedProperties", "propertyNames", "contentSchema"),
-        *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
-    }
-)
 
 
 def rewrite_prose(method: str, body: dict[str, Any], change: Change) -> dict[str, Any]:
@@ -58,122 +47,153 @@ def rewrite_prose(method: str, body: dict[str, Any], change: Change) -> dict[str
         # What holds no text says nothing to a person or a model.
         return change(value) if isinstance(value, str | list | dict) else value
 
-    return _list(body, prose) if method == LIST else _handshake(body, prose)
+    rewritten: dict[str, Any] = _rewrite(body, _LIST if method == LIST else _HANDSHAKE, prose)
+    return rewritten
 
 
-def _handshake(body: dict[str, Any], prose: Change) -> dict[str, Any]:
-    def capability(name: str, value: Any) -> Any:
-        known = name in CAPABILITIES and is_capability(value, CAPABILITIES[name])
-        return value if known else _member(name, value, prose)
-
-    def member(name: str, value: Any) -> Any:
-        match name, value:
-            case "instructions", str():
-                return value  # A text for the model, which is shown as one.
-            case "protocolVersion", _:
-                return value if is_revision(value) else prose(value)
-            case "supportedVersions", _:
-                return _each(value, is_revision, prose)
-            case "capabilities", dict():
-                return _object(value, capability, prose)
-            case "serverInfo", dict():
-                return _object(value, lambda name, value: _member(name, value, prose), prose)
-        return _member(name, value, prose)
-
-    return _object(body, member, prose)
+def _rewrite(value: Any, shape: Shape, prose: Change) -> Any:
+    if callable(shape):
+        shape = shape(value)
+    if shape is True:
+        return value
+    if isinstance(shape, list) and isinstance(value, list):
+        items = [_rewrite(item, shape[0], prose) for item in value]
+        return ["" if item is GONE else item for item in items]
+    if isinstance(shape, dict) and isinstance(value, dict):
+        return _members(value, shape, prose)
+    return prose(value)
 
 
-def _list(body: dict[str, Any], prose: Change) -> dict[str, Any]:
-    def member(name: str, value: Any) -> Any:
-        match name, value:
-            case "tools", list():
-                return _items(value, lambda tool: _tool(tool, prose))
-            case "nextCursor", str():
-                return value
-        return _member(name, value, prose)
-
-    return _object(body, member, prose)
-
-
-def _tool(tool: Any, prose: Change) -> Any:
-    def member(name: str, value: Any) -> Any:
-        if name == "name":
-            return value if is_tool_name(value) else prose(value)
-        if name in _SCHEMAS:
-            return _schema(value, _Known(value, frozenset(properties_of(value))), prose)
-        return _member(name, value, prose)
-
-    return _object(tool, member, prose) if isinstance(tool, dict) else prose(tool)
-
-
-class _Known(NamedTuple):
-    """The schema of which another is a part, and the names of its properties."""
-
-    root: Any
-    names: frozenset[str]
-
-
-def _schema(schema: Any, known: _Known, prose: Change) -> Any:
-    if not isinstance(schema, dict):
-        return prose(schema)
-    return _object(schema, lambda name, value: _keyword(name, value, known, prose), prose)
-
-
-def _keyword(name: str, value: Any, known: _Known, prose: Change) -> Any:
-    """Return the *value* of the keyword *name* of a schema, rewritten."""
-    match value:
-        case list() if name in _INNER:
-            return _items(value, lambda item: _schema(item, known, prose))
-        case _ if name in _INNER:
-            return _schema(value, known, prose)
-        case dict() if name in _NAMED:
-            return _object(value, lambda _, inner: _schema(inner, known, prose), prose)
-        case dict() if name == "dependentRequired":
-            return _object(
-                value, lambda _, names: _each(names, known.names.__contains__, prose), prose
-            )
-    if name == "required":
-        return _each(value, known.names.__contains__, prose)
-    return value if _is_structure(name, value, known.root) else prose(value)
-
-
-def _is_structure(name: str, value: Any, root: Any) -> bool:
-    match name:
-        case "type":
-            return is_type(value)
-        case "$schema":
-            return isinstance(value, str) and value in DIALECTS
-        case "$ref" | "$dynamicRef":
-            return leads(value, root)
-    return False
-
-
-def _member(name: str, value: Any, prose: Change) -> Any:
-    """Return the *value* of any other member *name*: prose, if it is no word that MCP knows."""
-    fixed = name in WORDS and isinstance(value, str) and value in WORDS[name]
-    return value if fixed else prose(value)
-
-
-def _each(values: Any, is_known: Callable[[str], bool], prose: Change) -> Any:
-    """Return the array *values* with each item rewritten that is not known."""
-    if not isinstance(values, list):
-        return prose(values)
-    return _items(values, lambda v: v if isinstance(v, str) and is_known(v) else prose(v))
-
-
-def _items(values: list[Any], change: Change) -> list[Any]:
-    return ["" if (new := change(value)) is GONE else new for value in values]
-
-
-def _object(
-    body: dict[str, Any], member: Callable[[str, Any], Any], prose: Change
-) -> dict[str, Any]:
-    """Return *body* with values as *member* has them, and names that are none as *prose* has."""
+def _members(body: dict[str, Any], shape: dict[str, Shape], prose: Change) -> dict[str, Any]:
+    """Return *body* with its values rewritten, and the names that are prose."""
     members: dict[str, Any] = {}
     for name, value in body.items():
-        label, new = name if is_name(name) else prose(name), member(name, value)
+        label = name if is_name(name) else prose(name)
+        new = _rewrite(value, shape.get(name, shape.get(ANY)), prose)
         if new is GONE and name in _NEEDED:
             new = ""
         if new is not GONE and isinstance(label, str):
             members[label] = new
     return members
+
+
+# --- names and fixed words ------------------------------------------------------------------------
+
+
+def is_name(value: Any) -> bool:
+    """Return whether *value* is a short name, as properties have: no place for prose."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_revision(value: Any) -> bool:
+    return isinstance(value, str) and _REVISION.fullmatch(value) is not None
+
+
+def _one_of(*words: str) -> Callable[[Any], bool]:
+    known = frozenset(words)
+    return lambda value: isinstance(value, str) and value in known
+
+
+def _is_capability(known: Any, value: Any) -> bool:
+    """Return whether *value* says of a capability what *known* says, or less."""
+    if known is None or not isinstance(value, dict):
+        return isinstance(value, bool)
+    return all(name in known and _is_capability(known[name], value[name]) for name in value)
+
+
+# --- schemas --------------------------------------------------------------------------------------
+
+# The vocabularies of JSON Schema 2020-12, and the older names that are still in use.
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_INNER = (
+    *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames", "contentSchema"),
+    *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
+)
+_is_type = _one_of("null", "boolean", "object", "array", "number", "string", "integer")
+_is_dialect = _one_of(
+    *[f"https://json-schema.org/draft/{draft}/schema{end}"
+      for draft in ("2019-09", "2020-12") for end in ("", "#")],
+    *[f"http{s}://json-schema.org/draft-0{draft}/schema{end}"
+      for s in ("", "s") for draft in (4, 6, 7) for end in ("", "#")],
+)  # fmt: skip
+
+
+def _schema_shape(root: Any) -> Shape:
+    """Return the shape of the schema *root*, and of each schema in it."""
+    is_property = _one_of(*_properties_of(root))
+    schema: dict[str, Shape] = {
+        "required": [is_property],
+        "dependentRequired": {ANY: [is_property]},
+        "type": lambda value: all(map(_is_type, value if isinstance(value, list) else [value])),
+        "$schema": _is_dialect,
+        **dict.fromkeys(("$ref", "$dynamicRef"), partial(_leads, root)),
+    }
+    schema |= dict.fromkeys(_INNER, lambda value: [schema] if isinstance(value, list) else schema)
+    schema |= {name: {ANY: schema} for name in (*_NAMED, "dependencies")}
+    return schema
+
+
+def _properties_of(schema: Any) -> Iterator[str]:
+    """Give the names of all properties in *schema*, at any depth."""
+    if isinstance(schema, dict):
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            yield from filter(is_name, properties)
+        for inner in schema.values():
+            yield from _properties_of(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _properties_of(inner)
+
+
+def _leads(root: Any, reference: Any) -> bool:
+    """Return whether *reference* is a pointer to a place in the schema *root*, of names alone."""
+    if not isinstance(reference, str) or reference.partition("/")[0] != "#":
+        return False
+    place = root
+    for step in reference.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+            place = place[int(name)]
+        elif isinstance(place, dict) and name in place and is_name(name):
+            place = place[name]
+        else:
+            return False
+    return True
+
+
+# --- results --------------------------------------------------------------------------------------
+
+_LISTED = {"listChanged": None}
+_CAPABILITIES = {
+    "logging": {},
+    "completions": {},
+    "prompts": _LISTED,
+    "resources": {"subscribe": None, **_LISTED},
+    "tools": _LISTED,
+    "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+}
+"""What a server can do; None stands for true or false."""
+
+_RESULT = {
+    "resultType": _one_of("complete", "input_required", "task"),
+    "cacheScope": _one_of("public", "private"),
+}
+_LIST = {
+    "tools": [{"name": is_tool_name, "inputSchema": _schema_shape, "outputSchema": _schema_shape}],
+    "nextCursor": _is_text,
+    **_RESULT,
+}
+_HANDSHAKE = {
+    "instructions": _is_text,  # A text for the model, which is shown as one.
+    "protocolVersion": _is_revision,
+    "supportedVersions": [_is_revision],
+    "capabilities": {name: partial(_is_capability, known) for name, known in _CAPABILITIES.items()},
+    "serverInfo": {},
+    **_RESULT,
+}

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct
 
 from toolbus.mcp.protocol.jsonrpc import REFUSED, SERVER_GONE, read_batch, read_frame
-from toolbus.mcp.protocol.names import is_tool_name
-from toolbus.mcp.protocol.revisions import cancelled_id, params_of
+from toolbus.mcp.protocol.revisions import cancelled_id, is_tool_name, params_of
 from toolbus.settings.private_files import is_private
 
 if TYPE_CHECKING:
