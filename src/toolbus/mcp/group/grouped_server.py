@@ -15,7 +15,7 @@ from msgspec import UNSET
 from toolbus.errors import ToolbusError
 from toolbus.mcp.protocol.jsonrpc import write_frame
 from toolbus.mcp.protocol.revisions import params_of
-from toolbus.mcp.session.pending_requests import PendingRequests, resolve
+from toolbus.mcp.session.request_table import PendingRequests, resolve
 from toolbus.mcp.transport.launching import listed_environment
 from toolbus.mcp.transport.processes import describe_end, start
 

@@ -30,7 +30,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import CANCELLED, PROGRESS, cancelled_id
-from toolbus.mcp.session.pending_requests import fail
+from toolbus.mcp.session.request_table import fail
 from toolbus.mcp.transport.processes import FAILED, start
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from msgspec import UNSET
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, frames_in
 from toolbus.mcp.protocol.revisions import cancelled_id
 from toolbus.mcp.session.judged_session import JudgedSession
-from toolbus.mcp.session.pending_requests import fail
-from toolbus.mcp.session.request_table import Channels, OpenRequest, RequestTable
+from toolbus.mcp.session.request_table import Channels, OpenRequest, RequestTable, fail
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:

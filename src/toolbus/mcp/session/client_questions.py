@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from toolbus.approvals import Question
-    from toolbus.mcp.session.request_table import Send
+    from toolbus.mcp.session.request_table import PendingRequests, Send
+    from toolbus.tools.calls.gate import ApprovalRequest
 
 ELICIT = "elicitation/create"
 
@@ -45,6 +46,20 @@ def question_form(question: Question) -> dict[str, Any] | None:
     """Return the params of an elicitation that asks *question*; None if they would not show all."""
     text, is_whole = channel_text(question, MAX_SHOWN)
     return {"message": text, "requestedSchema": _SCHEMA} if is_whole else None
+
+
+async def elicit(
+    pending: PendingRequests, to_client: Send, question: Question, _: ApprovalRequest
+) -> bool | None:
+    """Put *question* to the person in front of the client, one question at a time.
+
+    Returns None if that person was not asked, or said nothing.
+    """
+    form = question_form(question)
+    if form is None:
+        return None
+    reply = await pending.ask_client(ELICIT, form, to_client)
+    return None if reply.failed else verdict_of(reply.result)
 
 
 def verdict_of(result: Any) -> bool | None:

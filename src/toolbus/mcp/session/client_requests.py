@@ -16,7 +16,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     error_frame,
     write_frame,
 )
-from toolbus.mcp.session.pending_requests import run_or_fail
+from toolbus.mcp.session.request_table import run_or_fail
 from toolbus.mcp.session.server_messages import ResponseRejected, explain, fail_closed
 from toolbus.messages.immutable import thaw
 

@@ -14,8 +14,13 @@ from toolbus.mcp.protocol.canonical import Refusal, from_client, from_server
 from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, SERVER_GONE, error_frame, read_batch
 from toolbus.mcp.protocol.revisions import CALL, CANCELLED, ERROR, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.session.client_requests import ClientRequests
-from toolbus.mcp.session.pending_requests import PendingRequests, fail, resolve
-from toolbus.mcp.session.request_table import OpenRequest, ProgressTokens
+from toolbus.mcp.session.request_table import (
+    OpenRequest,
+    PendingRequests,
+    ProgressTokens,
+    fail,
+    resolve,
+)
 from toolbus.mcp.session.server_messages import ServerMessages
 from toolbus.mcp.session.session_log import SessionLog
 from toolbus.mcp.session.tool_calls import ToolCalls

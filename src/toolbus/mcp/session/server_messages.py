@@ -11,7 +11,7 @@ from toolbus.errors import FreezeError, HandlerError, MessageDenied, ToolbusErro
 from toolbus.mcp.protocol.jsonrpc import INTERNAL_ERROR, REFUSED, Frame, error_frame, write_frame
 from toolbus.mcp.protocol.revisions import CALL, LIST
 from toolbus.mcp.session.bodies import CallResult, decode_body
-from toolbus.mcp.session.pending_requests import run_or_fail
+from toolbus.mcp.session.request_table import run_or_fail
 from toolbus.messages.fields import with_sound
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY, thaw

@@ -23,9 +23,9 @@ from toolbus.mcp.protocol.jsonrpc import (
 from toolbus.mcp.protocol.revisions import CALL, ERROR, VERSION
 from toolbus.mcp.session.bodies import CallResult, decode_body, refusal, rendered
 from toolbus.mcp.session.client_approvals import CallApprovals
-from toolbus.mcp.session.client_questions import can_elicit
+from toolbus.mcp.session.client_questions import can_elicit, elicit
 from toolbus.mcp.session.named_sessions import client_name
-from toolbus.mcp.session.pending_requests import run_or_fail
+from toolbus.mcp.session.request_table import run_or_fail
 from toolbus.mcp.session.round_trips import ForeignStateError
 from toolbus.mcp.session.server_messages import (
     UNCHANGED,
@@ -106,12 +106,12 @@ class ToolCalls:
         """Return the gate that decides what guards ask about *call*; None if nobody decides."""
         if not self._elicits and self._approvals.stored is None:
             return None
-        elicit = partial(self._session.pending.elicit, call.channels.to_client)
+        ask = partial(elicit, self._session.pending, call.channels.to_client)
         return CallApprovals(
             self._approvals,
             call,
             self._session_for(call),
-            elicit if self._elicits else None,
+            ask if self._elicits else None,
             self.client_left,
         )
 
