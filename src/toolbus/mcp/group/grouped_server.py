@@ -123,8 +123,7 @@ class GroupedServer:
             return _ProcessChannel(await start(settings.command, env), self._limits)
         from toolbus.mcp.group.remote_channel import RemoteChannel  # noqa: PLC0415 - h11 is an extra
 
-        is_open = self.pending.asked.is_open
-        return RemoteChannel(settings.url, settings.headers, self._limits, is_open)
+        return RemoteChannel(settings.url, settings.headers, self._limits)
 
     @property
     def gone(self) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from toolbus.mcp.transport.remote import RemoteServer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
     from urllib.parse import SplitResult
 
@@ -16,39 +15,29 @@ if TYPE_CHECKING:
 
 
 class RemoteChannel:
-    """The way to the server at *url*, which gets *headers*; *is_open* tells what it owes."""
+    """The way to the server at *url*, which gets *headers*."""
 
     def __init__(
         self,
         url: SplitResult,
         headers: Iterable[tuple[str, str]],
         limits: ProxyLimits,
-        is_open: Callable[[Any], bool],
     ) -> None:
         self._remote = RemoteServer(url, limits, None, headers)
-        self._remote.is_open = is_open
-        self._finished = asyncio.Event()
-        self.write = self._remote.write
+        self.write, self.finish = self._remote.write, self._remote.finish
 
-    async def run(self, take: Callable[[bytes], Awaitable[None]]) -> str:
+    async def run(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> str:
         """Give *take* each line that the server says, until `finish`."""
-        self._remote.take = take
-        await self._finished.wait()
+        await self._remote.lines(0, take, lambda: None)
         return "is left: the proxy has ended"
 
     def signal(self, number: int) -> None:
         """There is no process."""
 
-    def finish(self) -> None:
-        """Say no more to it."""
-        self._finished.set()
-
     async def end(self, grace: float, *, at_once: bool) -> None:
         """Wait at most *grace* seconds for what it still does."""
-        self.finish()
-        if not at_once:
-            await self._remote.settle(grace)
+        await self._remote.end(grace, at_once=at_once)
 
     async def kill(self) -> None:
         """End the session at the server."""
-        await self._remote.close()
+        await self._remote.kill()

@@ -34,15 +34,13 @@ from toolbus.mcp.session.request_table import fail
 from toolbus.mcp.transport.processes import FAILED, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from toolbus.mcp.group.grouped_server import ServerSettings
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.session.request_table import Send
     from toolbus.mcp.transport.limits import ProxyLimits
-    from toolbus.mcp.transport.processes import Process
-
-    Wait = Coroutine[Any, Any, None] | None
+    from toolbus.mcp.transport.link import ServerLink, Wait
 
 logger = logging.getLogger("toolbus")
 
@@ -52,13 +50,13 @@ _MOST_WAITING = 64
 
 async def start_servers(
     command: Sequence[str], servers: Sequence[ServerSettings], limits: ProxyLimits
-) -> Process | ServerGroup:
+) -> ServerLink:
     """Start *servers*, or *command* if there are none; raises `OSError` if that cannot be."""
     return ServerGroup(servers, limits) if servers else await start(command)
 
 
 class ServerGroup:
-    """The servers of *settings*, which start at once; it is used as a `Process` is."""
+    """The servers of *settings*, which start at once; together they are a `ServerLink`."""
 
     def __init__(self, settings: Sequence[ServerSettings], limits: ProxyLimits) -> None:
         ids = count(1)

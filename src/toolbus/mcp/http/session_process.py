@@ -22,11 +22,10 @@ from toolbus.mcp.transport.processes import explain_end
 from toolbus.mcp.transport.sse import on_one_line
 
 if TYPE_CHECKING:
-    from toolbus.mcp.group.server_group import ServerGroup
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.transport.limits import ProxyLimits
-    from toolbus.mcp.transport.processes import Process
+    from toolbus.mcp.transport.link import ServerLink
 
 logger = logging.getLogger("toolbus")
 
@@ -40,7 +39,7 @@ _OF_THE_SESSION = ("list_changed", "resources/updated")
 class SessionProcess(ClientSession):
     """A session, and *process*, which serves nobody else."""
 
-    def __init__(self, proxy: Proxy, process: Process | ServerGroup, limits: ProxyLimits) -> None:
+    def __init__(self, proxy: Proxy, process: ServerLink, limits: ProxyLimits) -> None:
         self._process, self._limits = process, limits
         self.session = open_session(proxy, Channels(partial(self._to_client, None), process.write))
         self.version: str | None = None

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from toolbus.http.addresses import is_loopback, read_url
     from toolbus.mcp.http.listening import Listening
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.remote_stdio import run_remote
-    from toolbus.mcp.proxy.stdio import run_stdio
+    from toolbus.mcp.proxy.stdio import run_link, run_stdio
     from toolbus.mcp.transport.limits import ProxyLimits
 
 # Loaded when it is asked for: a proxy begins without most of it.
@@ -20,7 +19,7 @@ _PLACES = {
     "ProxyLimits": "mcp.transport.limits",
     "is_loopback": "http.addresses",
     "read_url": "http.addresses",
-    "run_remote": "mcp.proxy.remote_stdio",
+    "run_link": "mcp.proxy.stdio",
     "run_stdio": "mcp.proxy.stdio",
 }
 
@@ -30,7 +29,7 @@ __all__ = [
     "ProxyLimits",
     "is_loopback",
     "read_url",
-    "run_remote",
+    "run_link",
     "run_stdio",
 ]
 

@@ -131,7 +131,7 @@ def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Laun
 
 
 async def _serve(ready: _Ready, options: ProxyOptions) -> int:
-    from toolbus.mcp.proxy.stdio import run_stdio  # noqa: PLC0415 - as above
+    from toolbus.mcp.proxy.stdio import run_link, run_stdio  # noqa: PLC0415 - as above
     from toolbus.mcp.transport.limits import ProxyLimits  # noqa: PLC0415 - as above
 
     command, servers, proxy, launched, output = ready
@@ -161,15 +161,14 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         if (url := _url_of(command)) is not None:
             try:
                 from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
-                from toolbus.mcp.proxy.remote_stdio import run_remote  # noqa: PLC0415 - h11 is an extra
+                from toolbus.mcp.transport.remote import RemoteServer  # noqa: PLC0415 - h11 is an extra
             except ImportError as error:
                 raise UsageError(str(error)) from error
             token, headers = os.environ.get(TOKEN), options.headers
             shown = token is not None or "authorization" in dict(headers)
             logins = None if shown else Logins()
-            return await run_remote(
-                *(proxy, url, limits), token=token, headers=headers, logins=logins, output=output
-            )
+            remote = RemoteServer(url, limits, token, headers, logins)
+            return await run_link(proxy, remote, limits, output)
         with _reporting_failed_start(command):
             return await run_stdio(
                 proxy, command, limits, output=output, launched=launched, servers=servers

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from toolbus.mcp.group.grouped_server import ServerSettings
-    from toolbus.mcp.group.server_group import ServerGroup
     from toolbus.mcp.proxy.byte_relay import ByteRelay
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.judged_session import JudgedSession
     from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.link import ServerLink
     from toolbus.mcp.transport.pipes import ByteSink
-    from toolbus.mcp.transport.processes import Process
 
 logger = logging.getLogger("toolbus")
 
@@ -57,13 +56,18 @@ async def run_stdio(
     be started.
     """
     limits = limits or ProxyLimits()
-    server: Process | ServerGroup
+    server: ServerLink
     if servers:
         from toolbus.mcp.group import server_group  # noqa: PLC0415 - not for all
 
         server = server_group.ServerGroup(servers, limits)
     else:
         server = await (start(command) if launched is None else adopt(launched))
+    return await run_link(proxy, server, limits, output)
+
+
+async def run_link(proxy: Proxy, server: ServerLink, limits: ProxyLimits, output: int = 1) -> int:
+    """Stand between standard input and *output* and *server*, which ends; return its exit code."""
     try:
         sink = await open_sink(output)
         session = open_session(proxy, Channels(sink.write, server.write))
@@ -78,7 +82,7 @@ class _StdioRun:
     def __init__(
         self,
         session: JudgedSession | ByteRelay,
-        server: Process | ServerGroup,
+        server: ServerLink,
         output: ByteSink,
         limits: ProxyLimits,
     ) -> None:

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.link import Wait
     from toolbus.mcp.transport.pipes import ByteSink
-
-    Wait = Coroutine[Any, Any, None] | None
 
 logger = logging.getLogger("toolbus")
 
@@ -45,7 +44,7 @@ async def adopt(launched: Launched) -> Process:
 
 
 class Process:
-    """A server that was started; what it is sent after its end is dropped."""
+    """The `ServerLink` to a server that was started."""
 
     def __init__(self, launched: Launched, sink: ByteSink) -> None:
         self._launched, self._sink = launched, sink
@@ -181,7 +180,7 @@ def _ending_of(launched: Launched) -> asyncio.Future[int]:
 
 def explain_end(code: int, why: str) -> str:
     """Return what is said of a request that a server left open: *why* it was ended, or its code."""
-    reason = why or f"the server {describe_end(code)}"
+    reason = why or (f"the server {describe_end(code)}" if code else "the server has ended")
     return f"{reason}; the request has no answer, and may have had effects"
 
 

@@ -1,4 +1,4 @@
-"""A server at an address, as it is to a client on pipes: it takes lines, and gives lines.
+"""The link to a server at an address: it takes lines, and gives lines.
 
 See MCP 2025-11-25, basic/transports, "Streamable HTTP": each line of the client is a POST, a GET
 takes what the server says by itself, and a DELETE ends the session.
@@ -39,11 +39,12 @@ from toolbus.mcp.transport.processes import FAILED
 from toolbus.mcp.transport.sse import on_one_line, read_events
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
     from urllib.parse import SplitResult
 
     from toolbus.mcp.oauth.logins import Logins
     from toolbus.mcp.transport.limits import ProxyLimits
+    from toolbus.mcp.transport.link import Wait
 
 logger = logging.getLogger("toolbus")
 
@@ -58,10 +59,7 @@ _RESUMES = 10
 
 
 class RemoteServer:
-    """A server at an address; *take* gets each line that it says, *is_open* tells what it owes."""
-
-    take: Callable[[bytes], Awaitable[None]]
-    is_open: Callable[[Any], bool]
+    """The `ServerLink` to the server at *url*."""
 
     def __init__(
         self,
@@ -76,43 +74,67 @@ class RemoteServer:
         self._headers |= headers
         self._params, self._wire = HeaderParams(), HttpClient()
         self._login = None if logins is None else StoredLogin(url, self._wire, logins)
+        self._take: Callable[[bytes], Wait] | None = None
         self._posts: set[asyncio.Task[None]] = set()
-        self._stateless: dict[Any, asyncio.Task[None]] = {}
+        # Of the requests without an answer, by their ids, the tasks, and whether the end of the
+        # task is what cancels.
+        self._open: dict[Any, tuple[asyncio.Task[None], bool]] = {}
         self._listener: asyncio.Task[None] | None = None
-        # Requests may be under way at the same time, but begin in the order of the client.
-        self._order = asyncio.Lock()
+        self._finished = asyncio.Event()
+        # What follows a notification or the handshake may depend on it: it waits for the head of
+        # that answer. Everything else is under way at the same time.
+        self._barrier: asyncio.Future[None] | None = None
 
     def write(self, line: bytes) -> None:
         """Send a line; what comes of it is taken as it comes."""
         if not line.strip():
             return
         frame = read_frame(line)
-        stateless = self._stateless.pop(cancelled_id(frame), None)
-        if stateless is not None:
+        under_way, stateless = self._open.get(cancelled_id(frame), (None, False))
+        if under_way is not None and stateless:
             # There the end of the answer's stream is what cancels, and no notification.
-            stateless.cancel()
+            under_way.cancel()
             return
-        task = asyncio.create_task(self._post(frame, line.strip()))
+        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._post(frame, line.strip(), self._barrier, arrival))
         self._posts.add(task)
         task.add_done_callback(self._posts.discard)
-        if frame is not None and frame.is_request and is_stateless(routing(frame)):
-            self._stateless[frame.id] = task
-            task.add_done_callback(lambda _: self._forget(frame.id, task))
-
-    def _forget(self, request_id: Any, task: asyncio.Task[None]) -> None:
-        if self._stateless.get(request_id) is task:
-            del self._stateless[request_id]
+        task.add_done_callback(lambda _: _resolve(arrival))
+        if frame is None or not frame.is_request or frame.method == "initialize":
+            self._barrier = arrival
+        if frame is not None and frame.is_request:
+            self._open[frame.id] = task, is_stateless(routing(frame))
 
     def drain(self) -> None:
         """Wait for nothing: what is under way is bounded by what the client asks."""
 
-    async def settle(self, seconds: float) -> None:
-        """Wait at most *seconds* for what is under way."""
-        if self._posts:
-            await asyncio.wait(tuple(self._posts), timeout=seconds)
+    async def lines(
+        self, _limit: int, take: Callable[[bytes], Wait], _drain: Callable[[], Wait]
+    ) -> str:
+        """Give *take* each line that the server says, until `finish`."""
+        self._take = take
+        await self._finished.wait()
+        return ""
 
-    async def close(self) -> None:
+    def signal(self, _number: int) -> None:
+        """Give up what is under way: there is no process to tell."""
+        for task in self._posts:
+            task.cancel()
+
+    def finish(self) -> None:
+        """Say no more to it."""
+        self._finished.set()
+
+    async def end(self, grace: float, *, at_once: bool = False) -> int:
+        """Wait at most *grace* seconds for what is under way; return 0."""
+        self.finish()
+        if self._posts and not at_once:
+            await asyncio.wait(tuple(self._posts), timeout=grace)
+        return 0
+
+    async def kill(self) -> None:
         """End the session at the server."""
+        self.finish()
         tasks = {*self._posts, *filter(None, [self._listener])}
         for task in tasks:
             task.cancel()
@@ -125,25 +147,23 @@ class RemoteServer:
                     (await self._send("DELETE", headers, b"", Timeouts())).close()
         self._wire.close()
 
-    async def _post(self, frame: Frame | None, line: bytes) -> None:
-        asks = frame is not None and frame.is_request
-        # What follows a notification or the handshake may depend on it.
-        waits = frame is None or not asks or frame.method == "initialize"
+    async def _post(
+        self,
+        frame: Frame | None,
+        line: bytes,
+        before: asyncio.Future[None] | None,
+        arrival: asyncio.Future[None],
+    ) -> None:
+        """Send *line* after *before*, and take the answer, of whose head *arrival* tells."""
         try:
-            await self._order.acquire()
-            try:
-                sending = asyncio.create_task(self._sent(frame, line))
-                if waits:
-                    await asyncio.wait({sending}, timeout=self._limits.grace)
-                else:
-                    await asyncio.sleep(0)
-            finally:
-                self._order.release()
-            try:
-                reply = await sending
-            finally:
-                sending.cancel()
+            if before is not None and not before.done():
+                await asyncio.wait({before}, timeout=self._limits.grace)
+            reply = await self._sent(frame, line)
+            if SESSION in reply.headers and frame and frame.method == "initialize":
+                self._headers[SESSION] = reply.headers[SESSION]
+            _resolve(arrival)
             await self._take_reply(frame, reply)
+            asks = frame is not None and frame.is_request
             problem = "the server has ended its answer without one" if asks else ""
         except (TransportError, FrameTooLongError) as error:
             problem = str(error)
@@ -175,8 +195,6 @@ class RemoteServer:
         try:
             if reply.is_coded:
                 raise TransportError("the server compressed its answer, though asked not to")
-            if SESSION in reply.headers and frame and frame.method == "initialize":
-                self._headers[SESSION] = reply.headers[SESSION]
             if reply.is_stream:
                 await self._take_stream(frame, reply)
             else:
@@ -247,7 +265,14 @@ class RemoteServer:
             self._learn_version(line)
         elif frame is not None and frame.method == LIST:
             self._params.learn(line)
-        await self.take(line)
+        await self._pass_on(line)
+
+    async def _pass_on(self, line: bytes) -> None:
+        answer = read_frame(line)
+        if answer is not None and answer.is_answer:
+            self._open.pop(answer.id, None)
+        if self._take is not None and (rest := self._take(line)) is not None:
+            await rest
 
     def _learn_version(self, line: bytes) -> None:
         answer = read_frame(line)
@@ -258,8 +283,8 @@ class RemoteServer:
 
     async def _close_open(self, frame: Frame | None, problem: str) -> None:
         """Answer the request, if the server has not."""
-        if frame is not None and frame.is_request and self.is_open(frame.id):
-            await self.take(error_frame(frame.id, SERVER_GONE, problem))
+        if frame is not None and frame.is_request and frame.id in self._open:
+            await self._pass_on(error_frame(frame.id, SERVER_GONE, problem))
         elif problem and frame is not None and not frame.is_request:
             logger.warning("%s did not reach the server: %s", frame.method or "an answer", problem)
 
@@ -267,3 +292,8 @@ class RemoteServer:
 def _answers(data: bytes, frame: Frame | None) -> bool:
     answer = read_frame(data)
     return answer is not None and frame is not None and answer.is_answer and answer.id == frame.id
+
+
+def _resolve(arrival: asyncio.Future[None]) -> None:
+    if not arrival.done():
+        arrival.set_result(None)

@@ -1,6 +1,7 @@
 """A server at an address, whose streams break off and whose answers are late or none."""
 
 import asyncio
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -38,40 +39,41 @@ async def test_an_event_without_end_is_an_error():
             [one async for one in read_events(reply, 100)]
 
 
+@asynccontextmanager
+async def linked(url, **limits):
+    """Give the link to *url*, and the lines that it gives."""
+    remote, taken = RemoteServer(url, ProxyLimits(**limits), None), []
+    reading = asyncio.create_task(remote.lines(2**20, taken.append, lambda: None))
+    try:
+        yield remote, taken
+    finally:
+        await remote.end(5)
+        await remote.kill()
+        await reading
+
+
 async def test_a_server_without_a_resumed_stream_leaves_an_error():
     begun = STREAM + b"\r\nid: 1\ndata:\n\n"
-    taken = []
-
-    async def take(line):
-        taken.append(line)
-
-    async with answering(begun, b"HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        remote = RemoteServer(url, ProxyLimits(), None)
-        remote.take, remote.is_open = take, lambda own: own == 1
+    gone = b"HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n"
+    async with answering(begun, gone) as (url, heads), linked(url) as (remote, taken):
         remote.write(b"\n")
         remote.write(b'{"id":1,"method":"ping"}\n')
-        await remote.settle(5)
-        await remote.close()
+        await remote.end(5)
 
     assert b"has ended its answer without one" in taken[0]
     assert b"last-event-id: 1" in heads[1]
 
 
 async def test_a_notification_that_fails_is_logged(caplog):
-    async with answering(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n") as (url, _):
-        remote = RemoteServer(url, ProxyLimits(), None)
+    failed = b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"
+    async with answering(failed) as (url, _), linked(url) as (remote, _):
         remote.write(b'{"method":"notifications/x"}\n')
-        await remote.settle(5)
-        await remote.close()
 
     assert "notifications/x did not reach the server: the server answered with HTTP" in caplog.text
 
 
 async def test_a_server_that_hangs_has_a_limit():
-    taken, ends = [], []
-
-    async def take(line):
-        taken.append(line)
+    ends = []
 
     async def hang(reader, writer):
         await reader.read()
@@ -79,17 +81,14 @@ async def test_a_server_that_hangs_has_a_limit():
         await writer.wait_closed()
         ends.append(writer)
 
-    server = await asyncio.start_server(hang, "127.0.0.1")
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        remote = RemoteServer(read_url(f"http://127.0.0.1:{port}/"), ProxyLimits(silence=0.1), None)
-        remote.take, remote.is_open = take, lambda _: True
-        remote.write(b'{"id":1,"method":"tools/call"}\n')
-        remote.write(b'{"id":2,"method":"tools/list"}\n')
-        async with asyncio.timeout(60):
+    async with await asyncio.start_server(hang, "127.0.0.1") as server:
+        url = read_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        async with linked(url, silence=0.1) as (remote, taken), asyncio.timeout(60):
+            remote.write(b'{"id":1,"method":"tools/call"}\n')
+            remote.write(b'{"id":2,"method":"tools/list"}\n')
             while not taken:
                 await asyncio.sleep(0.01)
-            await remote.close()
+            remote.signal(15)
             while len(ends) < 2:
                 await asyncio.sleep(0.01)
 
@@ -98,18 +97,42 @@ async def test_a_server_that_hangs_has_a_limit():
     assert b"gave no answer within 0.1 s" in taken[0]
 
 
+async def test_what_depends_on_a_notification_waits_for_it():
+    seen, answered = [], asyncio.Event()
+
+    async def serve(reader, writer):
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            body = await reader.readuntil(b"}")
+            seen.append(body)
+            if b"notifications" in body:
+                await answered.wait()
+            writer.write(b"HTTP/1.1 202 OK\r\ncontent-length: 0\r\n\r\n")
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        url = read_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        async with linked(url) as (remote, _):
+            remote.write(b'{"method":"notifications/x"}\n')
+            remote.write(b'{"id":1,"method":"tools/list"}\n')
+            await asyncio.sleep(0.05)
+            before = len(seen)
+            answered.set()
+
+    assert before == 1
+    assert seen == [b'{"method":"notifications/x"}', b'{"id":1,"method":"tools/list"}']
+
+
 async def test_routing_headers_repeat_the_stateless_request():
     meta = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
-    async with answering(b"HTTP/1.1 202 OK\r\ncontent-length: 0\r\n\r\n") as (url, heads):
-        remote = RemoteServer(url, ProxyLimits(), None)
-        remote.is_open = lambda _: False
+    taken_well = b"HTTP/1.1 202 OK\r\ncontent-length: 0\r\n\r\n"
+    async with answering(taken_well) as (url, heads), linked(url) as (remote, _):
         for name in (b"plain", b"\xc3\xa9", b"=?base64?x?="):
             params = b'{"name":"' + name + b'",' + meta + b"}"
             remote.write(b'{"id":1,"method":"tools/call","params":' + params + b"}")
-            await remote.settle(5)
+            await remote.end(5)
         remote.write(b'{"id":1,"method":"x","params":{"a":\xff}}')
-        await remote.settle(5)
-        await remote.close()
 
     names = [head.partition(b"mcp-name: ")[2].partition(b"\r\n")[0] for head in heads]
     assert names == [b"plain", b"=?base64?w6k=?=", b"=?base64?PT9iYXNlNjQ/eD89?=", b""]
