@@ -1391,18 +1391,19 @@ async def first_of(items, count):
         yield await anext(items)
 
 
-async def test_stateless_clients_share_a_process(listening, handlers, here):
+async def test_stateless_clients_have_a_process_each(listening, handlers, here):
     async with listening(*handlers, "--", sys.executable, ODD, "odd.log") as web:
 
-        async def ask(name, meta=None, **arguments):
+        async def ask(name, meta=None, who="a", **arguments):
             body, headers = stateless(1, name, meta, **arguments)
-            return await web.http.post(web.url, content=body, headers=BOTH | headers)
+            shown = {"authorization": f"Bearer {who}"}
+            return await web.http.post(web.url, content=body, headers=BOTH | headers | shown)
 
         hanging = asyncio.create_task(ask("hang"))
         await until(lambda: "hang" in noted(here))
         sums = await asyncio.gather(*[ask("add", a=n, b=1000) for n in range(20)])
         told = await asyncio.gather(*[ask("steps", {"progressToken": "t"}) for _ in range(5)])
-        pids = await asyncio.gather(*[ask("pid") for _ in range(5)])
+        pids = await asyncio.gather(*[ask("pid", who=who) for who in "aabbc"])
         before = noted(here).count("cancelled")
         hanging.cancel()
         await until(lambda: "cancelled" in noted(here))
@@ -1415,10 +1416,11 @@ async def test_stateless_clients_share_a_process(listening, handlers, here):
         assert [m["id"] for m in frames_in(one) if "id" in m] == [1]
         steps = [m["params"] for m in frames_in(one) if "method" in m]
         assert [(m["progressToken"], m["progress"]) for m in steps] == [("t", n) for n in (1, 2, 3)]
-    assert len({frames_in(one)[0]["result"]["content"][0]["text"] for one in pids}) == 1
+    names = [frames_in(one)[0]["result"]["content"][0]["text"] for one in pids]
+    assert [names.index(name) for name in names] == [0, 0, 2, 2, 4]
     assert before == 0
     assert frames_in(after)[0]["result"]["structuredContent"] == {"total": 3}
-    assert noted(here).count("begun") == 1
+    assert noted(here).count("begun") == 3
     assert other.status_code == 405
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
 
 from toolbus.mcp.http.event_streams import EventStream
 from toolbus.mcp.http.failures import JSON
@@ -23,6 +27,46 @@ Clients take long events less well than long bodies: that of the Python SDK has 
 _HEARTBEAT = 15.0
 """Seconds after which a silent stream says that it is still there."""
 
+_object = msgspec.json.Decoder(dict[str, Raw])
+_encode = msgspec.json.Encoder().encode
+
+
+class Alias(NamedTuple):
+    """The names by which a process knows the *id* and the progress *token* of a request, in JSON.
+
+    Clients of the stateless revision choose them each for itself, so several may choose the same.
+    """
+
+    name: str
+    id: bytes
+    token: bytes | None
+
+    @property
+    def token_name(self) -> str:
+        """The name of the token."""
+        return f"{self.name}-token"
+
+    @classmethod
+    def hide(cls, name: str, body: bytes) -> tuple[Alias, bytes]:
+        """Return an alias that begins with *name* and the request *body* under it."""
+        top, token = _object.decode(body), None
+        request_id, top["id"] = bytes(top["id"]), _raw(name)
+        with suppress(msgspec.DecodeError, KeyError):
+            params = _object.decode(top["params"])
+            meta = _object.decode(params["_meta"])
+            token, meta["progressToken"] = bytes(meta["progressToken"]), _raw(f"{name}-token")
+            top["params"] = _raw({**params, "_meta": meta})
+        return cls(name, request_id, token), _encode(top)
+
+    def reveal(self, line: bytes) -> bytes:
+        """Return *line* with what the client has chosen.
+
+        Nobody can guess the names, and in a JSON text a quoted one is always a whole string.
+        """
+        if self.token is not None:
+            line = line.replace(_encode(self.token_name), self.token)
+        return line.replace(_encode(self.name), self.id)
+
 
 class AnswerStream(EventStream):
     """The lines of JSON-RPC that answer an HTTP request, and those that are said on the way.
@@ -34,6 +78,13 @@ class AnswerStream(EventStream):
         super().__init__(buffer)
         self.number, self._pending, self._answers = number, pending, 0
         self.takes_events = self.is_primed = True
+        self.alias: Alias | None = None
+        self.listens = False
+        """Whether the answer goes on as long as the client likes."""
+
+    def put(self, data: bytes) -> None:
+        """Add an event, with the names of the client; after the end it is dropped."""
+        super().put(data if self.alias is None else self.alias.reveal(data))
 
     def answer(self, line: bytes) -> None:
         """Send an answer, or a batch of them; the last one ends the stream."""
@@ -88,6 +139,10 @@ class AnswerStream(EventStream):
 
     def _id(self, number: int) -> str | None:
         return f"{self.number}-{number}" if self.buffer.replays else None
+
+
+def _raw(value: Any) -> Raw:
+    return Raw(_encode(value))
 
 
 def read_event_id(text: str) -> tuple[int, int] | None:

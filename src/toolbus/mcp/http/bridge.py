@@ -1,4 +1,4 @@
-"""HTTP in front of a command: a process for each session, and one for requests without any."""
+"""HTTP in front of a command: a process for each session, and for each client without sessions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from toolbus.mcp.group.server_group import start_servers
 from toolbus.mcp.http.failures import JSON, HttpError
+from toolbus.mcp.http.forwarding import identity
 from toolbus.mcp.http.requests import STREAM, check_post
 from toolbus.mcp.http.session_process import SessionProcess
 from toolbus.mcp.http.session_table import SessionTable
-from toolbus.mcp.http.shared_process import SharedProcess
-from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_batch, read_frame
-from toolbus.mcp.protocol.revisions import REVISION, SESSION, is_stateless
+from toolbus.mcp.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    SERVER_GONE,
+    error_frame,
+    read_batch,
+    read_frame,
+)
+from toolbus.mcp.protocol.revisions import (
+    HEADER_MISMATCH,
+    REVISION,
+    SESSION,
+    is_stateless,
+    mismatch,
+    params_of,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +43,16 @@ if TYPE_CHECKING:
     from toolbus.mcp.transport.limits import ProxyLimits
 
 _ENDED = "the proxy has ended"
+_STATUS = {-32700: 400, -32600: 400, -32602: 400, -32601: 404} | dict.fromkeys(
+    (HEADER_MISMATCH, -32021, -32022), 400
+)
+"""The HTTP status of an error that is the whole answer, in the revision of 2026-07-28."""
 
 
 class Bridge:
-    """Starts *command* for each of at most *limit* sessions, which end when *idle* for so long.
+    """Starts *command* for each of at most *limit* clients, which end when *idle* for so long.
+
+    A client of the stateless revision is known by its headers.
 
     *servers* stand in the place of a command, and know the revisions with sessions alone.
     """
@@ -49,12 +72,13 @@ class Bridge:
         self._sessions: SessionTable[SessionProcess] = SessionTable(idle)
         self._alive: set[SessionProcess] = set()
         self._starting = 0
-        self._shared = SharedProcess(proxy, command, limits, idle)
+        self._stateless: SessionTable[SessionProcess] = SessionTable(idle)
+        self._lock = asyncio.Lock()
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""
         if is_stateless(request.headers) and not self._servers:
-            await self._shared.take(request)
+            await self._take_stateless(request)
             return
         match request.method:
             case "POST":
@@ -72,13 +96,15 @@ class Bridge:
         """End the answers that would go on as long as their clients like."""
         for session in self._sessions:
             session.standing.end()
-        self._shared.end_streams()
+        for session in self._stateless:
+            session.end_subscriptions()
 
     async def close(self) -> None:
         """Answer what is still under way with an error, and end all sessions."""
         ending = [session.end(_ENDED) for session in self._alive]
-        await asyncio.gather(*ending, self._shared.close(_ENDED))
+        await asyncio.gather(*ending)
         await self._sessions.close(_ENDED)
+        await self._stateless.close(_ENDED)
 
     async def _post(self, request: HttpRequest) -> None:
         check_post(request)
@@ -123,8 +149,7 @@ class Bridge:
 
     async def _begin(self, request: HttpRequest, frame: Frame) -> None:
         """Start a process, and keep it if it takes the handshake."""
-        if len(self._sessions) + self._starting >= self._limit:
-            raise HttpError(503, "too many sessions are open", [("retry-after", "30")])
+        self._make_room()
         self._starting += 1
         session = None
         try:
@@ -141,17 +166,30 @@ class Bridge:
             with self._sessions.using(session):
                 await _send(request, stream, fields)
         except (OSError, TimeoutError) as error:
-            reason = f"the server cannot be started: {type(error).__name__}"
-            line = error_frame(frame.id, SERVER_GONE, reason)
-            await request.answer(502, [("content-type", JSON)], line.strip())
+            await _refuse_start(request, frame, error)
         finally:
             self._starting -= 1
             if session is not None and session.id is None:
                 self._sessions.end(session)
 
-    async def _start(self) -> SessionProcess:
+    def _make_room(self) -> None:
+        """Raise `HttpError` if there are too many processes; those of no request give way."""
+        others = len(self._sessions) + self._starting
+        self._stateless.shrink(max(0, self._limit - others - 1))
+        if others + len(self._stateless) >= self._limit:
+            raise HttpError(503, "too many sessions are open", [("retry-after", "30")])
+
+    async def _start(self, client: frozenset[tuple[str, str]] | None = None) -> SessionProcess:
+        """Start a process for a session, or for *client*, which has none."""
         process = await start_servers(self._command, self._servers, self._limits)
-        session = SessionProcess(self._proxy, process, self._limits)
+        asks = "" if client is None else self._proxy.client_approvals.session_of(client)
+        session = SessionProcess(
+            self._proxy,
+            process,
+            self._limits,
+            stateless=client is not None,
+            question_session=asks,
+        )
         self._alive.add(session)
         session.task.add_done_callback(lambda _: self._forget(session))
         return session
@@ -159,6 +197,81 @@ class Bridge:
     def _forget(self, session: SessionProcess) -> None:
         self._alive.discard(session)
         self._sessions.remove(session)
+        self._stateless.remove(session)
+
+    # --- requests that stand for themselves ----------------------------------------------------
+
+    async def _take_stateless(self, request: HttpRequest) -> None:
+        if request.method != "POST":
+            raise HttpError(405, "this revision of MCP has only POST", [("allow", "POST")])
+        check_post(request)
+        frame = read_frame(request.body)
+        if frame is None or frame.method is UNSET:
+            raise HttpError(400, "the body is not a JSON-RPC request or notification")
+        if not frame.is_request:
+            # There is none that means anything: closing the connection is what cancels.
+            await request.answer(202)
+        elif (problem := _misfit(request, frame)) is not None:
+            await _answer(request, error_frame(frame.id, *problem))
+        else:
+            await self._ask_alone(request, frame)
+
+    async def _ask_alone(self, request: HttpRequest, frame: Frame) -> None:
+        try:
+            session = await self._session_of(identity(request.fields))
+        except OSError as error:
+            await _refuse_start(request, frame, error)
+            return
+        with self._stateless.using(session):
+            stream = session.ask_alone(request.body)
+            try:
+                await session.drain()
+                body = await stream.body(request)
+                if body is None:
+                    await stream.follow(request)
+                else:
+                    await _answer(request, body)
+            finally:
+                session.cancel(stream)
+
+    async def _session_of(self, client: frozenset[tuple[str, str]]) -> SessionProcess:
+        """Return the process of *client*, which is started for its first request."""
+        # Those of another configuration have other handlers.
+        key = client, self._proxy.current
+        async with self._lock:
+            session = self._stateless.get(key)
+            if session is None or session.is_over:
+                self._make_room()
+                session = await self._start(client)
+                self._stateless.add(key, session)
+            return session
+
+
+def _misfit(request: HttpRequest, frame: Frame) -> tuple[int, str] | None:
+    """Return the code and the reason of the error to what the stateless revision does not know."""
+    if version_of(params_of(frame)) is None:
+        return INVALID_PARAMS, "the body names no revision of MCP, the header does"
+    if (problem := mismatch(frame, request.headers)) is not None:
+        return HEADER_MISMATCH, problem
+    if frame.method == "initialize":
+        # A process would take it for the handshake of a session.
+        return METHOD_NOT_FOUND, "this revision of MCP has no initialize"
+    return None
+
+
+async def _refuse_start(request: HttpRequest, frame: Frame, error: Exception) -> None:
+    reason = f"the server cannot be started: {type(error).__name__}"
+    line = error_frame(frame.id, SERVER_GONE, reason)
+    await request.answer(502, [("content-type", JSON)], line.strip())
+
+
+async def _answer(request: HttpRequest, line: bytes) -> None:
+    """Send *line*, which answers a request of the stateless revision, under its HTTP status."""
+    frame, status = read_frame(line), 200
+    if frame is not None and isinstance(frame.error, dict):
+        code = frame.error.get("code")
+        status = _STATUS.get(code, 200) if isinstance(code, int) else 200
+    await request.answer(status, [("content-type", JSON)], line.strip())
 
 
 async def _send(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from toolbus.mcp.http.clients import Client
 from toolbus.mcp.http.forwarding import identity
-from toolbus.mcp.http.listings import Listings
 from toolbus.mcp.http.relayed_request import RelayedRequest
 from toolbus.mcp.http.requests import check_judged, check_method
 from toolbus.mcp.http.session_table import SessionTable
@@ -15,15 +15,20 @@ from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, is_stateless
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from toolbus.http.server import HttpRequest
     from toolbus.mcp.http.forwarding import Upstream
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.session.tool_list import ToolList
 
 _SETTLE = 1.0
 """Seconds that handlers have at the end of the proxy to see what it ends."""
 
 _ENDED = "the proxy has ended"
+_LIST_SECONDS, _MOST_LISTS = 60.0, 100
+"""Seconds after which a server is asked again for its tools, and how many lists are kept."""
 
 
 class Relay:
@@ -33,7 +38,8 @@ class Relay:
         self._proxy, self._server, self._limit = proxy, server, limit
         self._clients: SessionTable[Client] = SessionTable(idle)
         self._requests: set[RelayedRequest] = set()
-        self._listings = Listings()
+        # What stateless requests have learned of the server's tools, for others like them.
+        self._tool_lists: dict[Hashable, ToolList] = {}
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""
@@ -58,12 +64,24 @@ class Relay:
         if not (is_stateless(request.headers) and client.session.is_filtering):
             await self._pass_on(request, frame, client)
             return
-        key = identity(request.fields), self._proxy.current
-        self._listings.get(key, client.session)
+        await self._pass_on_alone(request, frame, client)
+
+    async def _pass_on_alone(
+        self, request: HttpRequest, frame: Frame | None, client: Client
+    ) -> None:
+        """Pass on a request that stands for itself, with a list of tools that is not asked for."""
+        minute = time.monotonic() // _LIST_SECONDS
+        key = identity(request.fields), self._proxy.current, minute
+        if (known := self._tool_lists.get(key)) is not None:
+            client.session.tool_list.adopt(known)
         try:
             await self._pass_on(request, frame, client)
         finally:
-            self._listings.put(key, client.session)
+            if client.session.tool_list.listed:
+                self._tool_lists.pop(key, None)
+                self._tool_lists[key] = client.session.tool_list
+            while len(self._tool_lists) > _MOST_LISTS:
+                del self._tool_lists[next(iter(self._tool_lists))]
 
     async def _pass_on(self, request: HttpRequest, frame: Frame | None, client: Client) -> None:
         relayed = RelayedRequest(request, frame, client, self._server)

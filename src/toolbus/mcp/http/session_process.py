@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from toolbus.mcp.http.answer_streams import AnswerStream, read_event_id
+from toolbus.mcp.http.answer_streams import Alias, AnswerStream, read_event_id
 from toolbus.mcp.http.event_streams import EventBuffer
 from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.http.session_table import ClientSession
-from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame
-from toolbus.mcp.protocol.revisions import HANDSHAKE, PROGRESS, cancelled_id, params_of
+from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame, write_frame
+from toolbus.mcp.protocol.revisions import (
+    CANCELLED,
+    HANDSHAKE,
+    LISTEN,
+    PROGRESS,
+    SUBSCRIPTION,
+    cancelled_id,
+    params_of,
+)
 from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import explain_end
@@ -37,15 +46,32 @@ _OF_THE_SESSION = ("list_changed", "resources/updated")
 
 
 class SessionProcess(ClientSession):
-    """A session, and *process*, which serves nobody else."""
+    """A session, and *process*, which serves nobody else.
 
-    def __init__(self, proxy: Proxy, process: ServerLink, limits: ProxyLimits) -> None:
+    The requests of a client of the *stateless* revision are a session as well, but one without a
+    handshake and without streams that can be resumed; *question_session* keeps what a person is
+    asked in it.
+    """
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        process: ServerLink,
+        limits: ProxyLimits,
+        *,
+        stateless: bool = False,
+        question_session: str = "",
+    ) -> None:
         self._process, self._limits = process, limits
-        self.session = open_session(proxy, Channels(partial(self._to_client, None), process.write))
+        channels = Channels(partial(self._to_client, None), process.write)
+        self.session = open_session(proxy, channels, question_session)
         self.version: str | None = None
-        self._buffer = EventBuffer(limits.frame, replays=True)
+        self._buffer = EventBuffer(limits.frame, replays=not stateless)
         self.standing = AnswerStream(self._buffer)
         """The stream of what belongs to no request: a GET follows it."""
+        if stateless:
+            self.standing.end()
+        self._nonce = f"toolbus-{secrets.token_urlsafe(12)}"
         self._streams: dict[int, AnswerStream] = {0: self.standing}
         self._next = 1
         self._by_id: dict[Any, AnswerStream] = {}
@@ -56,11 +82,13 @@ class SessionProcess(ClientSession):
         """Tell whether a request of this session may name the revision *version*."""
         return version is None or version in HANDSHAKE or version == self.version
 
-    def ask(self, body: bytes) -> AnswerStream | None:
+    def ask(self, body: bytes, alias: Alias | None = None) -> AnswerStream | None:
         """Take what the client has posted; return the stream of answers, None if it wants none."""
         frame = read_frame(body)
         requests = requests_in(frame, body)
         stream = AnswerStream(self._buffer, self._next, len(requests))
+        stream.alias = alias
+        stream.listens = any(request.method == LISTEN for request in requests)
         stream.is_primed = self.standing.is_primed
         if requests:
             self._open(stream, requests)
@@ -69,6 +97,26 @@ class SessionProcess(ClientSession):
         directions = Channels(to_client, self._process.write, stream.answer)
         self.session.from_client(on_one_line(body) + b"\n", directions)
         return stream if requests else None
+
+    def ask_alone(self, body: bytes) -> AnswerStream:
+        """Take a request of the stateless revision; return the stream of its answer."""
+        alias, hidden = Alias.hide(f"{self._nonce}-{self._next}", body)
+        stream = self.ask(hidden, alias)
+        assert stream is not None  # noqa: S101 - it is a request
+        return stream
+
+    def cancel(self, stream: AnswerStream) -> None:
+        """Cancel the request whose answer *stream* is, unless it has ended."""
+        if stream.alias is not None and not stream.ended:
+            stream.end()
+            params = {"requestId": stream.alias.name}
+            self.session.from_client(write_frame(method=CANCELLED, params=params))
+
+    def end_subscriptions(self) -> None:
+        """End the answers that would go on as long as their clients like."""
+        for stream in self._streams.values():
+            if stream.listens:
+                stream.end()
 
     def resume(self, event_id: str) -> tuple[AnswerStream, int] | None:
         """Return the stream that the event *event_id* was of, and its number; None: it is gone."""
@@ -166,10 +214,16 @@ class SessionProcess(ClientSession):
         MCP 2025-11-25, Transports, "Multiple Connections": on one stream alone.
         """
         method = "" if frame is None or frame.method is UNSET else frame.method
-        if method == PROGRESS:
-            stream = self._by_token.get(params_of(frame).get("progressToken"))
-            if stream is not None and _is_open(stream):
-                return stream
+        params = params_of(frame)
+        meta = params.get("_meta")
+        subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
+        stream = (
+            self._by_token.get(params.get("progressToken"))
+            if method == PROGRESS
+            else self._by_id.get(subscription)
+        )
+        if stream is not None and _is_open(stream):
+            return stream
         if method.endswith(_OF_THE_SESSION) and self.standing.is_read:
             return self.standing
         newest_first = reversed(self._streams.values())

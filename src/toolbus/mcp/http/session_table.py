@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
 
 class ClientSession:
     """A session; *id* is None until it is in a table."""
 
-    id: str | None = None
+    id: Hashable | None = None
     users = 0
     """How many requests of it are under way."""
 
@@ -32,14 +32,16 @@ S = TypeVar("S", bound=ClientSession)
 
 
 class SessionTable(Generic[S]):
-    """Sessions by id, the `Mcp-Session-Id` of MCP 2025-11-25, Transports, "Session Management".
+    """Sessions by id: the `Mcp-Session-Id` of MCP 2025-11-25, Transports, "Session Management".
+
+    A client without a session has another id.
 
     One that is not used for *idle* seconds is ended.
     """
 
     def __init__(self, idle: float) -> None:
         self._idle = idle
-        self._sessions: OrderedDict[str, S] = OrderedDict()
+        self._sessions: OrderedDict[Hashable, S] = OrderedDict()
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -48,11 +50,11 @@ class SessionTable(Generic[S]):
     def __iter__(self) -> Iterator[S]:
         return iter(tuple(self._sessions.values()))
 
-    def get(self, session_id: str | None) -> S | None:
+    def get(self, session_id: Hashable | None) -> S | None:
         """Return the session *session_id*, None if there is none."""
         return None if session_id is None else self._sessions.get(session_id)
 
-    def add(self, session_id: str, session: S) -> None:
+    def add(self, session_id: Hashable, session: S) -> None:
         """Let *session* be found by *session_id*."""
         session.id = session_id
         self._sessions[session_id] = session

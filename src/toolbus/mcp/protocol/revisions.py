@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
-CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
+CALL, LIST, LISTEN = "tools/call", "tools/list", "subscriptions/listen"
+CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 ERROR = "error"
 """Stands for the method of what a server says in the place of a result."""
@@ -33,13 +34,15 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 """Where each request of that revision says what its client can do: in its `_meta` as well."""
 CLIENT = "io.modelcontextprotocol/clientInfo"
 """Where each request of that revision says who its client is."""
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+"""Where a notification of that revision names the `subscriptions/listen` that it is about."""
 HEADER_MISMATCH = -32020
 """The code of the error that says that headers and body of a request differ."""
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """The revisions that begin with `initialize`; those that came later are stateless."""
 
 _NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"}
-_WITHOUT_TIMEOUT = frozenset({CALL, "subscriptions/listen"})
+_WITHOUT_TIMEOUT = frozenset({CALL, LISTEN})
 _DEEPEST = 50
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
