@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.http.forwarding import Upstream
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.session.judged_session import JudgedSession
     from toolbus.mcp.session.tool_list import ToolList
 
 _SETTLE = 1.0
@@ -61,25 +62,26 @@ class Relay:
         if is_stateless(request.headers):
             question_session = self._proxy.client_approvals.session_of(identity(request.fields))
         client = Client(self._proxy, self._clients.add, question_session)
-        if not (is_stateless(request.headers) and client.session.is_filtering):
+        session = client.session
+        if not (is_stateless(request.headers) and session.is_filtering):
             await self._pass_on(request, frame, client)
             return
-        await self._pass_on_alone(request, frame, client)
+        await self._pass_on_alone(request, frame, client, session)
 
     async def _pass_on_alone(
-        self, request: HttpRequest, frame: Frame | None, client: Client
+        self, request: HttpRequest, frame: Frame | None, client: Client, session: JudgedSession
     ) -> None:
         """Pass on a request that stands for itself, with a list of tools that is not asked for."""
         minute = time.monotonic() // _LIST_SECONDS
         key = identity(request.fields), self._proxy.current, minute
         if (known := self._tool_lists.get(key)) is not None:
-            client.session.tool_list.adopt(known)
+            session.tool_list.adopt(known)
         try:
             await self._pass_on(request, frame, client)
         finally:
-            if client.session.tool_list.listed:
+            if session.tool_list.listed:
                 self._tool_lists.pop(key, None)
-                self._tool_lists[key] = client.session.tool_list
+                self._tool_lists[key] = session.tool_list
             while len(self._tool_lists) > _MOST_LISTS:
                 del self._tool_lists[next(iter(self._tool_lists))]
 

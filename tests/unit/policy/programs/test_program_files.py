@@ -79,7 +79,7 @@ def test_a_file_of_ones_own_adds_and_replaces(tmp_path):
     ("text", "message"),
     [
         ('[a]\nflag = ["-x"]', "a.flag: unknown key 'flag'; did you mean 'flags'?"),
-        ('[a]\neffects = ["fly"]', "a.effects.0: unknown effects 'fly'; known: destroy"),
+        ('[a]\neffects = ["fly"]', "a.effects: unknown effects 'fly'; known: destroy"),
         (
             "[a]\n\n[a.options]\n-x = {takes = 1}",
             "a.options.-x.takes: unknown takes 1; known: code",
