@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from toolbus.approvals.display import (
     channel_text,
     local_moment,
-    question_pages,
     question_rows,
 )
 from toolbus.approvals.questions import Question
+from toolbus.cli.questions.shown_question import question_pages
 
 DIGEST = "0123456789abcdef" * 4
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from toolbus.settings.spans import Style
 
 _LONGEST_NAME = 40
-_LEAST_ROWS = 2
-"""Of the question, on a page."""
-
 _PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+", re.ASCII)
 _UNCHANGED = "as the model wrote it"
 
@@ -38,40 +35,6 @@ class ChannelText(NamedTuple):
 
     text: str
     is_whole: bool
-
-
-def question_pages(
-    question: Question,
-    width: int = 80,
-    height: int = 24,
-    consequence: str = "",
-    notes: Sequence[Span] = (),
-) -> tuple[tuple[Span, ...], ...]:
-    """Return *question* in pages of less than *height* rows, each of at most *width* cells.
-
-    A row of each is left free, for what the person is asked there: see `page_height`. The last one
-    ends with the *notes*, rows of whoever asks, with the digest that an answer must name, and with
-    what more than this call a yes allows, the *consequence*.
-    """
-    rows = [*question_rows(question, width, notes), *line_rows(consequence, width, "changed")]
-    size = max(height - 2, _LEAST_ROWS)
-    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    name = f"question {brief(question.id)}, "
-    pages = []
-    for number, part in enumerate(parts, 1):
-        place = f"page {number:,} of {len(parts):,}"
-        heading = f"{name}{place}" if len(name) + len(place) <= width else place
-        pages.append((Span(heading, "dim"), *part))
-    return tuple(pages)
-
-
-def page_height(rows: int, columns: int, *asks: str) -> int:
-    """Return the height of pages below which a person is asked *asks* in a terminal of that size.
-
-    It would scroll their first rows out of sight for those that an ask needs beyond one.
-    """
-    # What is typed behind it needs a cell, too.
-    return rows - max(len(ask) // columns for ask in asks)
 
 
 def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText:

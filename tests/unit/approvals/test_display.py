@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from toolbus.approvals.display import (
     channel_text,
-    page_height,
-    question_pages,
     question_rows,
     value_rows,
 )
 from toolbus.approvals.questions import Question
+from toolbus.cli.questions.shown_question import page_height, question_pages
 
 CHARACTERS = st.one_of(
     st.sampled_from("\x1b\\\n│… \u202e\u200b\u0430\u0338a"), st.characters(codec="utf-8")

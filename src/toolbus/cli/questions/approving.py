@@ -11,7 +11,6 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
-from toolbus.approvals.display import page_height, question_pages
 from toolbus.approvals.grants import revoke_grant
 from toolbus.approvals.questions import is_hosts_own
 from toolbus.approvals.records import digest_of, read_question
@@ -22,6 +21,7 @@ from toolbus.cli.questions.question_lookup import (
     is_answered,
     taker_is_gone,
 )
+from toolbus.cli.questions.shown_question import page_height, question_pages
 from toolbus.cli.questions.typed_answers import (
     YES,
     check_reason,

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.approvals.display import label_rows, line_rows, page_height, question_pages
+from toolbus.approvals.display import label_rows, line_rows, question_rows
 from toolbus.cli.questions.typed_answers import check_room
+from toolbus.settings.spans import Span
 from toolbus.terminal.screen import UsageError, painted
+from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from toolbus.approvals.questions import Question
     from toolbus.cli.questions.edits import FileEdit
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.cli.questions.typed_answers import TypedAnswer
-    from toolbus.settings.spans import Span
 
 ASKS_WHOLE = "approve? [y, n, n and a reason, ? for more] "
 ASKS_NEXT = "Enter shows the next page [n, n and a reason, ? for more] "
 """What the person is asked below a page."""
+
+_LEAST_ROWS = 2
+"""Rows of the question on a page, at least."""
 
 _NOT_SEEN = "a yes is taken once all of it was shown; Enter shows the next page"
 _UNCLEAR = "that is no answer; ? says which there are"
@@ -108,3 +112,37 @@ class ShownQuestion:
         for name, text in (("why", edit.problem), ("difference", edit.difference)):
             if text:
                 yield from label_rows(name, text, width)
+
+
+def question_pages(
+    question: Question,
+    width: int = 80,
+    height: int = 24,
+    consequence: str = "",
+    notes: Sequence[Span] = (),
+) -> tuple[tuple[Span, ...], ...]:
+    """Return *question* in pages of less than *height* rows, each of at most *width* cells.
+
+    A row of each is left free, for what the person is asked there: see `page_height`. The last one
+    ends with the *notes*, rows of whoever asks, with the digest that an answer must name, and with
+    what more than this call a yes allows, the *consequence*.
+    """
+    rows = [*question_rows(question, width, notes), *line_rows(consequence, width, "changed")]
+    size = max(height - 2, _LEAST_ROWS)
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    name = f"question {brief(question.id)}, "
+    pages = []
+    for number, part in enumerate(parts, 1):
+        place = f"page {number:,} of {len(parts):,}"
+        heading = f"{name}{place}" if len(name) + len(place) <= width else place
+        pages.append((Span(heading, "dim"), *part))
+    return tuple(pages)
+
+
+def page_height(rows: int, columns: int, *asks: str) -> int:
+    """Return the height of pages below which a person is asked *asks* in a terminal of that size.
+
+    It would scroll their first rows out of sight for those that an ask needs beyond one.
+    """
+    # What is typed behind it needs a cell, too.
+    return rows - max(len(ask) // columns for ask in asks)
