@@ -211,8 +211,9 @@ def _examine_protection(state: InstalledState, loaded: Loaded) -> Iterator[Findi
             yield fault
         return
     if state.required is None and (required := required_now(state.config)) is not None:
+        again = install_again(state.host, in_project=state.project is not None)
         text = f"the hooks were installed before {required}: without it everything would pass"
-        yield Finding(severity="warning", text=f"{text}; {install_again(state)}")
+        yield Finding(severity="warning", text=f"{text}; {again}")
 
 
 def _examine_client(

@@ -33,6 +33,7 @@ from toolbus.hosts.install.records import (
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
 from toolbus.hosts.install.targets import (
+    JsonHooks,
     OwnFile,
     blocks_of,
     codex_trust,
@@ -179,7 +180,7 @@ def _plan_edit(target: EditTarget, record: InstallRecord, project: Path | None) 
         edit,
         after=target.install(before).encode(),
         added=target.added(before),
-        summary=target.summary,
+        summary=target.summary if isinstance(target, JsonHooks) else (),
         is_program=isinstance(target, OwnFile),
     )
 

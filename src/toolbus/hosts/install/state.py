@@ -25,8 +25,8 @@ or not as it must be; nothing of ours is there."""
 
 
 _NO_FILTER = (
-    "the hooks were installed with --filter-shell, which is gone: what a failed command wrote "
-    "reaches the model as it is"
+    ", installed with --filter-shell, which is gone: what a failed command wrote reaches the model "
+    "as it is"
 )
 
 
@@ -64,8 +64,8 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
     Raises `ConfigurationError` for a file that is not to be read.
     """
     path, folder = hooks_file(host, project), install_folder(host, project)
-    again = _again(host, project)
     text = read_settings(path, project).text
+    again = install_again(host, in_project=project is not None)
     state = InstalledState(
         host=host,
         project=None if project is None else str(project),
@@ -77,16 +77,18 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
             return state
         lost = f"{path} lost the hooks that were installed; {again}"
         return replace(state, presence="changed", problems=(lost,))
-    broken = [f"{each}; {again}" for each in _problems_of_client(folder, host)]
-    changed: list[str] = []
+    if f"/{folder.name}/{SCRIPT}" not in text:
+        filters = _NO_FILTER if "-filter/hook.py" in text else ""
+        older = f"the hooks in {path} run the client of an older toolbus{filters}; {again}"
+        return replace(state, presence="changed", problems=(older,))
     settings: hook_client.Settings = {}
-    with suppress(OSError, KeyError):
+    with suppress(OSError):
         settings = hook_client.read_settings(str(folder / "settings"))
+    broken = [f"{each}; {again}" for each in _problems_of_client(folder, host, settings)]
+    changed: list[str] = []
     python = _value(settings, b"python")
     if python and not install_target(host, project, folder / SCRIPT, python).holds(text):
         changed.append(f"the hooks in {path} are not those that this toolbus writes; {again}")
-    if "-filter/hook.py" in text:
-        changed.append(f"{_NO_FILTER}; {again}")
     return replace(
         state,
         presence="broken" if broken else "changed" if changed else "installed",
@@ -99,13 +101,13 @@ def installed_state(host: str, project: Path | None = None) -> InstalledState:
     )
 
 
-def install_again(state: InstalledState) -> str:
-    """Return the command that installs *state* anew."""
-    return _again(state.host, Path(state.project) if state.project else None)
+def install_again(host: str, *, in_project: bool) -> str:
+    """Return the command that installs the hooks of *host* anew, as a way out."""
+    return f"run: toolbus hosts install {host}{' --project' if in_project else ''}"
 
 
-def _problems_of_client(folder: Path, host: str) -> list[str]:
-    """Return what of the client is gone, changed or open to others."""
+def _problems_of_client(folder: Path, host: str, settings: hook_client.Settings) -> list[str]:
+    """Return the parts of the client that are gone, changed or open to others."""
     problems = []
     for name in (SCRIPT, *CLIENT_FILES, f"{host}.blocks"):
         file = folder / name
@@ -115,14 +117,9 @@ def _problems_of_client(folder: Path, host: str) -> list[str]:
             problems.append(f"others may read or write {str(file)!r}, which the hooks run")
     if problems:
         return problems
-    try:
-        settings = hook_client.read_settings(str(folder / "settings"))
-    except OSError as error:
-        return [f"{str(folder / 'settings')!r} cannot be used: {error}"]
-    python = _value(settings, b"python") or ""
+    python, installed = _value(settings, b"python") or "", _value(settings, b"version")
     if not os.access(python, os.X_OK):
         problems.append(f"the interpreter {python!r}, which the hooks run, is gone")
-    installed = _value(settings, b"version")
     if installed != version("toolbus"):
         problems.append(
             f"the hooks are those of toolbus {installed}, and this is {version('toolbus')}"
@@ -135,7 +132,3 @@ def _problems_of_client(folder: Path, host: str) -> list[str]:
 def _value(settings: hook_client.Settings, key: bytes) -> str | None:
     values = settings.get(key)
     return os.fsdecode(values[0]) if values else None
-
-
-def _again(host: str, project: Path | None) -> str:
-    return f"run: toolbus hosts install {host}{' --project' if project else ''}"

@@ -159,12 +159,6 @@ class TomlBlock(Struct, frozen=True, kw_only=True):
     block: str
     pattern: str
 
-    @property
-    def summary(self) -> tuple[str, ...]:
-        """The additions in a line, for a person who decides about them."""
-        count = len([line for line in self.block.splitlines() if line.startswith("[")])
-        return (f"{count} tables at its end, between two marks: {self.label}",)
-
     def is_present(self, text: str) -> bool:
         """Return whether *text* has the two marks."""
         return find_block(self.path, text, self.label, self.pattern) is not None
@@ -198,11 +192,6 @@ class OwnFile(Struct, frozen=True, kw_only=True):
 
     path: Path
     content: str
-
-    @property
-    def summary(self) -> tuple[str, ...]:
-        """The content in a line, for a person who decides about it."""
-        return (f"{len(self.content.splitlines())} lines, all of toolbus",)
 
     def is_present(self, text: str) -> bool:
         """Return whether *text* is ours."""
