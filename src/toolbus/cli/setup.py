@@ -38,7 +38,7 @@ from toolbus.hosts.install.pages import (
 from toolbus.hosts.install.plans import (
     InstallPlan,
     SettingsEdit,
-    apply_plan,
+    apply_plans,
     plan_install,
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
@@ -384,7 +384,7 @@ def _write(plan: SetupPlan) -> None:
             written.append(str(edit.file.path))
         for each in plan.hosts:
             if each.is_needed:
-                apply_plan(each)
+                apply_plans([each])
                 written.append(f"the hooks of {dialect(each.host).facts.title}")
         for _, file in plan.managed:
             written.append(str(write_machine_file(file)))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.protection import configuration_here, protection_fault
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
-from toolbus.hosts.install.plans import apply_plan, plan_install, plan_removal
+from toolbus.hosts.install.plans import apply_plans, plan_install, plan_removal
 from toolbus.hosts.install.state import InstalledState, installed_state
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
@@ -154,8 +154,8 @@ def _carry_out(
             return 1
     elif not options.as_json:
         page(open_screen(output), options.dry_run)
-    for plan in needed if is_written else ():
-        apply_plan(plan)
+    if is_written:
+        apply_plans(needed)
     if options.as_json:
         reports = [
             plan_report(plan, fault, written=is_written)

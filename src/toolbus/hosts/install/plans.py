@@ -44,7 +44,7 @@ from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.required_configuration import required_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.hosts.install.targets import EditTarget
 
@@ -102,7 +102,14 @@ class InstallPlan(Struct, frozen=True, kw_only=True):
     @property
     def is_needed(self) -> bool:
         """Whether anything is to be written."""
-        return any(edit.is_change for edit in (*self.client, *self.edits))
+        return any(edit.is_change for edit in self.in_order)
+
+    @property
+    def in_order(self) -> tuple[SettingsEdit, ...]:
+        """All edits as they are written."""
+        if self.settings is None:
+            return (*self.edits, *self.client)
+        return (*self.client, *self.edits)
 
 
 # --- planning ------------------------------------------------------------------------------------
@@ -134,8 +141,7 @@ def plan_install(
     edits = [_plan_edit(target, record, project)]
     if host == "codex":
         edits.append(_plan_trust(edits[0], record, project))
-    missing = {str(each) for edit in edits for each in edit.file.real.parents if not each.exists()}
-    made = tuple(dict.fromkeys([*record.folders, *sorted(missing, key=len)]))
+    made = tuple(dict.fromkeys([*record.folders, *_missing_folders(edits)]))
     files = {str(edit.file.path): edit.before for edit in edits}
     # The script is the last: without it a command answers the block.
     contents = {
@@ -245,26 +251,27 @@ def _notes(host: str, project: Path | None) -> Iterator[str]:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def apply_plan(plan: InstallPlan) -> None:
-    """Write what *plan* says; raises `ConfigurationError` where a file changed since it was read.
+def apply_plans(plans: Sequence[InstallPlan]) -> None:
+    """Write all that *plans* say, or nothing.
 
-    The client and the record come before the commands that run it, and go after them: after a kill
-    in between, removal knows what was there.
+    Raises `ConfigurationError` where a file changed since it was read. The client and the record
+    come before the commands that run it, and go after them: after a kill in between, removal knows
+    what was there.
     """
-    folder = plan.script.parent
-    if plan.settings is not None:
-        write_edits((*plan.client, *plan.edits))
-        py_compile.compile(str(folder / CLIENT_FILES[0]), doraise=True)
-        return
-    write_edits((*plan.edits, *plan.client))
-    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-    for each in (str(folder), *reversed(plan.made)):
-        with suppress(OSError):
-            Path(each).rmdir()  # Unless other things are kept in it.
+    write_edits([edit for plan in plans for edit in plan.in_order])
+    for plan in plans:
+        folder = plan.script.parent
+        if plan.settings is not None:
+            py_compile.compile(str(folder / CLIENT_FILES[0]), doraise=True)
+            continue
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        _remove_empty([*plan.made, str(folder)])
 
 
 def write_edits(edits: Iterable[SettingsEdit]) -> None:
-    """Write all *edits*, or leave all files as they were."""
+    """Write all *edits*, or leave all files and folders as they were."""
+    edits = tuple(edits)
+    missing = _missing_folders(edits)
     written: list[SettingsEdit] = []
     try:
         for edit in edits:
@@ -276,4 +283,18 @@ def write_edits(edits: Iterable[SettingsEdit]) -> None:
             with suppress(ConfigurationError):
                 current = replace(read_settings(edit.file.path), mode=edit.file.mode)
                 replace_settings(current, edit.file.data)
+        _remove_empty(missing)
         raise
+
+
+def _missing_folders(edits: Iterable[SettingsEdit]) -> list[str]:
+    """Return the folders that writing *edits* makes, the outermost first."""
+    folders = {each for edit in edits if edit.is_change for each in edit.file.real.parents}
+    return sorted([str(each) for each in folders if not each.exists()], key=len)
+
+
+def _remove_empty(folders: Sequence[str]) -> None:
+    """Remove *folders*, the outermost first among them, unless other things are kept in one."""
+    for folder in reversed(folders):
+        with suppress(OSError):
+            Path(folder).rmdir()

@@ -5,7 +5,7 @@ import pytest
 from toolbus.errors import ConfigurationError
 from toolbus.hosts.install import plans
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.install.plans import apply_plan, plan_install, plan_removal
+from toolbus.hosts.install.plans import apply_plans, plan_install, plan_removal
 from toolbus.hosts.install.records import install_folder, read_record
 
 
@@ -29,10 +29,22 @@ def test_a_file_that_changed_meanwhile_leaves_all_as_it_was(home):
     before = files(home)
 
     with pytest.raises(ConfigurationError, match="changed meanwhile"):
-        apply_plan(plan)
+        apply_plans([plan])
 
     assert files(home) == before
     assert read_record(install_folder("codex", None)) is None
+
+
+def test_a_failure_of_one_host_leaves_the_others_as_they_were(home):
+    plans = [plan_install(host) for host in ("pi", "gemini-cli")]
+    hooks_file("gemini-cli").parent.mkdir()
+    hooks_file("gemini-cli").write_text("{}")
+    before = sorted(home.rglob("*"))
+
+    with pytest.raises(ConfigurationError, match="changed meanwhile"):
+        apply_plans(plans)
+
+    assert sorted(home.rglob("*")) == before
 
 
 def test_who_is_killed_after_the_record_can_be_cleaned(home, monkeypatch):
@@ -51,19 +63,19 @@ def test_who_is_killed_after_the_record_can_be_cleaned(home, monkeypatch):
     monkeypatch.setattr(plans, "replace_settings", write_until_hooks)
 
     with pytest.raises(KeyboardInterrupt):
-        apply_plan(plan_install("gemini-cli"))
+        apply_plans([plan_install("gemini-cli")])
     assert read_record(install_folder("gemini-cli", None)) is not None
     monkeypatch.undo()
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(home))
 
-    apply_plan(plan_removal("gemini-cli"))
+    apply_plans([plan_removal("gemini-cli")])
 
     assert files(home) == {hooks: b'{"a": 1}'}
 
 
 def test_a_failed_new_installation_keeps_the_old_one(home):
-    apply_plan(plan_install("gemini-cli"))
+    apply_plans([plan_install("gemini-cli")])
     hooks, settings = hooks_file("gemini-cli"), install_folder("gemini-cli", None) / "settings"
     hooks.write_text(hooks.read_text().replace("exit 0", "exit 1"))
     config = home / "other.toml"
@@ -73,18 +85,18 @@ def test_a_failed_new_installation_keeps_the_old_one(home):
     before = files(home)
 
     with pytest.raises(ConfigurationError, match="changed meanwhile"):
-        apply_plan(plan)
+        apply_plans([plan])
 
     assert files(home) == before
     assert b"config=" not in before[settings]
 
 
 def test_a_file_of_ours_that_others_may_read_is_closed(home):
-    apply_plan(plan_install("gemini-cli"))
+    apply_plans([plan_install("gemini-cli")])
     settings = install_folder("gemini-cli", None) / "settings"
     settings.chmod(0o644)
 
-    apply_plan(plan_install("gemini-cli"))
+    apply_plans([plan_install("gemini-cli")])
 
     assert settings.stat().st_mode & 0o777 == 0o600
 

@@ -3,7 +3,7 @@
 import pytest
 
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.install.plans import apply_plan, plan_install
+from toolbus.hosts.install.plans import apply_plans, plan_install
 from toolbus.hosts.install.state import installed_state
 
 
@@ -14,12 +14,12 @@ def test_hooks_of_an_older_toolbus_are_to_be_installed_again(
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    apply_plan(plan_install("gemini-cli"))
+    apply_plans([plan_install("gemini-cli")])
     whole, file = installed_state("gemini-cli"), hooks_file("gemini-cli")
     file.write_text(file.read_text().replace("/gemini-cli.user/", f"/{folder}/"))
 
     state = installed_state("gemini-cli")
-    apply_plan(plan_install("gemini-cli"))
+    apply_plans([plan_install("gemini-cli")])
 
     assert (whole.presence, state.presence, state.script) == ("installed", "changed", None)
     (problem,) = state.problems
