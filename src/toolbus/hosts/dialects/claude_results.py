@@ -25,6 +25,8 @@ _OWN = ResultFrame(
         }
     ),
     media=frozenset({"base64"}),
+    # Of a file that was changed the model reads its path alone.
+    excerpts=frozenset({"structuredPatch", "gitDiff"}),
     main=(
         ("stdout",),
         ("file", "content"),

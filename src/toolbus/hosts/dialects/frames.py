@@ -63,6 +63,9 @@ class ResultFrame(Struct, frozen=True, kw_only=True):
             and ids are.
         media: the names of members that are base64 data, of whatever type.
         main: paths to where a whole new text can stand; the first that is there is taken.
+        excerpts: the names of members with pieces of the other texts, which the model does not
+            read: they are no parts, and a result that changes loses them. A value that only the
+            head of its column tells could not be found in them.
     """
 
     names: frozenset[str] = frozenset()
@@ -71,6 +74,7 @@ class ResultFrame(Struct, frozen=True, kw_only=True):
     fixed: frozenset[str] = frozenset()
     media: frozenset[str] = frozenset()
     main: tuple[tuple[str, ...], ...] = ()
+    excerpts: frozenset[str] = frozenset()
 
 
 BLOCKS = ResultFrame(
@@ -195,6 +199,9 @@ def _walk_members(
 ) -> Iterator[tuple[str, Any]]:
     mime_name = next((name for name in _MIME_NAMES if _is_mime_type(value.get(name))), None)
     for key, item in value.items():
+        if key in frame.excerpts:
+            yield key, _emptied(item, frame, key)
+            continue
         if not _is_name(key, frame):
             part = TextPart(text=mend_text(key))
             if change(part) != part:
@@ -263,7 +270,7 @@ def _emptied(value: Any, frame: ResultFrame, name: str = "") -> Any:
         case str():
             return value if _is_word(value, name, frame) else ""
         case list() | tuple():
-            return [_emptied(item, frame, name) for item in value]
+            return [] if name in frame.excerpts else [_emptied(item, frame, name) for item in value]
         case dict():
             members = [(key, item) for key, item in value.items() if _is_name(key, frame)]
             return {key: _emptied(item, frame, key) for key, item in members}

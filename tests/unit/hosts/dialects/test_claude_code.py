@@ -105,6 +105,31 @@ def test_changed_texts_keep_the_shape_of_their_tool(file):
     assert undelivered == ()
 
 
+def test_the_patch_of_a_changed_file_is_no_text_and_goes_with_a_change():
+    payload = recorded("claude-code", "PostToolUse-Write")
+    patch = {
+        "oldStart": 2,
+        "oldLines": 0,
+        "newStart": 2,
+        "newLines": 1,
+        "lines": ["+a SWORDFISH-1"],
+    }
+    payload["tool_response"]["structuredPatch"] = [patch]
+    payload["tool_response"]["gitDiff"] = {"additions": 1, "patch": "+a SWORDFISH-1"}
+    event = CLAUDE.decode("PostToolUse", payload)
+
+    output, _ = answered(event, response=masked(event))
+
+    assert [part.text for part in event.response.content] == [
+        "/home/user/project/new.txt",
+        "a SWORDFISH-1",
+    ]
+    assert answered(event) == (None, ())
+    new = output["hookSpecificOutput"]["updatedToolOutput"]
+    assert (new["content"], new["structuredPatch"]) == ("a ***", [])
+    assert new["gitDiff"] == {"additions": 1, "patch": ""}
+
+
 WHOLE = {
     "PostToolUse-Bash": {
         "stdout": "gone",
