@@ -22,6 +22,7 @@ from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     DialectFacts,
+    Forms,
     HostDialect,
     Json,
     Members,
@@ -60,7 +61,16 @@ def bridge_source(file: str, command: Sequence[str], limit: float = BRIDGE_LIMIT
 
 
 class BridgeDialect(HostDialect):
-    """What our bridges say and take, whatever they stand in."""
+    """What our bridges say and take, whatever they stand in; they know the host's form of it."""
+
+    forms: ClassVar = Forms(
+        denial={"block": "{value}"},
+        refusal={"block": "{value}"},
+        replacement={"block": "{value}"},
+        question={"ask": "{value}"},
+        rewriting={"arguments": "{value}"},
+        context={"context": "{value}"},
+    )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return the texts of a result, which is a text or content blocks."""
@@ -70,45 +80,25 @@ class BridgeDialect(HostDialect):
         is_error = payload.get("is_error") is True
         return ToolResponse(content=parts_in(result, BLOCKS), is_error=is_error)
 
-    def refusal(self, reason: str) -> Json:
-        """Return the block; the bridge knows the host's form of it."""
-        return {"block": reason}
-
-    def denial(self, name: str, reason: str) -> Json:  # noqa: ARG002
-        """Return the block."""
-        return self.refusal(reason)
-
-    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
-        """Return the block."""
-        return self.refusal(text)
-
     def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
         """Return the block."""
-        return self.write(self.refusal(reason), *undelivered)
-
-    def question(self, name: str, text: str) -> Json:  # noqa: ARG002
-        """Return the question."""
-        return {"ask": text}
+        return self.write({"block": reason}, *undelivered)
 
     def can_ask(self, event: HookEvent) -> bool:
         """Return whether a person sits at the screen."""
         return super().can_ask(event) and event.payload.get("can_ask") is True
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:  # noqa: ARG002
-        """Return all arguments."""
-        return {"arguments": arguments}
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return the changed texts of a result, each in its place."""
         assert event.response is not None  # noqa: S101 - it was changed
         return {"result": put_back(event.payload["result"], BLOCKS, event.response, response)}
 
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json | None:
+    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
         """Return *answer* with *context* beside a prompt, or behind the texts of a result."""
         if "block" in answer:
-            return None
+            return {}
         if event.kind == "prompt":
-            return {"context": context}
+            return super().with_context(event, answer, context)
         result = answer.get("result", event.payload["result"])
         if isinstance(result, str):
             return {"result": f"{result}\n\n{context}" if result else context}

@@ -13,13 +13,14 @@ from toolbus.hosts.dialects.claude_results import for_any_tool, frame_of, replac
 from toolbus.hosts.dialects.frames import parts_in, put_in_place, whole_text
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
+    BLOCK,
     MENTIONED,
-    SKIPPED,
     DialectFacts,
+    Forms,
     HostDialect,
     Json,
     Members,
-    joined,
+    filled,
     specific,
     text_at,
 )
@@ -66,6 +67,16 @@ class ClaudeCodeDialect(HostDialect):
         notice="systemMessage",
         unseen=(MENTIONED,),
     )
+    forms: ClassVar = Forms(
+        denial=specific(permissionDecision="deny", permissionDecisionReason="{value}"),
+        refusal=BLOCK,
+        question=specific(permissionDecision="ask", permissionDecisionReason="{value}"),
+        permission=specific(permissionDecision="allow", permissionDecisionReason="{value}"),
+        # Without a verdict the host's own permissions stay in force.
+        rewriting=specific(updatedInput="{value}"),
+        context=specific(additionalContext="{value}"),
+        replacement=specific(updatedToolOutput="{value}"),
+    )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return the texts of a result, in the frame of its tool."""
@@ -73,26 +84,6 @@ class ClaudeCodeDialect(HostDialect):
             raise DecodeError("expected the result of the tool, got nothing", "$.tool_response")
         frame = frame_of(text_at(payload, "tool_name"))
         return ToolResponse(content=parts_in(payload["tool_response"], frame))
-
-    def denial(self, name: str, reason: str) -> Json:
-        """Return Claude Code's denial."""
-        return specific(name, permissionDecision="deny", permissionDecisionReason=reason)
-
-    def question(self, name: str, text: str) -> Json:
-        """Return Claude Code's question."""
-        return specific(name, permissionDecision="ask", permissionDecisionReason=text)
-
-    def permission(self, name: str) -> Json:
-        """Return Claude Code's permission."""
-        return specific(name, permissionDecision="allow", permissionDecisionReason=SKIPPED)
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """Return all arguments; without a verdict the host's own permissions stay in force."""
-        return specific(name, updatedInput=arguments)
-
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
-        """Return *answer* with *context* beside it."""
-        return joined(answer, specific(event.name, additionalContext=context))
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return the changed texts in their places, else one text in the shape of the tool."""
@@ -102,7 +93,7 @@ class ClaudeCodeDialect(HostDialect):
         if mapped is None:
             text = whole_text(event.response, response)
             return self.replacement(event.name, event.payload, text)
-        return specific(event.name, updatedToolOutput=mapped)
+        return filled(self.forms.replacement, event.name, mapped)
 
     def replacement(self, name: str, payload: Any, text: str) -> Json:
         """Return *text* in the shape of the tool.
@@ -115,5 +106,5 @@ class ClaudeCodeDialect(HostDialect):
                 output, is_sure = replaced(tool, payload.get("tool_response"), text)
             case _:
                 output, is_sure = for_any_tool(text), False
-        answer = specific(name, updatedToolOutput=output)
+        answer = filled(self.forms.replacement, name, output)
         return answer if is_sure else {"continue": False, "stopReason": text, **answer}

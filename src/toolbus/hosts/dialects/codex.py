@@ -13,12 +13,11 @@ from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.frames import BLOCKS, ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
-    EMPTY,
+    BLOCK,
     DialectFacts,
+    Forms,
     HostDialect,
-    Json,
     Members,
-    joined,
     specific,
     text_at,
 )
@@ -27,7 +26,7 @@ from toolbus.messages.records import ToolResponse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from toolbus.hosts.dialects.hook_events import HookAnswer, HookEvent
+    from toolbus.hosts.dialects.hook_events import HookAnswer
 
 _LASTING = (
     "what a command has written when Codex stops waiting for it goes to the model, and no hook is "
@@ -70,6 +69,14 @@ class CodexDialect(HostDialect):
         notice="systemMessage",
         unseen=(_LASTING,),
     )
+    forms: ClassVar = Forms(
+        denial=specific(permissionDecision="deny", permissionDecisionReason="{value}"),
+        refusal=BLOCK,
+        rewriting=specific(permissionDecision="allow", updatedInput="{value}"),
+        context=specific(additionalContext="{value}"),
+        # With an empty reason the original would go on.
+        replacement=BLOCK,
+    )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return the texts of a result; its content alone is what the model will read."""
@@ -87,22 +94,6 @@ class CodexDialect(HostDialect):
             structured=result.get("structuredContent"),
             is_error=result.get("isError") is True,
         )
-
-    def denial(self, name: str, reason: str) -> Json:
-        """Return Codex's denial."""
-        return specific(name, permissionDecision="deny", permissionDecisionReason=reason)
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """Return *arguments* with the permission that has to stand beside them."""
-        return specific(name, permissionDecision="allow", updatedInput=arguments)
-
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
-        """Return *answer* with *context* beside it."""
-        return joined(answer, specific(event.name, additionalContext=context))
-
-    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
-        """Return *text* as the whole result; with an empty one the original would go on."""
-        return self.refusal(text if text.strip() else EMPTY)
 
     def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
         """Return what stops the event *name*; the end of a session takes no answer at all."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
-    SKIPPED,
+    BLOCK,
     DialectFacts,
+    Forms,
     HostDialect,
     Json,
     Members,
@@ -58,6 +59,16 @@ class CopilotDialect(HostDialect):
             }
         ),
     )
+    forms: ClassVar = Forms(
+        denial={"permissionDecision": "deny", "permissionDecisionReason": "{value}"},
+        refusal=BLOCK,
+        question={"permissionDecision": "ask", "permissionDecisionReason": "{value}"},
+        permission={"permissionDecision": "allow", "permissionDecisionReason": "{value}"},
+        rewriting={"modifiedArgs": "{value}"},
+        context={"additionalContext": "{value}"},
+        # Only an object is taken: for a text the original goes on to the model.
+        replacement={"modifiedResult": {"resultType": "failure", "textResultForLlm": "{value}"}},
+    )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return the text for the model, and whether the host calls it a success."""
@@ -68,45 +79,13 @@ class CopilotDialect(HostDialect):
             content=(TextPart(text=text),) if text else (), is_error=kind not in {"", "success"}
         )
 
-    def denial(self, name: str, reason: str) -> Json:  # noqa: ARG002
-        """Return Copilot CLI's denial."""
-        return _verdict("deny", reason)
-
-    def question(self, name: str, text: str) -> Json:  # noqa: ARG002
-        """Return Copilot CLI's question."""
-        return _verdict("ask", text)
-
-    def permission(self, name: str) -> Json:  # noqa: ARG002
-        """Return Copilot CLI's permission."""
-        return _verdict("allow", SKIPPED)
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:  # noqa: ARG002
-        """Return the new arguments."""
-        return {"modifiedArgs": arguments}
-
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:  # noqa: ARG002
-        """Return *answer* with *context* beside it."""
-        return {**answer, "additionalContext": context}
-
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return the text of *response*, a success where the tool's result was one."""
         failed = event.response is not None and event.response.is_error
-        return _result("failure" if failed else "success", response.text)
-
-    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
-        """Return *text* as what a failed tool said."""
-        return _result("failure", text)
+        kind = "failure" if failed else "success"
+        return {"modifiedResult": {"resultType": kind, "textResultForLlm": response.text}}
 
     def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
         """Return *reason* on standard error, which Copilot CLI logs."""
         line = f"{reason}\n".encode(errors="replace")
         return HookAnswer(stderr=line, undelivered=undelivered)
-
-
-def _verdict(verdict: str, reason: str) -> Json:
-    return {"permissionDecision": verdict, "permissionDecisionReason": reason}
-
-
-def _result(kind: str, text: str) -> Json:
-    # Only an object is taken: for a text the original goes on to the model.
-    return {"modifiedResult": {"resultType": kind, "textResultForLlm": text}}

@@ -16,9 +16,11 @@ from toolbus.hosts.dialects.frames import BLOCKS, parts_in, put_back
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     DialectFacts,
+    Forms,
     HostDialect,
     Json,
     Members,
+    filled,
     optional_text,
 )
 from toolbus.messages.immutable import mend
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from toolbus.hosts.dialects.hook_events import HookEvent
-
-_MAX_CONTEXT = 10_000
-"""Characters of context; of a longer one Cursor takes nothing."""
 
 
 class CursorDialect(HostDialect):
@@ -66,6 +65,14 @@ class CursorDialect(HostDialect):
                 *("beforeTabFileRead", "subagentStart"),
             }
         ),
+        most_context=10_000,  # Of a longer one it takes nothing.
+    )
+    forms: ClassVar = Forms(
+        denial={"permission": "deny", "user_message": "{value}", "agent_message": "{value}"},
+        rewriting={"permission": "allow", "updated_input": "{value}"},
+        refusal={"continue": False, "user_message": "{value}"},
+        context={"additional_context": "{value}"},
+        replacement={"updated_mcp_tool_output": "{value}"},
     )
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
@@ -81,39 +88,22 @@ class CursorDialect(HostDialect):
         """Return the texts in `tool_output`."""
         return ToolResponse(content=parts_in(_output(payload), BLOCKS))
 
-    def denial(self, name: str, reason: str) -> Json:  # noqa: ARG002
-        """Return Cursor's denial."""
-        return {"permission": "deny", "user_message": reason, "agent_message": reason}
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:  # noqa: ARG002
-        """Return *arguments* with the permission that has to stand beside them."""
-        return {"permission": "allow", "updated_input": arguments}
-
-    def refusal(self, reason: str) -> Json:
-        """Return what keeps a prompt back in Cursor."""
-        return {"continue": False, "user_message": reason}
-
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json | None:  # noqa: ARG002
-        """Return *answer* with *context* beside it."""
-        if len(context) > _MAX_CONTEXT:
-            return None
-        return {**answer, "additional_context": context}
-
-    def changed_result(self, event: HookEvent, response: ToolResponse) -> Json | None:
+    def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return the changed texts of an MCP tool's result, each in its place."""
         answer = self.replacement(event.name, event.payload, response.text)
-        if answer is None or event.response is None:
+        if not answer or event.response is None:
             return answer
         result = put_back(_output(event.payload), BLOCKS, event.response, response)
-        return {"updated_mcp_tool_output": result} if isinstance(result, dict) else answer
+        is_result = isinstance(result, dict)
+        return filled(self.forms.replacement, event.name, result) if is_result else answer
 
-    def replacement(self, name: str, payload: Any, text: str) -> Json | None:  # noqa: ARG002
+    def replacement(self, name: str, payload: Any, text: str) -> Json:
         """Return *text* as the result of an MCP tool."""
         match payload:
             case {"tool_name": str(tool)} if tool.startswith("MCP:"):
-                content = [{"type": "text", "text": text}]
-                return {"updated_mcp_tool_output": {"content": content, "isError": True}}
-        return None
+                result = {"content": [{"type": "text", "text": text}], "isError": True}
+                return filled(self.forms.replacement, name, result)
+        return {}
 
 
 def _output(payload: Mapping[str, Any]) -> Any:

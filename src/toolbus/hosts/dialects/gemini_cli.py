@@ -12,13 +12,12 @@ from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.frames import ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
-    EMPTY,
     MENTIONED,
     DialectFacts,
+    Forms,
     HostDialect,
     Json,
     Members,
-    joined,
     object_at,
     specific,
 )
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from toolbus.hosts.dialects.hook_events import HookEvent
 
+_DENIAL = {"decision": "deny", "reason": "{value}"}
 _PARTS = ResultFrame(
     names=frozenset(
         {
@@ -69,6 +69,15 @@ class GeminiCliDialect(HostDialect):
         notice="systemMessage",
         unseen=(MENTIONED,),
     )
+    forms: ClassVar = Forms(
+        denial=_DENIAL,
+        refusal=_DENIAL,
+        # It becomes the whole result, as `{"error": TEXT}`.
+        replacement=_DENIAL,
+        # The reference says that they are merged; the scheduler takes them for the whole.
+        rewriting=specific(tool_input="{value}"),
+        context=specific(additionalContext="{value}"),
+    )
 
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return what the model reads: an error's message if there is one, else `llmContent`."""
@@ -82,28 +91,8 @@ class GeminiCliDialect(HostDialect):
                 return ToolResponse(content=parts, is_error=True, error_type=kind)
         raise DecodeError("expected an error with a message", "$.tool_response.error")
 
-    def refusal(self, reason: str) -> Json:
-        """Return Gemini CLI's denial, which is the same for all events."""
-        return {"decision": "deny", "reason": reason}
-
-    def denial(self, name: str, reason: str) -> Json:  # noqa: ARG002
-        """Return Gemini CLI's denial."""
-        return self.refusal(reason)
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """Return all arguments.
-
-        The reference says that they are merged; the scheduler of 0.61.0 takes them for the whole.
-        """
-        return specific(name, tool_input=arguments)
-
-    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
-        """Return *text*, which becomes the whole result, as `{"error": TEXT}`."""
-        # An empty reason would be shown as "No reason provided".
-        return self.refusal(text if text.strip() else EMPTY)
-
     def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
         """Return *answer* with *context*; beside a denial it would be lost, so it stands in it."""
         if "reason" in answer:
             return {**answer, "reason": f"{answer['reason']}\n\n{context}"}
-        return joined(answer, specific(event.name, additionalContext=context))
+        return super().with_context(event, answer, context)

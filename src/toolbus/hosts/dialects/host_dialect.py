@@ -46,6 +46,9 @@ MENTIONED = (
 )
 """A text that is not seen, in several hosts."""
 
+BLOCK: Json = {"decision": "block", "reason": "{value}"}
+"""The form in which several hosts keep a prompt back."""
+
 NO_REASON = "toolbus: no reason was given"
 SKIPPED = 'allowed by a rule with prompt = "skip"'
 """The reason for a host whose own prompt is answered."""
@@ -80,6 +83,7 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
         members: the names of members in them.
         failures: events of failed tools whose words it gives to its model whatever a hook says.
         takes_context: events whose answers may hold more for the model.
+        most_context: characters of context of which it takes all.
         also_denied: further events that its denial of a call stops.
         notice: the member of an answer that its person reads; "" for a host that shows none.
         unseen: sentences on texts that reach its model without any event, so that no hook can clean
@@ -95,6 +99,7 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
     members: Members = Members()
     failures: frozenset[str] = frozenset()
     takes_context: frozenset[str] = frozenset()
+    most_context: int = 2**20
     also_denied: frozenset[str] = frozenset()
     notice: str = ""
     unseen: tuple[str, ...] = ()
@@ -105,59 +110,63 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
         return self.title if self.version else f"{self.title} (untried)"
 
 
+class Forms(Struct, frozen=True, kw_only=True):
+    """What a host takes for an answer, as JSON in which "{event}" and "{value}" are filled in.
+
+    Args:
+        denial: keeps a call from running, for a reason.
+        rewriting: runs a call with other arguments, all of them.
+        refusal: keeps a prompt back, for a reason.
+        replacement: puts a text in the place of a result.
+        question: asks the host's person before a call.
+        permission: spares the host's own prompt, for a reason.
+        context: gives the model more to read.
+    """
+
+    denial: Json
+    rewriting: Json
+    refusal: Json = {}
+    replacement: Json = {}
+    question: Json = {}
+    permission: Json = {}
+    context: Json = {}
+
+
 class HostDialect(ABC):
-    """How one host says its events and is answered."""
+    """How one host says its events and is answered; *forms* that are {} it does not have."""
 
     facts: ClassVar[DialectFacts]
+    forms: ClassVar[Forms]
 
-    # --- what each host says in its own form -----------------------------------------------------
+    # --- where hosts differ ----------------------------------------------------------------------
 
     @abstractmethod
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return what a tool returned, of the event *payload*; raises `DecodeError`."""
 
-    @abstractmethod
-    def denial(self, name: str, reason: str) -> Json:
-        """Return the answer that keeps a call from running, in its event *name*."""
-
-    @abstractmethod
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """Return the answer that runs a call with other *arguments*."""
-
-    @abstractmethod
-    def replacement(self, name: str, payload: Any, text: str) -> Json | None:
-        """Return the answer that puts *text* in the place of a result; None if the host has none.
+    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
+        """Return the answer that puts *text* in the place of a result; {} if the host has none.
 
         *payload* is None if nobody could read it.
         """
+        return filled(self.forms.replacement, name, text)
 
-    def refusal(self, reason: str) -> Json:
-        """Return the answer that keeps a prompt back."""
-        return {"decision": "block", "reason": reason}
-
-    def changed_result(self, event: HookEvent, response: ToolResponse) -> Json | None:
+    def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return the answer that puts *response* in the place of the result of *event*."""
-        return self.replacement(event.name, event.payload, response.text or EMPTY)
+        text = response.text if response.text.strip() else EMPTY
+        return self.replacement(event.name, event.payload, text)
 
-    def question(self, name: str, text: str) -> Json:
-        """Return the answer by which the host asks its person *text* before a call."""
-        raise NotImplementedError((name, text))
-
-    def permission(self, name: str) -> Json:  # noqa: ARG002 - for those that have one
-        """Return the answer that spares the host's own prompt; {} where it has none."""
-        return {}
-
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json | None:
-        """Return *answer* with more for the model; None where the host does not take it."""
-        raise NotImplementedError((event, answer, context))
-
-    def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
-        """Return what tells the person why an event that cannot be stopped should have been."""
-        return self.write({self.facts.notice: reason} if self.facts.notice else {}, *undelivered)
+    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:
+        """Return *answer* with more for the model; {} where it cannot stand beside *answer*."""
+        return joined(answer, filled(self.forms.context, event.name, context))
 
     def can_ask(self, event: HookEvent) -> bool:  # noqa: ARG002 - for those that cannot always
         """Return whether the host asks its person about the call of *event*."""
         return self.facts.abilities["ask"] == "yes"
+
+    def notify(self, reason: str, *undelivered: Ability) -> HookAnswer:
+        """Return what tells the person why an event that cannot be stopped should have been."""
+        return self.write({self.facts.notice: reason} if self.facts.notice else {}, *undelivered)
 
     def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
         """Return *answer* as the host reads it; nothing lets the event pass."""
@@ -206,13 +215,13 @@ class HostDialect(ABC):
         undelivered: list[Ability] = []
         answer = self._verdict(event, decision, undelivered)
         if context := "\n\n".join(filter(None, decision.context)):
+            facts = self.facts
             is_refused = event.kind == "prompt" and bool(answer)
-            takes = event.name in self.facts.takes_context and not is_refused
-            extended = self.with_context(event, answer, context) if takes else None
-            if extended is None:
+            takes = event.name in facts.takes_context and len(context) <= facts.most_context
+            extended = self.with_context(event, answer, context) if takes and not is_refused else {}
+            if not extended:
                 undelivered.append("add_context")
-            else:
-                answer = extended
+            answer = extended or answer
         if decision.notice and self.facts.notice:
             answer = {**answer, self.facts.notice: decision.notice}
         return self.write(answer, *undelivered)
@@ -223,18 +232,17 @@ class HostDialect(ABC):
         Before a call it is the host's denial; after it, the host's replacement by a notice, in the
         frame of *payload* where the host wants that. *payload* is None if nobody could read it.
         """
-        facts, kind = self.facts, self.facts.kinds.get(name, "other")
-        reason = reason if reason.strip() else NO_REASON
+        facts, forms, kind = self.facts, self.forms, self.facts.kinds.get(name, "other")
         if kind == "call" or name in facts.also_denied:
-            return self.write(self.denial(name, reason))
+            return self.write(filled(forms.denial, name, reason or NO_REASON))
         if kind == "prompt":
-            return self.write(self.refusal(reason))
-        if name in facts.failures:
-            return self.notify(reason, "replace_failure")
+            return self.write(filled(forms.refusal, name, reason or NO_REASON))
         if kind != "result":
             return self.notify(reason)
-        answer = self.replacement(name, payload, reason)
-        return self.notify(reason, "replace_result") if answer is None else self.write(answer)
+        if name in facts.failures:
+            return self.notify(reason, "replace_failure")
+        answer = self.replacement(name, payload, reason or NO_REASON)
+        return self.write(answer) if answer else self.notify(reason, "replace_result")
 
     def _verdict(
         self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
@@ -244,14 +252,11 @@ class HostDialect(ABC):
             case "call":
                 return self._call_verdict(event, decision, undelivered)
             case "result":
-                answer = self._result_verdict(event, decision)
-                if answer is None:
-                    is_failure = event.name in self.facts.failures
-                    undelivered.append("replace_failure" if is_failure else "replace_result")
-                return answer or {}
+                return self._result_verdict(event, decision, undelivered)
             case "prompt":
                 reason = decision.asked if decision.denied is None else decision.denied
-                return {} if reason is None else self.refusal(reason or NO_REASON)
+                refusal = filled(self.forms.refusal, event.name, reason or NO_REASON)
+                return {} if reason is None else refusal
         if decision.denied is not None:
             undelivered.append("deny")
         return {}
@@ -259,37 +264,54 @@ class HostDialect(ABC):
     def _call_verdict(
         self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
     ) -> Json:
-        question, denied = decision.asked, decision.denied
+        forms, question, denied = self.forms, decision.asked, decision.denied
         if denied is None and question is not None and not self.can_ask(event):
             undelivered.append("ask")
             denied = question
         if denied is None:
             denied = _other_tool(event, decision)
         if denied is not None:
-            return self.denial(event.name, denied if denied.strip() else NO_REASON)
+            return filled(forms.denial, event.name, denied if denied.strip() else NO_REASON)
         answer: Json = {}
         if decision.call is not None:
-            answer = self.rewriting(event.name, decision.call.arguments)
+            answer = filled(forms.rewriting, event.name, decision.call.arguments)
         if question is not None:
-            return joined(answer, self.question(event.name, question or NO_REASON))
-        return joined(answer, self.permission(event.name)) if decision.skips_prompt else answer
+            return joined(answer, filled(forms.question, event.name, question or NO_REASON))
+        if decision.skips_prompt:
+            return joined(answer, filled(forms.permission, event.name, SKIPPED))
+        return answer
 
-    def _result_verdict(self, event: HookEvent, decision: HookDecision) -> Json | None:
-        """Return the answer that replaces the result, {} if it stays, None if it cannot be."""
+    def _result_verdict(
+        self, event: HookEvent, decision: HookDecision, undelivered: list[Ability]
+    ) -> Json:
         denied, after = decision.denied, decision.response
         if denied is None and (after is None or _is_same(event.response, after)):
             return {}
         if event.name in self.facts.failures:
-            return None
+            undelivered.append("replace_failure")
+            return {}
         if denied is not None:
-            return self.replacement(event.name, event.payload, denied or NO_REASON)
-        assert after is not None  # noqa: S101 - it is another one
-        return self.changed_result(event, after)
+            answer = self.replacement(event.name, event.payload, denied or NO_REASON)
+        else:
+            assert after is not None  # noqa: S101 - it is another one
+            answer = self.changed_result(event, after)
+        if not answer:
+            undelivered.append("replace_result")
+        return answer
 
 
-def specific(name: str, **members: Any) -> Json:
-    """Return an answer with *members* that are special to the event *name*, as Claude Code's."""
-    return {"hookSpecificOutput": {"hookEventName": name, **members}}
+def filled(form: Json, name: str, value: Any) -> Json:
+    """Return *form* with the *name* of the event, and *value*, where they belong."""
+    filling = {"{event}": name, "{value}": value}
+    return {
+        key: filled(item, name, value) if isinstance(item, dict) else filling.get(item, item)
+        for key, item in form.items()
+    }
+
+
+def specific(**members: Any) -> Json:
+    """Return a form with *members* that are special to the event, as Claude Code's answers have."""
+    return {"hookSpecificOutput": {"hookEventName": "{event}", **members}}
 
 
 def joined(first: Json, second: Json) -> Json:

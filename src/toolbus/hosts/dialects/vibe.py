@@ -16,10 +16,11 @@ from toolbus.hosts.dialects.host_dialect import (
     EMPTY,
     MENTIONED,
     DialectFacts,
+    Forms,
     HostDialect,
     Json,
     Members,
-    joined,
+    filled,
     optional_text,
 )
 from toolbus.messages.records import TextPart, ToolResponse
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _MAX_OUTPUT = 1_000_000
 """Bytes of an answer that Vibe reads: of a longer one it reads the beginning, which is not JSON."""
 
+_DENIAL = {"decision": "deny", "reason": "{value}"}
 _TOO_LONG = "toolbus withheld this result: with its changes it is too long for Vibe"
 
 
@@ -51,6 +53,13 @@ class VibeDialect(HostDialect):
         notice="system_message",
         unseen=(MENTIONED,),
     )
+    forms: ClassVar = Forms(
+        denial=_DENIAL,
+        # For an empty text Vibe would put words of its own.
+        replacement=_DENIAL,
+        rewriting={"hook_specific_output": {"tool_input": "{value}"}},
+        context={"hook_specific_output": {"additional_context": "{value}"}},
+    )
 
     def decode(self, name: str, payload: Mapping[str, Any]) -> HookEvent:
         """Return the event *name* of *payload*, of a sub-agent as one of its parent's session."""
@@ -66,42 +75,26 @@ class VibeDialect(HostDialect):
         failed = payload.get("tool_status") != "success"
         return ToolResponse(content=(TextPart(text=text), *hidden), is_error=failed)
 
-    def denial(self, name: str, reason: str) -> Json:  # noqa: ARG002
-        """Return Vibe's denial."""
-        return {"decision": "deny", "reason": reason}
-
-    def rewriting(self, name: str, arguments: Mapping[str, Any]) -> Json:  # noqa: ARG002
-        """Return all arguments."""
-        return {"hook_specific_output": {"tool_input": arguments}}
-
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return what the model is to read, without what only programs read."""
+        before, text = event.response, response.text
         match response.content:
-            case (TextPart(text=text), *rest) if event.response is not None:
-                is_alike = len(rest) + 1 == len(event.response.content)
-                return self.replacement("", None, text if is_alike else response.text)
-        return self.replacement("", None, response.text)
-
-    def replacement(self, name: str, payload: Any, text: str) -> Json:  # noqa: ARG002
-        """Return *text* as the whole result; for an empty one Vibe would put words of its own."""
-        return self.denial(name, text or EMPTY)
-
-    def with_context(self, event: HookEvent, answer: Json, context: str) -> Json:  # noqa: ARG002
-        """Return *answer* with *context* beside it."""
-        return joined(answer, {"hook_specific_output": {"additional_context": context}})
+            case (TextPart(text=first), *rest) if before and len(rest) + 1 == len(before.content):
+                text = first
+        return filled(_DENIAL, event.name, text or EMPTY)
 
     def write(self, answer: Json, *undelivered: Ability) -> HookAnswer:
         """Return *answer*, or a notice instead of one of which Vibe would read the beginning."""
         made = super().write(answer, *undelivered)
         if len(made.stdout) <= _MAX_OUTPUT:
             return made
-        return super().write(self.denial("", _TOO_LONG), *undelivered)
+        return super().write(filled(_DENIAL, "", _TOO_LONG), *undelivered)
 
     def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
         """Return what stops the event *name*; one of tomorrow is taken for one that can be."""
         if name in self.facts.kinds:
             return super().block(name, payload, reason)
-        return self.write(self.denial(name, reason))
+        return self.write(filled(_DENIAL, name, reason))
 
 
 def _stands_in(part: Part, text: str) -> bool:
