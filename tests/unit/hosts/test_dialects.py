@@ -11,7 +11,7 @@ GATEWAY = (
 )
 
 
-def test_the_table_has_eight_names_and_makes_none_of_them():
+def test_the_table_has_eight_names_and_in_their_order():
     assert list(DIALECTS) == [
         "claude-code",
         "codex",

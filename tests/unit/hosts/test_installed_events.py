@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.hosts.dialects import DIALECTS
+from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.install.host_files import HOSTS
 
 
@@ -12,7 +12,7 @@ def test_every_dialect_can_be_installed():
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_all_that_a_dialect_knows_is_installed_and_no_more(host):
-    kinds = DIALECTS[host].facts.kinds
+    kinds = dialect(host).facts.kinds
 
     assert set(HOSTS[host].events) == set(kinds)
     assert [kinds[event] for event in HOSTS[host].tool_events[:2]] == ["call", "result"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from toolbus.hosts.dialects.host_dialect import HostDialect
 
@@ -26,26 +25,8 @@ _CLASSES = {
 }
 
 
-class DialectTable(Mapping[str, "HostDialect"]):
-    """All dialects by name; an event of one host imports one of them."""
-
-    def __getitem__(self, name: str) -> HostDialect:
-        module, kind = _CLASSES[name]
-        made: HostDialect = getattr(import_module(f"toolbus.hosts.dialects.{module}"), kind)()
-        return made
-
-    # Not what `Mapping` makes of the method above: to be asked for a name must import nothing.
-    def __contains__(self, name: object) -> bool:
-        return name in _CLASSES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
-
-    def __len__(self) -> int:
-        return len(_CLASSES)
-
-
-DIALECTS = DialectTable()
+DIALECTS = tuple(_CLASSES)
+"""The names of the hosts."""
 
 
 def no_such_host(name: str, known: Iterable[str]) -> LoadError:
@@ -59,6 +40,8 @@ def no_such_host(name: str, known: Iterable[str]) -> LoadError:
 
 def dialect(name: str) -> HostDialect:
     """Return the dialect of the host *name*; raises `LoadError` if there is none."""
-    if name not in DIALECTS:
+    if name not in _CLASSES:
         raise no_such_host(name, DIALECTS)
-    return DIALECTS[name]
+    module, kind = _CLASSES[name]
+    made: HostDialect = getattr(import_module(f"toolbus.hosts.dialects.{module}"), kind)()
+    return made

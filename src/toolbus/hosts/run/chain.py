@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.bus.bus import EventBus
 from toolbus.bus.grace import GRACE
@@ -132,15 +134,19 @@ class HookChain(Participant):
                 has_failed = log.has_failure
             finally:
                 if has_failed and self.skippers and not session.failed:
-                    await self.sessions.note_failure(root)
+                    await self.sessions.update(root, lambda kept: replace(kept, failed=True))
             await self._logs.write(log)
         await on_bus.announce()
         if waiting != session.context:
             # Another event of the session may have added some.
             before = session.context
-            await self.sessions.change_context(
-                root, lambda texts: (*waiting, *[each for each in texts if each not in before])
-            )
+
+            def changed(kept: HookSession) -> HookSession:
+                return kept.with_context(
+                    [*waiting, *[each for each in kept.context if each not in before]]
+                )
+
+            await self.sessions.update(root, changed)
         return answer
 
 

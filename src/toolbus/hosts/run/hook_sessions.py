@@ -15,7 +15,7 @@ from toolbus.errors import StoreError
 from toolbus.messages.immutable import thaw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from toolbus.store.protocol import Store
@@ -58,6 +58,10 @@ class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken: dict[str, TakenCall] = {}  # msgspec makes a new one each time.
     failed: bool = False
 
+    def with_context(self, texts: Sequence[str]) -> HookSession:
+        """Return the session with *texts* that wait, of which the latest are kept, cut."""
+        return replace(self, context=tuple([text[:_LONGEST] for text in texts[-_MOST:]]))
+
 
 def read_session_folders(reader: StoreReader, host: str) -> list[Path]:
     """Return the folders in which the sessions of *host* began that are still there, oldest first.
@@ -97,30 +101,9 @@ class HookSessions:
 
         return self._session(await self._state(session_id).update(bound))
 
-    async def change_context(
-        self, session_id: str, change: Callable[[tuple[str, ...]], tuple[str, ...]]
-    ) -> None:
-        """Let *change* give the texts that wait, of which the latest are kept."""
+    async def update(self, session_id: str, change: Callable[[HookSession], HookSession]) -> None:
+        """Let *change* give what is kept of a session, in one atomic step."""
 
-        def changed(session: HookSession) -> HookSession:
-            texts = [text[:_LONGEST] for text in change(session.context)[-_MOST:]]
-            return replace(session, context=tuple(texts))
-
-        await self._update(session_id, changed)
-
-    async def change_taken(
-        self, session_id: str, change: Callable[[dict[str, TakenCall]], dict[str, TakenCall]]
-    ) -> None:
-        """Let *change* give the calls of which no result was told yet."""
-        await self._update(
-            session_id, lambda session: replace(session, taken=change(session.taken))
-        )
-
-    async def note_failure(self, session_id: str) -> None:
-        """Note that a component failed in a session."""
-        await self._update(session_id, lambda session: replace(session, failed=True))
-
-    async def _update(self, session_id: str, change: Callable[[HookSession], HookSession]) -> None:
         def changed(value: Any) -> Any:
             return msgspec.to_builtins(change(self._session(value)))
 

@@ -6,6 +6,8 @@ import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from toolbus.approvals.records import canonical, digest_of, read_question
 from toolbus.approvals.steps import take_step
 from toolbus.hosts.run.hook_sessions import TakenCall
@@ -13,7 +15,7 @@ from toolbus.hosts.run.hook_sessions import TakenCall
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from toolbus.approvals.questions import QuestionSignal
+    from toolbus.approvals.questions import Question, QuestionSignal
     from toolbus.approvals.stored import StoredApprovals
     from toolbus.events.catalogue import Ask, Deny
     from toolbus.hosts.run.event_log import EventLog
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gated_call import GatedCall
 
 _LIMIT = 100
-"""How many calls of a session may be without an end; the end of the oldest is unknown then."""
+"""Calls of a session that may be without an end; the end of the oldest is unknown then."""
 
 _RESULT = "toolbus: the host told of its result"
 
@@ -47,18 +49,16 @@ class TakenCalls:
         self._known, self._clock = known, clock
 
     async def is_again(self, call: ToolCall, ask: Ask, event_id: str) -> bool:
-        """Tell whether the same event has taken the yes to *call* before, and nobody heard so.
+        """Return whether the same event has taken the yes to *call* before, and nobody heard so.
 
         A worker may be killed before it answers; then its client has the event handled once more.
         """
-        taken = self._known.get(call.id)
-        if taken is None or taken.event_id != event_id:
-            return False
-        question = await read_question(self._store, taken.session_id, taken.question_id)
+        question = await self._question(call.id, event_id)
         if question is None or question.state != "taken":
             return False
         if question.hidden:
-            is_same = bool(taken.live) and taken.live == self._live(call)
+            live = self._known[call.id].live
+            is_same = bool(live) and live == self._live(call)
         else:
             is_same = question.digest == digest_of(call.name, call.arguments)
         return is_same and (question.rule, question.rules) == (ask.rule, ask.rules)
@@ -69,11 +69,9 @@ class TakenCalls:
         The answer of its person is not told: only that a result came, or that none did.
         """
         call_id, event_id = judged.requested.id, log.message_id
-        taken = self._known.get(call_id)
-        if taken is not None and taken.event_id == event_id:
-            question = await read_question(self._store, taken.session_id, taken.question_id)
-            if question is not None and question.state == "hosted":
-                return True  # The same event has done so before.
+        before = await self._question(call_id, event_id)
+        if before is not None and before.state == "hosted":
+            return True  # The same event has done so before.
         question_id = await approvals.hand_over(judged.approval_request())
         if question_id:
             session_id = log.scope.session_id
@@ -95,22 +93,27 @@ class TakenCalls:
             return None
         if not permit.question_id:
             return await permit.take(call)
-        live = "" if call is None else await self._live_of(permit, call, session_id)
-        # Before the yes is used up: a process that is killed in between leaves a name too many.
+        question = await read_question(self._store, session_id, permit.question_id)
+        # Not where the question holds all of the call, and tells by itself that it is the same.
+        hides = call is not None and question is not None and question.hidden
         taken = TakenCall(
-            session_id=session_id, question_id=permit.question_id, event_id=event_id, live=live
+            session_id=session_id,
+            question_id=permit.question_id,
+            event_id=event_id,
+            live=self._live(call) if call is not None and hides else "",
         )
+        # Before the yes is used up: a process that is killed in between leaves a name too many.
         await self.add(call_id, taken)
         refusal = await permit.take(call)
         if refusal is not None:
-            await self._change(lambda calls: _without(calls, [call_id]))
+            await self._keep_without([call_id])
         return refusal
 
     async def add(self, call_id: str, taken: TakenCall) -> None:
         """Let the host's result of a call end its question; of too many the oldest are lost."""
         oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
         await self._lose(oldest)
-        await self._change(lambda calls: {**_without(calls, oldest), call_id: taken})
+        await self._keep_without([*oldest, call_id], {call_id: taken})
 
     async def end(self, call_id: str) -> None:
         """Say that the host has told the result of a call: it ran."""
@@ -120,12 +123,12 @@ class TakenCalls:
             # The session went on before, so that its end was unknown.
             ended = {"ended_ns": self._clock(), "settled_by": _RESULT}
             await self._step(call_id, "settle_ran", **ended)
-        await self._change(lambda calls: _without(calls, [call_id]))
+        await self._keep_without([call_id])
 
     async def lose(self, session_id: str | None) -> None:
         """Say that *session_id*, None for all of them, went on without results of its calls.
 
-        One that comes later settles it.
+        A result that comes later settles its call.
         """
         await self._lose(
             [key for key, each in self._known.items() if session_id in {None, each.session_id}]
@@ -135,10 +138,12 @@ class TakenCalls:
         for call_id in call_ids:
             await self._step(call_id, "lose")
 
-    async def _live_of(self, permit: Permit, call: ToolCall, session_id: str) -> str:
-        """Return the digest of *call* if the question of *permit* does not hold all of it."""
-        question = await read_question(self._store, session_id, permit.question_id)
-        return "" if question is None or not question.hidden else self._live(call)
+    async def _question(self, call_id: str, event_id: str) -> Question | None:
+        """Return the question that the same event has put about a call before, None if none."""
+        taken = self._known.get(call_id)
+        if taken is None or taken.event_id != event_id:
+            return None
+        return await read_question(self._store, taken.session_id, taken.question_id)
 
     def _live(self, call: ToolCall) -> str:
         """Return a digest of *call* that no other process can make without the key, else ""."""
@@ -154,9 +159,15 @@ class TakenCalls:
             return False
         return await take_step(self._store, question, signal, **fields) is not None
 
-    async def _change(self, change: Callable[[dict[str, TakenCall]], dict[str, TakenCall]]) -> None:
-        await self._sessions.change_taken(self._root, change)
+    async def _keep_without(
+        self, call_ids: Collection[str], added: Mapping[str, TakenCall] | None = None
+    ) -> None:
+        """Keep the calls of the session but those of *call_ids*, and *added* behind them."""
 
+        def changed(calls: Mapping[str, TakenCall]) -> dict[str, TakenCall]:
+            left = {key: each for key, each in calls.items() if key not in call_ids}
+            return {**left, **(added or {})}
 
-def _without(calls: Mapping[str, TakenCall], call_ids: Collection[str]) -> dict[str, TakenCall]:
-    return {key: taken for key, taken in calls.items() if key not in call_ids}
+        await self._sessions.update(
+            self._root, lambda session: replace(session, taken=changed(session.taken))
+        )

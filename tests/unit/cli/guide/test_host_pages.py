@@ -7,7 +7,7 @@ import toolbus
 from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.install.host_files import HOSTS, host_files
 
-VERSIONS = {name: each.facts.version for name, each in DIALECTS.items() if each.facts.version}
+VERSIONS = {name: each for name in DIALECTS if (each := dialect(name).facts.version)}
 GUIDE = Path(toolbus.__file__).parent / "cli/guide"
 SHOWN = (
     *("rewrite_arguments", "deny", "ask", "replace_result", "replace_failure"),
