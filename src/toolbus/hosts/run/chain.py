@@ -86,7 +86,7 @@ class HookChain(Participant):
         Raises `AppendError` outside of an event's handlers, where nobody knows which session.
         """
         log = self._logs.current
-        if log is None:
+        if log is None or log.is_written:
             raise AppendError("", "no event is handled here, so it belongs to no session")
         if isinstance(message, str):
             message = UserMessage(id=new_id(), content=message)

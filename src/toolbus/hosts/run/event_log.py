@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import time_ns
@@ -138,7 +137,7 @@ class EventLogs:
 
     def __init__(self, store: HookStore, conceal: Conceal) -> None:
         self._store, self._conceal = store, conceal
-        self._late: deque[DispatchRecord] = deque(maxlen=MAX_WAITING)
+        self._late: dict[str, list[DispatchRecord]] = {}
 
     @property
     def current(self) -> EventLog | None:
@@ -159,10 +158,12 @@ class EventLogs:
     def add(self, record: DispatchRecord) -> None:
         """Put *record* into the log of the event in which it was made."""
         log = _CURRENT.get()
-        if log is None or log.is_written:
-            self._late.append(record)
-        else:
+        if log is not None and not log.is_written:
             log.records.append(record)
+            return
+        late = self._late.setdefault(record.scope.session_id, [])
+        if len(late) < MAX_WAITING:
+            late.append(record)
 
     async def write(self, log: EventLog) -> None:
         """Write *log*, with what came late of its session; raises `StoreError`.
@@ -170,20 +171,20 @@ class EventLogs:
         What the session has already is not written again.
         """
         session_id = log.scope.session_id
-        late = self._take_late(session_id)
+        late = self._late.pop(session_id, [])
         copies = [entering.copy for entering in log.messages]
         log.is_written = True
         try:
             records = [await self._concealed(record) for record in (*late, *log.records)]
             await self._store.append_once(session_id, copies, records)
         except Exception:
-            self._late.extendleft(reversed(late))
+            self._late[session_id] = [*late, *self._late.get(session_id, [])]
             raise
 
     async def close(self) -> None:
         """Write what came late."""
-        for session_id in dict.fromkeys([record.scope.session_id for record in self._late]):
-            late = self._take_late(session_id)
+        while self._late:
+            session_id, late = self._late.popitem()
             records = [await self._concealed(record) for record in late]
             await self._store.append(session_id, Stored(records=tuple(records)))
 
@@ -191,20 +192,9 @@ class EventLogs:
         """Return *record* as it may be written."""
         if record.reason is None and all(entry.reason is None for entry in record.entries):
             return record
-        entries = [
-            entry
-            if entry.reason is None
-            else replace(entry, reason=await self._conceal(entry.reason, record.scope))
-            for entry in record.entries
-        ]
+        entries = []
+        for entry in record.entries:
+            reason = entry.reason and await self._conceal(entry.reason, record.scope)
+            entries.append(replace(entry, reason=reason))
         reason = record.reason and await self._conceal(record.reason, record.scope)
         return replace(record, reason=reason, entries=tuple(entries))
-
-    def _take_late(self, session_id: str) -> list[DispatchRecord]:
-        if not self._late:
-            return []
-        late = [record for record in self._late if record.scope.session_id == session_id]
-        others = [record for record in self._late if record.scope.session_id != session_id]
-        self._late.clear()
-        self._late.extend(others)
-        return late
