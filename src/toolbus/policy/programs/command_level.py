@@ -152,17 +152,15 @@ class CommandLevel:
 
     def __init__(self, data: CommandData, outer: CommandLevel | None = None) -> None:
         self.data = data
-        self.words: bool = data.words or (outer is not None and outer.words)
-        self.file_prefixes: tuple[str, ...] = data.file_prefixes or (
-            outer.file_prefixes if outer else ()
-        )
+        self.words: bool = data.words
+        self.file_prefixes = data.file_prefixes
         self.effects = frozenset(data.effects)
         self.operands = data.operands or ("text",)
         self.options = dict(_options(data, is_program=outer is None))
         self.any_flag = "-*" in self.options
         self.numbers = "-NUM" in self.options
-        if outer is not None and not outer.data.leads:
-            self.options = {**outer.inheritable(), **self.options}
+        if outer is not None:
+            self._inherit(outer)
         options = self.options.values()
         self.takes_any_option = self.any_flag and all(option.is_harmless for option in options)
         self.reads_files = any(option.takes == "path" or option.operands for option in options)
@@ -171,6 +169,13 @@ class CommandLevel:
         self._globs = [name for name in self._named if is_glob(name)]
         self._beginnings = {*data.groups, *_beginnings(self._named)}
         self._levels: dict[int, CommandLevel] = {}
+
+    def _inherit(self, outer: CommandLevel) -> None:
+        """Take over what subcommands share with what they are subcommands of."""
+        self.words = self.words or outer.words
+        self.file_prefixes = self.file_prefixes or outer.file_prefixes
+        if not outer.data.leads:
+            self.options = {**outer.inheritable(), **self.options}
 
     @cached_property
     def wraps(self) -> bool:

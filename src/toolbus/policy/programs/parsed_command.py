@@ -224,7 +224,7 @@ class ParsedCommand:
             self._operand(word)
             return
         name, equals, value = text.partition("=")
-        if text.startswith("--") or level.words or (len(name) > 2 and name in level.options):  # noqa: PLR2004 - a long one
+        if level.words or text.startswith("--") or _is_listed(name, level):
             self._long(name, Word(value) if equals else None, word)
         elif level.numbers and _NUMBER.fullmatch(text):
             self.options.add(text)
@@ -322,18 +322,11 @@ class ParsedCommand:
         if option.pair:
             value = self._next()
         self.options |= {name, *option.names}
-        text = value.text.removeprefix("=") if value is not None and value.known else None
-        if text is None or text not in option.harmless:
+        if _known_text(value) not in option.harmless:
             self.uses.effects.update(option.effects)
         if option.asks:
             self.note(option.asks)
-        if not self._may_be_value:
-            self._replace(option, name, value, alone=alone)
-            self.kinds = _merged(self.kinds, option.operands)
-            self.final = option.final or self.final
-        # Behind an option that is not listed it adds what it does, and takes nothing back.
-        elif option.operands or option.final or option.takes == "module":
-            self.note(f"whether {name} is an option or a value is not known")
+        self._change_operands(option, name, value, alone=alone)
         self.uses.tree_hidden |= option.hidden
         self.uses.tree_ignored |= option.ignored
         self.uses.tree_links |= option.links
@@ -344,22 +337,36 @@ class ParsedCommand:
             self.uses.prefixed(value, self.level.file_prefixes)
         self._run_by(option, name, value)
 
+    def _change_operands(
+        self, option: Option, name: str, value: Word | None, *, alone: bool
+    ) -> None:
+        """Note what the operands are with *option*, and what the command does instead."""
+        if not self._may_be_value:
+            self._replace(option, name, value, alone=alone)
+            self.kinds = _merged(self.kinds, option.operands)
+            self.final = option.final or self.final
+        # Behind an option that is not listed it adds what it does, and takes nothing back.
+        elif option.operands or option.final or option.takes == "module":
+            self.note(f"whether {name} is an option or a value is not known")
+
     def _run_by(self, option: Option, name: str, value: Word | None) -> None:
         """Note what *option*, written as *name*, has the program run: *value* and what follows."""
-        if option.takes == "module" and not self._may_be_value:
-            self.module = value
-            self._take_rest()
-        elif option.takes == "shell":
-            self.runs_by = name
-            self.shell_texts.append(value or Word(""))
-        elif option.takes == "wrapped":
-            self.runs_by = name
-            self.wrapped = (value or Word(""), *reversed(self._rest))
-            self._rest.clear()
-            self._end_wrapped()
-        elif option.takes == "place":
-            self.places.append(value.text if value else "{}")
-            self.is_certain = self.is_certain and (value is None or value.known)
+        match option.takes:
+            case "module" if not self._may_be_value:
+                self.module = value
+                self._take_rest()
+            case "shell":
+                self.runs_by = name
+                self.shell_texts.append(value or Word(""))
+            case "wrapped":
+                self.runs_by = name
+                self.wrapped = (value or Word(""), *reversed(self._rest))
+                self._rest.clear()
+                self._end_wrapped()
+            case "place":
+                place = value or Word("{}")
+                self.places.append(place.text)
+                self.is_certain = self.is_certain and place.known
 
     def _end_wrapped(self) -> None:
         """End the command behind an option at a semicolon, behind which more may follow."""
@@ -372,8 +379,7 @@ class ParsedCommand:
         """Note what the command does *instead* with *option*: a dry run, or its help."""
         if option.instead is None:
             return
-        text = value.text.removeprefix("=") if value is not None and value.known else None
-        if not _holds(option, value, text) or self._is_switched_off():
+        if not _holds(option, value) or self._is_switched_off():
             self.note(f"whether {name} holds is not known", value)
         elif not option.helps:
             self.instead = frozenset((*option.instead, *(self.instead or ())))
@@ -419,8 +425,17 @@ def _merged(
     return added[1:] if len(added) > 1 and added[0] == "text" != before[0] else added
 
 
-def _holds(option: Option, value: Word | None, text: str | None) -> bool:
-    """Tell whether *option*, which does something instead, is switched on by *value*."""
+def _holds(option: Option, value: Word | None) -> bool:
+    """Return whether *option*, which does something instead, is switched on by *value*."""
     if value is None or (option.takes is not None and not option.harmless):
         return True
-    return text is not None and text in (option.harmless or _TRUE)
+    return _known_text(value) in (option.harmless or _TRUE)
+
+
+def _known_text(value: Word | None) -> str | None:
+    return value.text.removeprefix("=") if value is not None and value.known else None
+
+
+def _is_listed(name: str, level: CommandLevel) -> bool:
+    """Return whether *name* is a long option with one dash that the data of *level* name."""
+    return len(name) > len("-x") and name in level.options

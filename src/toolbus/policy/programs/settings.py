@@ -99,16 +99,22 @@ def harmful_setting(text: str) -> str:
     for line in text.replace("\r\n", "\n").split("\n"):
         if match := _SECTION.fullmatch(line):
             section = match[1] + ("" if match[2] is None else f".{match[2]}")
-        elif "\r" in line:
-            return line
-        elif line.strip() and not _COMMENT.match(line):
-            match = _VALUE.fullmatch(line)
-            if match is None or not section:
-                return line.strip()
-            key, value = f"{section}.{match[1]}".lower(), match[2] or ""
-            if not (_is_stored(key, value) or is_harmless_setting(f"{key}={value}")):
-                return key
+        elif harmful := _harmful_line(line, section):
+            return harmful
     return ""
+
+
+def _harmful_line(line: str, section: str) -> str:
+    if "\r" in line:
+        return line
+    if not line.strip() or _COMMENT.match(line):
+        return ""
+    match = _VALUE.fullmatch(line)
+    if match is None or not section:
+        return line.strip()
+    key, value = f"{section}.{match[1]}".lower(), match[2] or ""
+    is_harmless = _is_stored(key, value) or is_harmless_setting(f"{key}={value}")
+    return "" if is_harmless else key
 
 
 def _is_stored(key: str, value: str) -> bool:

@@ -25,7 +25,7 @@ from toolbus.policy.shell.words import WordExpander
 from toolbus.policy.shell.wrapped_programs import SHELLS, read_shell, read_wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from toolbus.policy.programs.program_files import Programs
@@ -278,21 +278,36 @@ class Interpreter:
 
 def _moves_paths(command: Command) -> bool:
     """Return whether *command* may change what a path leads to, for those after it."""
-    program, texts = command.program, [word.text for word in command.words]
-    # Of each of these programs something else tells it.
+    program = command.program
     place, _, name = program.text.rpartition("/")
     if not program.text:
         return False  # Variables are set, or files opened.
     if not program.known or program.pattern or place not in {"", "/bin", "/usr/bin"}:
         return True
-    if name in {"find", "fd"}:
-        is_known = all(word.known for word in command.words)
-        return not is_known or any(text.startswith(_FIND_ACTIONS) for text in texts)
-    if name == "git":
-        return texts[:1] == [] or texts[0] not in _STEADY_GIT
-    if name == "sed":
-        return any(text.startswith(("-i", "--in-place")) for text in texts)
+    if name in _BY_WORDS:
+        return _BY_WORDS[name](command.words)
     return name not in _STEADY and name not in SHELLS and not _only_wraps(name)
+
+
+def _changes_found(words: tuple[Word, ...]) -> bool:
+    return any(not word.known or word.text.startswith(_FIND_ACTIONS) for word in words)
+
+
+def _changes_tree(words: tuple[Word, ...]) -> bool:
+    return not words or words[0].text not in _STEADY_GIT
+
+
+def _edits(words: tuple[Word, ...]) -> bool:
+    return any(word.text.startswith(("-i", "--in-place")) for word in words)
+
+
+# Programs of which their words say it.
+_BY_WORDS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
+    "fd": _changes_found,
+    "find": _changes_found,
+    "git": _changes_tree,
+    "sed": _edits,
+}
 
 
 def _only_wraps(name: str) -> bool:

@@ -40,6 +40,7 @@ _BUILTINS_TOO = frozenset({"builtin", "command"})
 
 def read_shell(name: str, words: Words, shell: Interpreter) -> None:
     """Read what the shell *name* runs that is given *words*."""
+    # One branch for each way to start a shell, in the order in which bash decides.
     if words[:1] in {(Word("--help"),), (Word("--version"),)}:
         return
     if name in _OTHERS:
@@ -47,7 +48,6 @@ def read_shell(name: str, words: Words, shell: Interpreter) -> None:
         return
     letters, words = _shell_options(words)
     script = words[0] if words else None
-    # The ways to start a shell: with a text, with its input, with a script.
     if (script and script.text.startswith(("-", "+"))) or "O" in letters:
         shell.refuse(f"an option of {name} that isn't known here")
     elif "c" in letters:

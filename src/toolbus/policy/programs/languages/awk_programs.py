@@ -30,6 +30,7 @@ _OPERATORS_BEHIND = frozenset({"print", "printf", "return", "in", "case", "do", 
 _CONTINUES = frozenset({",", "{", "&&", "||", "do", "else"})
 _DANGEROUS = re.compile(r"system|getline|[|>@]|ARGV|ENVIRON|SYMTAB|/inet")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_AMBIGUOUS_BEFORE = ([")"], ["++"], ["--"], ["length"])
 _NOWHERE = frozenset({'"/dev/null"', '"/dev/stdout"', '"/dev/stderr"', '"-"'})
 
 
@@ -43,6 +44,7 @@ def program_tokens(program: str) -> list[str]:
     Behind ``)``, ``++`` and ``--`` it may divide or begin an expression, which decides about all
     that follows: then a program passes only if nothing in it could do anything.
     """
+    # The state of a tokenizer: what a slash is depends on all before it.
     tokens: list[str] = []
     position, before = 0, "newline"
     dangerous = _DANGEROUS.search(program) is not None
@@ -50,20 +52,23 @@ def program_tokens(program: str) -> list[str]:
         match = _TOKEN.match(program, position)
         if match is None:
             raise ProgramError
-        kind = match.lastgroup or ""
-        if kind == "slash":
-            if tokens and tokens[-1] in {")", "++", "--", "length"} and dangerous:
-                raise ProgramError
-            if before not in {"value", "end"}:
-                match = _REGEX.match(program, position)
-                if match is None or _goes_on(match[0]):
-                    raise ProgramError
-                kind = "string"
-        position = match.end()
+        kind, text = match.lastgroup or "", match[0]
+        if kind == "slash" and dangerous and tokens[-1:] in _AMBIGUOUS_BEFORE:
+            raise ProgramError
+        if kind == "slash" and before not in {"value", "end"}:
+            kind, text = "string", _regular_expression(program, position)
+        position += len(text)
         if kind != "space":
-            before = _kind_before(kind, match[0])
-            tokens.append("/…/" if match[0][0] == "/" and kind == "string" else match[0])
+            before = _kind_before(kind, text)
+            tokens.append("/…/" if text[0] == "/" and kind == "string" else text)
     return tokens
+
+
+def _regular_expression(program: str, position: int) -> str:
+    match = _REGEX.match(program, position)
+    if match is None or _goes_on(match[0]):
+        raise ProgramError
+    return match[0]
 
 
 def _goes_on(expression: str) -> bool:
@@ -105,11 +110,8 @@ def _judge(parsed: ParsedCommand, tokens: list[str]) -> None:
         parsed.uses.read_environment()
     depth, printing = 0, -1
     for index, sign in enumerate(tokens):
-        if sign in {"(", "["}:
-            depth += 1
-        elif sign in {")", "]"}:
-            depth -= 1
-        elif sign in {"print", "printf"}:
+        depth += (sign in {"(", "["}) - (sign in {")", "]"})
+        if sign in {"print", "printf"}:
             printing = depth
         elif sign in {"}", ";"} or (sign == "\n" and tokens[index - 1] not in _CONTINUES):
             printing = -1

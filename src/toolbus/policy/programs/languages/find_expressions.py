@@ -42,6 +42,7 @@ def _behind_primary(
     parsed: ParsedCommand, starts: list[Word], words: Sequence[Word], index: int
 ) -> int:
     """Judge the primary at *index* of *words*; return the index behind it and its arguments."""
+    # One branch for each kind of primary, as find(1) lists them.
     word, arguments = words[index], words[index + 1 : index + 2]
     text = word.text
     parsed.options.add(text)

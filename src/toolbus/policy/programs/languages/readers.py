@@ -37,6 +37,7 @@ _EVALUATED = re.compile(r"[\[$`]")
 
 def read_tar(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge a call of tar, by its mode; return no operands."""
+    # Modes and options may be given together: each adds what it does.
     uses = parsed.uses
     creates = parsed.option("-c", "-r", "-u", "-A", "--delete")
     if not creates and not parsed.option("-t", "-d", "-x"):
@@ -253,6 +254,7 @@ def read_ssh_target(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_wget(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge where `wget` writes what it fetches; return URLs."""
+    # Three cases, each of several targets or URLs: to the output, to named files, by the URL.
     uses = parsed.uses
     targets = [value for option, value in parsed.values if "-O" in option.names]
     for target in targets:
@@ -312,6 +314,7 @@ def read_azure(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_kubectl_get(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge `kubectl get`: with -o the values of secrets are printed."""
+    # A word that is not known counts as the worst that it may be, in each of three questions.
     outputs = [
         value for option, value in parsed.values if option.names & {"--output", "--template"}
     ]

@@ -67,18 +67,14 @@ _GRAMMARS = (_grammar(_TEXT), _grammar(_WITH_BRACKETS))
 
 def read_script(script: str) -> SedScript:
     """Return all that *script* may do as one sed or another reads it; raises `ScriptError`."""
-    readings = [commands for grammar in _GRAMMARS if (commands := _commands(grammar, script))]
-    if script.strip() and not readings:
+    # Each list asks two groups of each command: one branch a question.
+    found = [match for grammar in _GRAMMARS for match in _commands(grammar, script)]
+    if script.strip() and not found:
         raise ScriptError
-    found = [command for commands in readings for command in commands]
+    written = [text for match in found for text in match.group("written", "result")]
     return SedScript(
         [match["read"].strip() for match in found if match["read"] is not None],
-        [
-            text.strip()
-            for match in found
-            for text in match.group("written", "result")
-            if text is not None
-        ],
+        [text.strip() for text in written if text is not None],
         any(match["run"] or match["run_result"] for match in found),
     )
 
