@@ -201,10 +201,10 @@ def _with_input(parsed: ParsedCommand, places: Sequence[str]) -> Words:
 
 def _filled(word: Word, places: Sequence[str]) -> Word:
     """Return *word* as not known, if something else stands for one of *places* in it."""
-    found = [word.text.index(place) for place in places if place and place in word.text]
-    if not found:
+    starts = [word.text.index(place) for place in places if place and place in word.text]
+    if not starts:
         return word
-    start = "" if word.pattern else word.text[: min(found)]
+    start = "" if word.pattern else word.text[: min(starts)]
     return Word(word.text, known=False, start=start)
 
 

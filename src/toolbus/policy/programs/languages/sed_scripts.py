@@ -48,8 +48,10 @@ def _grammar(regex: str) -> re.Pattern[str]:
     """Return the form of a command, *regex* being that of what stands before a delimiter."""
 
     def address(name: str) -> str:
-        own = f"(?:{regex.format(name)}(?P={name})|{regex.format('own_' + name)}(?P=own_{name}))"
-        return _ADDRESS.format(name, own)
+        written = (
+            f"(?:{regex.format(name)}(?P={name})|{regex.format('own_' + name)}(?P=own_{name}))"
+        )
+        return _ADDRESS.format(name, written)
 
     text = _COMMAND.format(
         first=address("first"),
@@ -68,14 +70,14 @@ _GRAMMARS = (_grammar(_TEXT), _grammar(_WITH_BRACKETS))
 def read_script(script: str) -> SedScript:
     """Return all that *script* may do as one sed or another reads it; raises `ScriptError`."""
     # Each list asks two groups of each command: one branch a question.
-    found = [match for grammar in _GRAMMARS for match in _commands(grammar, script)]
-    if script.strip() and not found:
+    commands = [match for grammar in _GRAMMARS for match in _commands(grammar, script)]
+    if script.strip() and not commands:
         raise ScriptError
-    written = [text for match in found for text in match.group("written", "result")]
+    written = [text for match in commands for text in match.group("written", "result")]
     return SedScript(
-        [match["read"].strip() for match in found if match["read"] is not None],
+        [match["read"].strip() for match in commands if match["read"] is not None],
         [text.strip() for text in written if text is not None],
-        any(match["run"] or match["run_result"] for match in found),
+        any(match["run"] or match["run_result"] for match in commands),
     )
 
 
