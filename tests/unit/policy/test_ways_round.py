@@ -60,6 +60,10 @@ def verdict(project, line):
         "tar cf x.tar /proc/self/fd/3/ 3<.",
         "cat /proc/self/task/1/environ",
         "cat /proc/1/task/*/environ",
+        # Names and modes that other programs lie behind.
+        "service ../../tmp/evil status",
+        "echo 'delete /Users/x' | dscl",
+        "openssl req -x509 -noout",
         # A command behind -exec that goes on, or ends before its last word.
         "find . -maxdepth 0 -exec tee + x \\;",
         "X=$(printf ';'); find . -exec echo $X -delete \\;",

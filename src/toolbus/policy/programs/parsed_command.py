@@ -420,7 +420,7 @@ def _merged(
     """Return what operands are with two options: `grep -r -e x` reads folders, no pattern."""
     if before is None or added is None:
         return added or before
-    if added[-1] in {"path", "revision"} and before[-1] in {"tree", "write"}:
+    if added[-1] in {"path", "revision", "tree"} and before[-1] in {"tree", "write", "move"}:
         added = (*added[:-1], before[-1])
     return added[1:] if len(added) > 1 and added[0] == "text" != before[0] else added
 
