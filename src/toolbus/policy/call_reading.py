@@ -12,7 +12,7 @@ import os
 import posixpath
 import re
 import threading
-from itertools import dropwhile
+from itertools import dropwhile, product
 from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -220,17 +220,22 @@ def _touched(
 
     Those that are *declared* count; else the names of arguments tell.
     """
-    if declared.reads is declared.writes is declared.trees is None:
+    reads, writes = declared.reads, declared.writes
+    declarations = {"read": reads, "write": writes, "read-tree": declared.trees}
+    if reads is writes is declared.trees is None:
         only_reads = effects is not None and effects <= _ONLY_READS
         kinds = ("read-tree",) if only_reads else ("read-tree", "write")
-        paths = [text for named, text in named_values(arguments) if named == "path"]
-        yield from [(kind, text) for text in paths for kind in kinds]
-    declarations = (("read", declared.reads), ("write", declared.writes))
-    for kind, names in (*declarations, ("read-tree", declared.trees), ("host", declared.urls)):
-        for text in texts_at(arguments, names or ()):
-            yield kind, text
-    if declared.urls is None:
-        yield from [(kind, text) for kind, text in named_values(arguments) if kind == "host"]
+        yield from [(kind, text) for text in _named(arguments, "path") for kind in kinds]
+    for kind, names in declarations.items():
+        yield from product([kind], texts_at(arguments, names or ()))
+    urls = declared.urls
+    addresses = _named(arguments, "host") if urls is None else texts_at(arguments, urls)
+    yield from product(["host"], addresses)
+
+
+def _named(arguments: Mapping[str, Any], kind: str) -> list[str]:
+    """Return the texts of *arguments* that are of a *kind* by their names."""
+    return [text for each, text in named_values(arguments) if each == kind]
 
 
 def _file_of(kind: str, text: str) -> str:

@@ -87,6 +87,10 @@ if TYPE_CHECKING:
     from toolbus.policy.rules.records import CallVerdict, PolicyRules
 
 
+_USUAL = {"default": "ask", "project": FROM_FILE}
+"""The settings of a policy that stands in a file, but for those that are empty."""
+
+
 class UnusablePolicy(NamedTuple):
     """Why there are no rules to judge by: every call is denied with this *reason*."""
 
@@ -149,16 +153,15 @@ class Policy(AgentComponent):
     ) -> None:
         super().__init__(enabled=enabled)
         self._memory, self._clock = LineMemory(), clock
-        is_said = rule or call or tools or trust_annotations
-        if file is not None and (is_said or default != "ask" or project != FROM_FILE):
+        table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
+        table |= {"project": project, "trust_annotations": trust_annotations}
+        if file is not None and {key: table[key] for key in table if table[key]} != _USUAL:
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
         self._folder = None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
         origin = provenance.get()
         self._named = () if origin is None else origin.files
         self._file: PolicyVersions[ProjectJudges | UnusablePolicy] | None = None
         if file is None:
-            table = {"default": default, "rule": rule, "call": call, "tools": tools or {}}
-            table |= {"project": project, "trust_annotations": trust_annotations}
             self._fixed = self._judges_of(partial(read_table, table, None))
         else:
             self._file = PolicyVersions(file.expanduser(), self._read, UnusablePolicy)

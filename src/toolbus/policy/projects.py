@@ -75,20 +75,28 @@ def process_folder() -> str:
 
 
 def _reason_against(folder: str) -> str:
+    """Return why the real path *folder* is not a project, "" if it may be one."""
     if os.path.realpath(folder) != folder:
         return "a link has taken its place, or that of a folder above it"
     if folder == "/":
         return "that is the root of all files"
     status = _status(folder)
     for home in _homes():
-        if str(home) == folder or _same(_status(str(home)), status):
+        if _is_at(home, folder, status):
             return "that is the home folder"
-        for above in home.parents:
-            if str(above) == folder or _same(_status(str(above)), status):
-                return "the home folder is in there"
+        if any(_is_at(above, folder, status) for above in home.parents):
+            return "the home folder is in there"
     if status is not None and status.st_mode & S_ISVTX and status.st_mode & S_IWOTH:
         return "all users share that folder"
     return ""
+
+
+def _is_at(place: Path, folder: str, status: os.stat_result | None) -> bool:
+    """Return whether *place* is *folder*, which has this *status*, under whatever name."""
+    # A file system may have other spellings for one name, and mounts another name for one folder.
+    other = _status(str(place))
+    is_same = status is not None and other is not None and os.path.samestat(status, other)
+    return str(place) == folder or is_same
 
 
 def _homes() -> Iterator[Path]:
@@ -112,8 +120,3 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path)  # noqa: PTH116 - as text
     except (OSError, ValueError):
         return None
-
-
-def _same(first: os.stat_result | None, second: os.stat_result | None) -> bool:
-    # A file system may have other spellings for one name, and mounts another name for one folder.
-    return first is not None and second is not None and os.path.samestat(first, second)

@@ -14,6 +14,7 @@ from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.touching import stays_within
 
 if TYPE_CHECKING:
+    from toolbus.policy.commands import Command
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.paths.path_patterns import PathPattern
     from toolbus.policy.projects import Project
@@ -57,17 +58,22 @@ def _is_skipped(judged: PartVerdict) -> bool:
 
 def _only_reads(part: CallPart, project: Project) -> bool:
     """Return whether nothing but reading is known of *part*, and all that it reads is said."""
-    if part.unknown or not (part.effects | part.claimed) <= _READ or part.hosts:
+    if part.unknown or part.hosts or not (part.effects | part.claimed) <= _READ:
         return False
-    command = part.command
-    if command is None:
+    if part.command is None:
         return part.is_tool and bool(part.paths)
-    if command.program.text not in _READERS or command.settings or command.assumed:
-        return False
     # A repository that begins above the project holds files of others.
-    is_local = command.program.text != "git" or posixpath.isdir(f"{project.folder}/.git")
-    plain = not any(_holds_path(word) for word in command.words)
-    return is_local and plain and not command.inside and all(word.known for word in command.words)
+    is_local = part.command.program.text != "git" or posixpath.isdir(f"{project.folder}/.git")
+    return is_local and _says_what_it_reads(part.command)
+
+
+def _says_what_it_reads(command: Command) -> bool:
+    """Return whether *command* is one of the readers, whose words are known and say all."""
+    if command.program.text not in _READERS:
+        return False
+    if command.settings or command.assumed or command.inside:
+        return False
+    return all(word.known and not _holds_path(word) for word in command.words)
 
 
 def _holds_path(word: Word) -> bool:

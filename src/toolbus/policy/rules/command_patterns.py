@@ -248,10 +248,12 @@ def _is_written(spellings: frozenset[str], part: CallPart, command: Command) -> 
     texts = [word.text for word in command.words if word.known]
     if not part.unknown:
         texts = texts[texts.index("--") + 1 :] if "--" in texts else []
-    for text in filter(_is_option, texts):
-        name = text.partition("=")[0]
-        letters = {f"-{letter}" for letter in name[1:]} if name[1] != "-" else set()
-        abbreviated = name.startswith("--") and any(each.startswith(name) for each in spellings)
-        if abbreviated or name in spellings or letters & spellings:
-            return True
-    return False
+    return any(_spells(text, spellings) for text in filter(_is_option, texts))
+
+
+def _spells(text: str, spellings: frozenset[str]) -> bool:
+    """Return whether *text* is one of *spellings* of an option, abbreviated or in a cluster."""
+    name = text.partition("=")[0]
+    if name.startswith("--"):
+        return any(each.startswith(name) for each in spellings)
+    return name in spellings or any(f"-{letter}" in spellings for letter in name[1:])

@@ -170,10 +170,14 @@ def _show_part(part: PartExplanation, screen: Screen) -> None:
     for unknown in part.unknown:
         screen.whole(f"not known: {unknown}", indent=2, style="asked")
     for rule in part.rules:
-        sign = _SIGNS[rule.status]
-        text = f"{sign.text} {rule.rule}  {rule.status}"
-        text += f" ({rule.key})" if rule.key else ""
-        text += f": {rule.why}" if rule.why else ""
-        screen.whole(text, indent=2, style=sign.style)
+        _show_rule(rule, screen)
     decided = f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": ")
     screen.whole(decided, indent=2, style=_STYLES[part.verdict])
+
+
+def _show_rule(rule: RuleExplanation, screen: Screen) -> None:
+    sign = _SIGNS[rule.status]
+    text = f"{sign.text} {rule.rule}  {rule.status}"
+    text += f" ({rule.key})" if rule.key else ""
+    text += f": {rule.why}" if rule.why else ""
+    screen.whole(text, indent=2, style=sign.style)
