@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.policy.argument_names import kind_of, tool_names
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _OTHER_SHELL = re.compile(
     r"(?:^|[^a-z])(zsh|fish|pwsh|powershell|cmd\.exe|nushell|tcsh|csh)", re.IGNORECASE
 )
+_MOST_LISTS = 2
 _PATCH = "*** Begin Patch"
 _PATCHED_FILE = re.compile(
     r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE
@@ -119,13 +121,13 @@ def _line(arguments: Mapping[str, Any], key: str, reasons: list[Unreadable]) -> 
         reasons.append(Unreadable(key, str(error)))
         return None
     value = values[0] if values else ""
-    names = tool_names().arguments.words
-    words = next((arguments[name] for name in names if arguments.get(name)), ())
-    if isinstance(value, str) and not words:
+    lists = [arguments[name] for name in tool_names().arguments.words if arguments.get(name)]
+    if isinstance(value, str) and not lists:
         return value
-    first = [value] if isinstance(value, str) else value
-    if _are_texts(first) and _are_texts(words):
-        return shlex.join([*first, *words])
+    lists.insert(0, [value] if isinstance(value, str) else value)
+    # Of two lists of further words nobody knows which one counts.
+    if len(lists) <= _MOST_LISTS and all(map(_are_texts, lists)):
+        return shlex.join(chain.from_iterable(lists))
     reasons.append(Unreadable(f"{key} = {shown(value)}", "no shell takes such a command"))
     return None
 

@@ -128,7 +128,16 @@ def test_what_else_there_is_is_asked_about(verdict, tool):
     assert verdict(tool, prompt="x") == "ask"
 
 
-@pytest.mark.parametrize("tool", ["TaskCreate", "TodoWrite", "write_todos", "update_plan"])
+@pytest.mark.parametrize(
+    "tool", ["mcp__todoist__delete_task", "todoist-delete", "delete_todos", "TaskCancelAll"]
+)
+def test_tools_of_servers_with_like_names_are_asked_about(verdict, tool):
+    assert verdict(tool, task="x") == "ask"
+
+
+@pytest.mark.parametrize(
+    "tool", ["TaskCreate", "TodoWrite", "todowrite", "todo", "write_todos", "update_plan"]
+)
 def test_lists_of_things_to_do_are_allowed(verdict, tool):
     assert verdict(tool, subject="x") == "allow"
 
