@@ -250,17 +250,24 @@ def _is_of(host: str, port: int | None, pattern: HostRange) -> bool:
     address = _address(host)
     if pattern.network is not None:
         return address is not None and address in pattern.network
-    match pattern.name:
-        case "loopback" if address is not None:
-            return address.is_loopback or address.is_unspecified
-        case "loopback":
-            return host in _LOCAL_NAMES or host.endswith(".localhost")
-        case "private" if address is not None:
-            return not address.is_global or address.is_multicast
-        case "private":
-            return host in _LOCAL_NAMES or host.endswith(_PRIVATE_ENDS)
+    if pattern.name == "loopback":
+        return _is_loopback(host, address)
+    if pattern.name == "private":
+        return _is_private(host, address)
     name = pattern.name
     return name in {"*", host} or (name.startswith("*.") and host.endswith(name[1:]))
+
+
+def _is_loopback(host: str, address: Address | None) -> bool:
+    if address is not None:
+        return address.is_loopback or address.is_unspecified
+    return host in _LOCAL_NAMES or host.endswith(".localhost")
+
+
+def _is_private(host: str, address: Address | None) -> bool:
+    if address is not None:
+        return not address.is_global or address.is_multicast
+    return host in _LOCAL_NAMES or host.endswith(_PRIVATE_ENDS)
 
 
 def _address(host: str) -> Address | None:

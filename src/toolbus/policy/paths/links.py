@@ -12,10 +12,13 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
+from toolbus.policy.paths.path_patterns import is_in
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolbus.policy.commands import Command, CommandEffects
+    from toolbus.policy.commands import Command, CommandEffects, PathUse
+    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
 
 MOST_BELOW = 50_000
 """Entries of folders that are looked at for links below one."""
@@ -36,24 +39,20 @@ _COPIES_LINKS = frozenset(
 _LISTS = frozenset({".gitignore", ".ignore", ".rgignore", ".git"})
 
 
-def linked_folders(folder: str) -> list[str] | None:
-    """Return the folders outside of the real *folder* to which links below it lead.
+def linked_folders(folder: str, resolver: PathResolver) -> list[ResolvedPath] | None:
+    """Return the links below the real *folder* that lead to folders outside of it.
 
     None if there are too many files to look at.
     """
-    beyond: dict[str, None] = {}
+    links: list[ResolvedPath] = []
     entries = 0
     for path, folders, files in os.walk(folder):
         entries += len(folders) + len(files)
         if entries > MOST_BELOW:
             return None
-        for name in folders:
-            inner = posixpath.join(path, name)
-            if posixpath.islink(inner):
-                real = os.path.realpath(inner)
-                if posixpath.commonpath([real, folder]) != folder:
-                    beyond[real] = None
-    return list(beyond)
+        inner = [posixpath.join(path, name) for name in folders]
+        links += [resolver.resolve(each) for each in inner if posixpath.islink(each)]
+    return [each for each in links if not is_in(each.path, folder)]
 
 
 def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) -> tuple[bool, ...]:
@@ -65,14 +64,19 @@ def are_settled(commands: Sequence[Command], effects: Sequence[CommandEffects]) 
     return tuple([command.settled or not changes for command in commands])
 
 
+def _may_hide(use: PathUse) -> bool:
+    """Return whether *use* may change a list of what searches leave out."""
+    is_changed = use.kind in {"write", "destroy"}
+    return is_changed and (not use.word.known or posixpath.basename(use.word.text) in _LISTS)
+
+
 def may_relink(effects: CommandEffects) -> bool:
     """Return whether a command with these *effects* may make a path lead to another file."""
     if effects.unknown or not effects.action:
         return True
     if "run-code" in effects.effects or not effects.effects & {"write", "destroy"}:
         return False
-    written = [use.word for use in effects.paths if use.kind in {"write", "destroy"}]
-    if any(not word.known or posixpath.basename(word.text) in _LISTS for word in written):
+    if any(map(_may_hide, effects.paths)):
         return True
     program, *subcommand = effects.action
     if program == "git":

@@ -249,6 +249,11 @@ def within(
     return None
 
 
+def is_in(path: str, folder: str) -> bool:
+    """Return whether *path* is *folder*, or below it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
 def starts_of(pattern: PathPattern, resolver: PathResolver) -> tuple[str, ...]:
     """Return where *pattern* starts as written and, last, really; "" if it starts anywhere."""
     if not pattern.start:

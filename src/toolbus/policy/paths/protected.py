@@ -149,6 +149,7 @@ class ProtectedFiles:
     def _judge_use(
         self, use: PathUse, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
+        # Certain answers about any place come first, so all places are asked in one loop.
         targets = find_targets(use, resolver)
         doubt, places = targets.doubt, targets.paths
         if use.word.known and not resolver.folders(use.folder).paths:
@@ -170,9 +171,7 @@ class ProtectedFiles:
     ) -> Touch:
         """Judge what is written into the real *folder*, if it is one, or removed with it."""
         program = "".join(part.action[:1])
-        # An earlier part of the line may make the folder that something is placed in.
-        may_be_made = program in _PLACE_BY_NAME or _holds_settings(folder)
-        if not (may_be_made or posixpath.isdir(folder)):
+        if not _may_be_folder(folder, program):
             return _NO
         below = self._protected_below(folder, resolver)
         if below and is_gone:
@@ -181,19 +180,19 @@ class ProtectedFiles:
         for name in placed:
             if self._is_protected(name, resolver, everywhere=False):
                 return Touch("yes", name)
-        if program in _LEAVES_CONTENTS:
-            return _NO
-        if any(map(_holds_settings, (folder, *placed))) and not _copies_files(part, resolver):
-            return Touch("maybe", folder, "", "settings may be among what it puts there")
-        if below and program and program not in _FORMATTERS and not _names_all(part, resolver):
-            return Touch("maybe", below, "", f"it may write {below!r}")
-        return _NO
+        doubt = ""
+        if program not in _LEAVES_CONTENTS:
+            if any(map(_holds_settings, (folder, *placed))) and not _copies_files(part, resolver):
+                doubt = "settings may be among what it puts there"
+            elif below and program not in {"", *_FORMATTERS} and not _names_all(part, resolver):
+                doubt = f"it may write {below!r}"
+        return _maybe(doubt)
 
     def _may_be_called(self, text: str) -> bool:
         """Return whether the relative path *text* may lead to such a file, from some folder on."""
         names = [name for name in text.rpartition("..")[2].split("/") if name not in {"", "."}]
         end = "/" + "/".join(names)
-        return _is_setting(fold(end)) or any(path.endswith(end) for path in self._paths)
+        return _is_setting(fold(end)) or any(path.endswith(fold(end)) for path in self._folded)
 
     def _protected_name(self, resolved: ResolvedPath, resolver: PathResolver) -> str:
         for name in resolved.names:
@@ -216,17 +215,17 @@ class ProtectedFiles:
 
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
         """Return such a file in *folder* that is there, None if there is none."""
-        name, start = posixpath.basename(folder), f"{folder.rstrip('/')}/"
+        name, start = fold(posixpath.basename(folder)), f"{folder.rstrip('/')}/"
         inner = [start + each.partition("/")[2] for each in SETTINGS if each.startswith(f"{name}/")]
         for path in (*self._paths, *_settings(resolver), *inner, *map(str, open_files())):
-            if path.startswith(start) and posixpath.lexists(path):
+            if fold(path).startswith(fold(start)) and posixpath.lexists(path):
                 return path
         return None
 
 
 def is_of_store(path: str) -> bool:
     """Return whether the file at the real *path* is a store's, or a log or index beside one."""
-    stores = [path.removesuffix(end) for end in _BESIDE if path.endswith(end)] or [path]
+    stores = [path[: -len(end)] for end in _BESIDE if path.lower().endswith(end)] or [path]
     return any(Path(store) in open_files() or _has_store_header(store) for store in stores)
 
 
@@ -342,7 +341,7 @@ def _is_setting(name: str, folders: Collection[str] | None = None) -> bool:
 
 def _holds_settings(path: str) -> bool:
     """Return whether *path* is called as a folder that has some of `SETTINGS`: ``.claude``."""
-    return posixpath.basename(path) in _FOLDERS
+    return fold(posixpath.basename(path)) in _FOLDERS
 
 
 def _changing_uses(part: CallPart) -> Iterator[tuple[PathUse, bool]]:
@@ -355,6 +354,11 @@ def _changing_uses(part: CallPart) -> Iterator[tuple[PathUse, bool]]:
             yield use, use.kind == "destroy" or (program == ("mv",) and use.word in read)
         elif program == ("ln",):
             yield use, False
+
+
+def _may_be_folder(path: str, program: str) -> bool:
+    """Return whether *path* is a folder, or an earlier part of the line may have made it one."""
+    return program in _PLACE_BY_NAME or _holds_settings(path) or posixpath.isdir(path)
 
 
 def _sources(part: CallPart) -> list[PathUse]:

@@ -165,9 +165,7 @@ def find_folders(folder: str | None, resolver: PathResolver) -> FolderChoice:
     """
     start = resolver.place.folder
     if folder is not None and folder.startswith("~"):
-        name, slash, rest = folder.partition("/")
-        home = resolver.home() if name == "~" else posixpath.expanduser(name)
-        folder = f"{home}{slash}{rest}" if home.startswith("/") else None
+        folder = _at_home(folder, resolver)
     if folder is None or (start is None and not folder.startswith("/")):
         return FolderChoice((), "the folder it runs in is unknown")
     written = posixpath.join(start or "/", folder)
@@ -189,6 +187,12 @@ def next_folder(reading: CommandReading, resolver: PathResolver) -> str | None:
         return None
     choice = find_folders(reading.final_folder, resolver)
     return choice.paths[0] if len(choice.paths) == 1 and not choice.doubt else None
+
+
+def _at_home(folder: str, resolver: PathResolver) -> str | None:
+    name, slash, rest = folder.partition("/")
+    home = resolver.home() if name == "~" else posixpath.expanduser(name)
+    return f"{home}{slash}{rest}" if home.startswith("/") else None
 
 
 def _missing(plain: str, start: str | None) -> FolderChoice:

@@ -98,17 +98,18 @@ def is_aimed(glob: str, pattern: PathPattern, starts: Sequence[str]) -> bool:
 
 def _with_links(use: PathUse, targets: Targets, resolver: PathResolver) -> Targets:
     """Return *targets*, and where links below them lead if *use* may write through those."""
-    doubt = targets.doubt
     if use.kind in {"read-tree", "destroy"} and not all(each.path for each in targets.paths):
-        doubt = doubt or f"what is below the descriptor {use.word.text!r} depends on the program"
+        doubt = f"what is below the descriptor {use.word.text!r} depends on the program"
+        return targets._replace(doubt=targets.doubt or doubt)
     if use.kind != "write" or not use.tree.links:
-        return targets._replace(doubt=doubt)
-    paths = list(targets.paths)
+        return targets
+    paths, doubt = list(targets.paths), targets.doubt
     for target in targets.paths:
-        beyond = linked_folders(target.path)
-        if beyond is None:
+        links = linked_folders(target.path, resolver)
+        if links is None:
             doubt = doubt or f"too many files are below {target.path!r}, of which some may be links"
-        paths += [resolver.resolve(path) for path in beyond or ()]
+        paths += links or ()
+    doubt = doubt or next((each.doubt for each in paths if each.doubt), "")
     return targets._replace(paths=tuple(paths), doubt=doubt)
 
 

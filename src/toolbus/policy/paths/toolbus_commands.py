@@ -11,10 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
+from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.protected import PACKAGE
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.touching import Touch
-from toolbus.policy.paths.tree_walks import is_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +61,11 @@ def is_for_people(command: Command, resolver: PathResolver) -> Touch:
     ):
         return Touch("yes", f"toolbus {typed[1]}")
     words = _words_of_toolbus(command, resolver)
-    if words is None:
-        return _NO
+    return _NO if words is None else _judge_words(words, command)
+
+
+def _judge_words(words: Sequence[Word], command: Command) -> Touch:
+    """Return whether `toolbus` with these *words* speaks for a person."""
     operands = [word for word in words if not (word.known and word.text.startswith("-"))]
     for index, word in enumerate(operands[:_OPERANDS]):
         touch = _judge_operand(word, operands[index + 1 : index + 2])
@@ -91,7 +94,7 @@ def _judge_operand(word: Word, following: Sequence[Word]) -> Touch:
 
 def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word] | None:
     """Return what `toolbus` is given, None if *command* does not run it."""
-    program, name = command.program, posixpath.basename(command.program.text)
+    program, name = command.program, posixpath.basename(command.program.text).lower()
     if _is_ours(program, command, resolver):
         return command.words
     # Without a slash it is looked for elsewhere than in a folder of the project.
@@ -109,6 +112,7 @@ def _words_of_toolbus(command: Command, resolver: PathResolver) -> Sequence[Word
 
 def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word] | None:
     """Return what follows ``-m toolbus``, or a file of this package that is run."""
+    # One walk over the words: what one is depends on those before it.
     words = command.words
     before, is_script = "", True
     for index, word in enumerate(words):
@@ -129,7 +133,8 @@ def _words_of_module(command: Command, resolver: PathResolver) -> Sequence[Word]
 
 def _is_ours(word: Word, command: Command, resolver: PathResolver, *, by_name: bool = True) -> bool:
     """Return whether *word* is the program `toolbus`, by any name, or a file of this package."""
-    if by_name and posixpath.basename(word.text) == "toolbus":
+    # Where a disk ignores case, so does the search for a program.
+    if by_name and posixpath.basename(word.text).lower() == "toolbus":
         return True
     if "/" not in word.text:
         return False

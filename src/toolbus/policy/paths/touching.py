@@ -28,9 +28,10 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolbus.policy.paths.path_patterns import NameList, starts_of, within
+from toolbus.policy.paths.name_globs import fold
+from toolbus.policy.paths.path_patterns import NameList, is_in, starts_of, within
 from toolbus.policy.paths.targets import ANY_NAME, find_targets, is_aimed
-from toolbus.policy.paths.tree_walks import ALL_BELOW, is_in, names_below
+from toolbus.policy.paths.tree_walks import ALL_BELOW, names_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,9 +109,14 @@ def _start_below(
     So a home folder is not walked for a part of it.
     """
     start = starts_of(pattern, resolver)[-1]
-    if not start or rules.links or is_in(folder, start):
+    if not start or rules.links or is_in(fold(folder), fold(start)):
         return folder
-    return start if is_in(start, folder) and posixpath.lexists(start) else None
+    if not is_in(fold(start), fold(folder)):
+        return None
+    # In the spelling of *folder*, by which the walk finds it.
+    inner = start.split("/")[len(folder.rstrip("/").split("/")) :]
+    start = posixpath.join(folder, *inner)
+    return start if posixpath.lexists(start) else None
 
 
 def stays_within(

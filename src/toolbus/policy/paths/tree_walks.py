@@ -21,6 +21,7 @@ from toolbus.policy.paths.path_patterns import (
     NameList,
     alternatives,
     components_of,
+    is_in,
     meets,
     needle,
 )
@@ -52,11 +53,6 @@ def names_below(
     """
     walk = partial(_TreeWalk, folder, start, rules, resolver)
     return resolver.once(("names below", folder, start, rules), lambda: walk().run())
-
-
-def is_in(path: str, folder: str) -> bool:
-    """Return whether *path* is *folder*, or below it."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 class _TreeWalk:
@@ -100,14 +96,17 @@ class _TreeWalk:
         ignore = IgnoreRules.above(folder) if self._filter.looks_at_lists else IgnoreRules()
         self._pending.append((folder, ignore))
 
+    def _follow(self, link: str) -> None:
+        resolved = self._resolver.resolve(link)
+        self._names.extend(resolved.names)
+        self._is_complete = self._is_complete and not resolved.doubt
+        if posixpath.isdir(resolved.path):
+            self._add(resolved.path)
+
     def _take(self, entry: os.DirEntry[str], ignore: IgnoreRules) -> None:
         path = entry.path
         if self._rules.links and entry.is_symlink():
-            resolved = self._resolver.resolve(path)
-            self._names.extend(resolved.names)
-            self._is_complete = self._is_complete and not resolved.doubt
-            if posixpath.isdir(resolved.path):
-                self._add(resolved.path)
+            self._follow(path)
             return
         start = self._start
         if start and not (is_in(path, start) or is_in(start, path)):

@@ -7,6 +7,7 @@ import pytest
 from toolbus.policy.commands import Command, CommandEffects, PathUse, Unreadable, Word
 from toolbus.policy.paths import links
 from toolbus.policy.paths.links import are_settled, linked_folders, may_relink
+from toolbus.policy.paths.resolving import CallPlace, PathResolver
 
 
 def effects(*action, kinds=("write",), options=(), target="out", known=True):
@@ -71,10 +72,12 @@ def test_links_to_folders_outside_are_found(tmp_path):
         (folder / f"link{number}").symlink_to(target)
     (folder / "deep/deeper/link").symlink_to(outside)
 
-    found = linked_folders(str(folder))
+    resolver = PathResolver(CallPlace("/"))
 
-    assert sorted(found) == ["/", str(real / "in-a-name"), str(outside)]
-    assert linked_folders(os.fspath(real / "nothing")) == []
+    links = linked_folders(str(folder), resolver)
+
+    assert sorted({each.path for each in links}) == ["/", str(real / "in-a-name"), str(outside)]
+    assert linked_folders(os.fspath(real / "nothing"), resolver) == []
 
 
 def test_too_many_entries_are_not_looked_at(tmp_path, monkeypatch):
@@ -82,4 +85,4 @@ def test_too_many_entries_are_not_looked_at(tmp_path, monkeypatch):
     for number in range(3):
         (tmp_path / str(number)).touch()
 
-    assert linked_folders(str(tmp_path)) is None
+    assert linked_folders(str(tmp_path), PathResolver(CallPlace("/"))) is None

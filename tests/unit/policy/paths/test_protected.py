@@ -183,6 +183,13 @@ def test_an_argument_that_may_be_such_a_file_is_asked_about(home):
 def test_other_spellings_of_them_are_not_written_either(home):
     assert judge(home, "RULES.toml") == "yes"
     assert judge(home, ".MCP.json") == "yes"
+    assert judge(home, "../SHOP", "destroy", action=("rm",)) == "no"
+    (home / "SHOP/rules.toml").parent.mkdir()
+    (home / "SHOP/toolbus.toml").touch()
+    (home / "SHOP/.CLAUDE").mkdir()
+
+    assert judge(home, ".CLAUDE", action=("tar",)) == "maybe"
+    assert judge(home, "TOOLBUS", folder=None) == "maybe"
 
 
 def test_a_store_is_known_by_its_header_wherever_it_is(home):

@@ -68,6 +68,13 @@ def test_what_does_not_may_be(line):
     assert verdict(line) == "no"
 
 
+@pytest.mark.parametrize(
+    "line", ["TOOLBUS trust x", "bin/Toolbus trust x", "PYTHON -m toolbus pin"]
+)
+def test_a_disk_may_ignore_the_case_of_a_program(line):
+    assert verdict(line) == "yes"
+
+
 def test_what_is_not_known_is_asked_about():
     assert verdict("toolbus $x", unknown={"$x"}) == "maybe"
     assert verdict("toolbus policy $x", unknown={"$x"}) == "yes"

@@ -251,6 +251,15 @@ def test_a_walk_goes_only_where_the_pattern_may_be(project, monkeypatch):
     assert touch(project, "/", ["~/.ssh/key", "/nowhere/x"], kind="read-tree").answer == "no"
 
 
+def test_a_folder_in_another_spelling_has_the_same_files_below(project):
+    (project.parent / "SHOP/sub").mkdir(parents=True)
+    (project.parent / "SHOP/sub/key").touch()
+
+    assert touch(project, "../SHOP", ["./sub/key"], kind="read-tree").answer == "yes"
+    assert touch(project, "../SHOP", ["./sub/key"], kind="destroy").answer == "yes"
+    assert touch(project, "../SHOP", ["./src/key"], kind="read-tree").answer == "no"
+
+
 def test_who_destroys_a_folder_destroys_what_is_in_it(project):
     assert touch(project, ".", kind="destroy").answer == "yes"
     assert touch(project, "../shop", ["~/shop/src/**"], kind="destroy").answer == "yes"
