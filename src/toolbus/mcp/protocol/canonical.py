@@ -3,11 +3,11 @@
 `from_client(line)` and `from_server(line, method_of)` return the frame in *line* written anew: one
 line of compact UTF-8 with a line end; the members `jsonrpc`, `id`, `method`, `params`, `result`
 and `error` alone, each once, in this order; no CR and nothing else at which a reader cuts lines;
-U+FFFD for half a character. What cannot be said so is a `Refusal`: no JSON, NaN, what is nested
-too deeply, and what readers take for different things. That is about I-JSON, RFC 7493, section 2.
+U+FFFD for half a character. A frame that cannot be said so is a `Refusal`: no JSON, NaN, too many
+levels, and members that readers take for different things. That is about I-JSON, RFC 7493, 2.
 
-What a server says is read by a client whose answer nobody can ask for again, so it is mended where
-that is safe: members that no handler takes for what some reader takes them are dropped.
+A frame of a server is mended where that is safe, since nobody can ask for its answer again: members
+that no handler takes for what some reader takes them are dropped.
 """
 
 from __future__ import annotations
@@ -19,17 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.ambiguity import (
-    CLIENT_MEMBERS,
-    PROTOTYPE,
-    PRUNED,
-    AmbiguousJsonError,
-    ExactNumber,
-    check,
-    check_known,
-    drop_prototypes,
-    prune,
-)
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -40,24 +29,70 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
     write_line,
 )
-from toolbus.mcp.protocol.parsing import HALF, UnreadableError, parse
-from toolbus.mcp.protocol.revisions import CALL, ERROR
+from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
+from toolbus.mcp.protocol.strict_json import (
+    HALF,
+    PROTOTYPE,
+    AmbiguousJsonError,
+    ExactNumber,
+    UnreadableError,
+    check,
+    check_known,
+    drop_prototypes,
+    normalize_loose,
+    parse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 logger = logging.getLogger("toolbus")
 
-_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_OF_FRAMES = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 _OF_REQUESTS: tuple[str, ...] = ("id", "method", "params")
 _OF_RESULTS, _OF_ERRORS = ("id", "result"), ("id", "error")
 
 _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
-"""What the methods and the ids of servers look like: they are no place for prose."""
+"""The form of the methods and ids of servers, in which no prose has room."""
 
 _SERVER_ASKS = "The MCP server asks, not toolbus: "
+
+_OF_CALLS = frozenset(
+    {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
+)
+_CLIENT_MEMBERS = {
+    CALL: _OF_CALLS,
+    "prompts/get": _OF_CALLS,
+    "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
+}
+"""The members of requests of clients by which handlers decide."""
+
+_PRUNED = frozenset(
+    {
+        *(CALL, LIST, ERROR, "resources/read", "prompts/get", "initialize", "server/discover"),
+        *("notifications/message", "notifications/progress"),
+    }
+)
+"""The methods of which handlers see what a server says at its place."""
+
+_MEMBERS = frozenset(
+    {
+        *("content", "structuredContent", "isError", "resultType", "contents", "messages", "role"),
+        *("type", "text", "data", "blob", "mimeType", "uri", "resource", "annotations"),
+        *("name", "title", "description", "icons", "execution", "inputSchema", "outputSchema"),
+        *("tools", "nextCursor", "ttlMs", "cacheScope", "protocolVersion", "supportedVersions"),
+        *("capabilities", "serverInfo", "instructions", "level", "logger", "code", "message"),
+        *("progressToken", "progress", "total"),
+    }
+)
+"""The members that MCP knows in what those servers say."""
+
+_HOLDERS = frozenset({"content", "contents", "messages", "resource", "tools"})
+"""The members that hold such objects; elsewhere a server may name members as it likes."""
+
+_ALIKE = {normalize_loose(name): name for name in _MEMBERS}
 
 Kind = Literal["request", "notification", "answer", "unknown"]
 
@@ -90,8 +125,8 @@ def from_client(line: bytes) -> Frame | Refusal:
     except UnreadableError as error:
         return _unreadable(line, error)
     try:
-        if not members.keys() <= _MEMBERS:
-            check_known(members, _MEMBERS)
+        if not members.keys() <= _OF_FRAMES:
+            check_known(members, _OF_FRAMES)
         _check_form(members)
         _check_params(members)
     except AmbiguousJsonError as error:
@@ -138,7 +173,7 @@ def _check_form(frame: dict[str, Any]) -> None:
         if not answers:
             raise AmbiguousJsonError("neither a request nor an answer")
         if "id" not in frame:
-            raise AmbiguousJsonError("an answer to nothing")
+            raise AmbiguousJsonError("a response without an id")
     elif answers:
         raise AmbiguousJsonError("a request and an answer in one")
     elif type(frame["method"]) is not str:
@@ -149,7 +184,7 @@ def _check_params(frame: dict[str, Any]) -> None:
     params, method = frame.get("params"), frame.get("method")
     if method is None:
         return
-    if type(params) is dict and (known := CLIENT_MEMBERS.get(method)) is not None:
+    if type(params) is dict and (known := _CLIENT_MEMBERS.get(method)) is not None:
         if not params.keys() <= known:
             check_known(params, known)
         check(params, exact="arguments" if method == CALL else None)
@@ -182,8 +217,27 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
         about, body = method_of(frame.get("id")), frame.get("result")
         if type(body) is dict and type(requests := body.get("inputRequests")) is dict:
             _mark(requests)
-    for name in prune(body) if about in PRUNED else ():
+    for name in _pruned(body) if about in _PRUNED else ():
         logger.warning("the server said %r under a name alike; dropped", name)
+
+
+def _pruned(value: Any) -> list[str]:
+    """Take from *value*, said by a server, what generous readers take for a member of MCP.
+
+    Return which members those are.
+    """
+    pruned: list[str] = []
+    if type(value) is list:
+        for item in value:
+            pruned += _pruned(item)
+    elif type(value) is dict:
+        for name in value.keys() - _MEMBERS:
+            if (meant := _ALIKE.get(normalize_loose(name))) is not None:
+                del value[name]
+                pruned.append(meant)
+        for name in _HOLDERS & value.keys():
+            pruned += _pruned(value[name])
+    return pruned
 
 
 def _mark(requests: dict[str, Any]) -> None:
@@ -242,7 +296,7 @@ def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
 
 
 def _kind(names: Collection[str]) -> Kind:
-    # Who gives an id waits for an answer, also if nobody can tell which id it is.
+    # A sender that gives an id waits for an answer, also if the id cannot be told.
     if "method" in names:
         return "request" if "id" in names else "notification"
     return "answer" if "result" in names or "error" in names else "unknown"

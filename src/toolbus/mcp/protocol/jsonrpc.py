@@ -23,11 +23,11 @@ REFUSED, SERVER_GONE = -32001, -32000
 
 _KEYS = (str, int, float)
 # A text without an end goes to the end: else each quote in it would be tried as a beginning.
-# What is no number is taken whole as well: its beginning may be another request's id.
+# A word that is not a number is taken whole as well: its beginning may be another request's id.
 _TOKEN = re.compile(rb'(?s)"(?:[^"\\]|\\.)*+(?:"(?:\s*+:)?|\\?\Z)|[][{}]|[-+.\w]++')
 _OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
 _BREAKS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
-"""What some readers take for the end of a line, and JSON lets stand in a text."""
+"""Characters at which some readers end a line, and that JSON allows in a text."""
 
 
 class Frame(Struct):
@@ -234,5 +234,5 @@ class LineSplitter:
 
     @property
     def remainder(self) -> bytes:
-        """What came after the last line end."""
+        """The bytes after the last line end."""
         return b"".join(self._partial)

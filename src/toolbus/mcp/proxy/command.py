@@ -57,7 +57,7 @@ def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
 
 
 class _Ready(NamedTuple):
-    """What is served: a *command*, perhaps *launched*, or *servers*; *output* is the client's."""
+    """A *command*, perhaps *launched*, or *servers* that are served; *output* is the client's."""
 
     command: Sequence[str]
     servers: Sequence[ServerSettings]
@@ -119,7 +119,7 @@ def _open_log(file: str | None, program: str | None) -> RequestLog | None:
 def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Launched | None:
     """Start the server, if nothing that is asked for can fail any more; None: it is too early.
 
-    What fails is told before a server has effects.
+    A failure is reported before a server has effects.
     """
     installs = [type(component).install for component in proxy.components]
     acquire = any(install is not AgentComponent.install for install in installs)

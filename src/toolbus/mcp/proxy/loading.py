@@ -35,7 +35,7 @@ _PAUSE = 1.0
 
 
 class ProxyOptions(NamedTuple):
-    """What a proxy is asked for; *timeout* and *grace* are in seconds, *frame* in bytes.
+    """The options of a proxy; *timeout* and *grace* are in seconds, *frame* in bytes.
 
     Without targets and a configuration *search* takes what is in force here.
     """

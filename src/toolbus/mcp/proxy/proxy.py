@@ -27,7 +27,7 @@ WAIT = 50.0
 
 
 class Proxy(Participant):
-    """What stands between an MCP client and an MCP server; an async context manager.
+    """A bus between MCP clients and an MCP server; an async context manager.
 
     Args:
         components: whose handlers, adapters and tools are at work.

@@ -1,4 +1,4 @@
-"""Who decides about the calls of a client: a form that it shows, and the questions in a store."""
+"""The gate of a client's calls: a form that the client shows, and the questions in a store."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class CallApprovals(CallGate):
             wait = 0.0 if self._asks_back else None
             stored = self._stored.asking(self._elicit, name=_CLIENT, wait=wait, gone=gone)
         elif self._elicit is not None:
-            # What is asked here and now is kept for as long as the call takes.
+            # A question that only this client is asked is kept for as long as the call takes.
             if self._for_this_call is None:
                 self._for_this_call = StoredApprovals(store=MemoryStore())
             stored = self._for_this_call.asking(self._elicit, name=_CLIENT)
@@ -160,7 +160,7 @@ async def _unless(
         await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return work.result() if work.done() else Deny("approval is needed, and the client is gone")
     finally:
-        # What it has asked it takes back.
+        # A question that is put to the client is taken back.
         work.cancel()
         leaving.cancel()
         await asyncio.wait({work, leaving})

@@ -73,7 +73,7 @@ def verdict_of(result: Any) -> bool | None:
 
 
 def can_elicit(params: Any) -> bool:
-    """Tell whether *params* of `initialize` declare a client that shows forms."""
+    """Return whether *params* of `initialize` declare a client that shows forms."""
     match params:
         case {"capabilities": {"elicitation": dict(modes)}}:
             return not modes or "form" in modes

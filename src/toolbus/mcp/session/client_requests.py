@@ -1,4 +1,4 @@
-"""What a client asks besides tool calls, past `MCP_REQUEST_BEFORE`, before the server sees it."""
+"""Requests of a client besides tool calls, past `MCP_REQUEST_BEFORE` to the server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Forward = Callable[[Frame, Channels], None]
 
 METHODS = frozenset({"resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
-"""What names a resource or a prompt, and makes the server act or tell."""
+"""The methods that name a resource or a prompt, and make the server act or tell."""
 
 
 class ClientRequests:
@@ -50,7 +50,7 @@ class ClientRequests:
         if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
             return False
         if not frame.is_request:
-            # What wants no answer some servers may act upon as well.
+            # Some servers may act upon a notification as well.
             return True
         task = asyncio.create_task(self._run(frame, channels))
         self._by_id[frame.id] = task

@@ -23,8 +23,8 @@ Change: TypeAlias = Callable[[Any], Any]
 """Returns what stands in place of prose: a string, an array or an object of JSON."""
 
 Shape: TypeAlias = Any
-"""What of a value is no prose: True for all of it, `[shape]` for the items of an array, shapes by
-the names of members of an object, or a function that returns such a shape of the value.
+"""The structure of a value: True if all of it is structure, `[shape]` for the items of an array,
+shapes by the names of members of an object, or a function that returns such a shape of the value.
 
 `ANY` is the name for all other members.
 """
@@ -40,11 +40,11 @@ _NEEDED = ("name", "version")
 def rewrite_prose(method: str, body: dict[str, Any], change: Change) -> dict[str, Any]:
     """Return *body*, the result of *method*, with *change* made to all of its prose.
 
-    The order is always the same. What becomes `GONE` is left out, or empty where something must be.
+    The order is always the same. Prose that becomes `GONE` is left out, or empty if it must stay.
     """
 
     def prose(value: Any) -> Any:
-        # What holds no text says nothing to a person or a model.
+        # A value without text says nothing to a person or a model.
         return change(value) if isinstance(value, str | list | dict) else value
 
     rewritten: dict[str, Any] = _rewrite(body, _LIST if method == LIST else _HANDSHAKE, prose)
@@ -178,7 +178,7 @@ _CAPABILITIES = {
     "tools": _LISTED,
     "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
 }
-"""What a server can do; None stands for true or false."""
+"""The capabilities of servers; None stands for true or false."""
 
 _RESULT = {
     "resultType": _one_of("complete", "input_required", "task"),

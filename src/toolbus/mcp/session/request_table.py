@@ -78,7 +78,7 @@ class RequestTable:
         return self._take(request_id) or self._abandoned.pop(request_id, None)
 
     def is_open(self, request_id: Any) -> bool:
-        """Tell whether a request *request_id* waits for its answer."""
+        """Return whether a request *request_id* waits for its answer."""
         return request_id in self._open
 
     def method_of(self, request_id: Any) -> str | None:
@@ -115,7 +115,7 @@ class RequestTable:
 
 
 class PendingRequests:
-    """What was asked and not answered: *asked* of the server, *elicited* of the client."""
+    """Requests without an answer yet: *asked* of the server, *elicited* of the client."""
 
     def __init__(self) -> None:
         self.asked, self.elicited = RequestTable(), RequestTable()

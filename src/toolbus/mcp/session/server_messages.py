@@ -1,4 +1,4 @@
-"""What a server says, past `MESSAGE_APPEND_BEFORE` to the client: as it came, changed, or not."""
+"""Messages of a server, past `MESSAGE_APPEND_BEFORE` to the client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ResponseRejected(ToolbusError):
 
 
 class ServerMessages:
-    """Shows what a server says to the handlers of *bus*, as the result of a tool.
+    """Shows messages of the server to the handlers of *bus*, each as the result of a tool.
 
     Answers to tool calls come to them by the bus; of those only the rest is shown here.
     """

@@ -1,4 +1,4 @@
-"""What is kept of a client's session: its messages and its ledger, in a store if there is one."""
+"""The log of a client's session: its messages and its ledger, in a store if there is one."""
 
 from __future__ import annotations
 

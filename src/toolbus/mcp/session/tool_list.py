@@ -41,7 +41,7 @@ _MEMBERS = {
 
 
 class ToolList:
-    """What one client was told of the server's tools, and of those *of_components*."""
+    """The server's tools, and those *of_components*, as one client was told of them."""
 
     def __init__(self, bus: EventBus, scope: Scope, of_components: Toolset) -> None:
         self._bus, self._scope, self._of_components = bus, scope, of_components
@@ -183,7 +183,7 @@ def _rebuild_list(
 ) -> tuple[list[Any], tuple[str, ...]]:
     """Return *tools* as handlers left their specs, and the names of specs that are no tool's.
 
-    What a spec does not say of a tool, its title or its icons, stays.
+    Members of a tool that a spec does not have, such as icons, stay.
     """
     originals = {spec.name: spec for spec in before}
     known = {_member(tool, "name", str, None): tool for tool in tools}

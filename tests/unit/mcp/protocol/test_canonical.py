@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.ambiguity import casefold_simple
 from toolbus.mcp.protocol.canonical import Refusal, from_client, from_server
 from toolbus.mcp.protocol.jsonrpc import Frame
+from toolbus.mcp.protocol.strict_json import casefold_simple
 
 
 def nothing(_own):
@@ -77,7 +77,8 @@ def test_how_deep_a_frame_may_be_is_no_matter_of_the_interpreter(depth, inside):
 
     for made in (from_client(line), from_server(line, nothing)):
         assert isinstance(made, Refusal) is (depth > 198)
-        assert depth <= 198 or (made.id, made.reason) == (1, "it is nested deeper than 200")
+        deeper = "the JSON is nested deeper than 200 levels"
+        assert depth <= 198 or (made.id, made.reason) == (1, deeper)
 
 
 def test_brackets_in_a_text_are_not_deep():

@@ -1,19 +1,33 @@
-"""What one reader tells apart and another does not: names of members, and numbers.
+"""JSON that all readers read alike: text that readers read in two ways is mended, or refused.
 
-Names must differ (RFC 8259, 4; RFC 7493, 2.3), and integers be exact as doubles (RFC 7493, 2.2).
+Texts are UTF-8 without halves of characters (RFC 7493, 2.1; RFC 8259, 8.2), and names differ (RFC
+8259, 4; RFC 7493, 2.3). Numbers are doubles (RFC 7493, 2.2), and `NaN` is none (RFC 8259, 6).
 """
 
 from __future__ import annotations
 
+import json
 import re
+from decimal import Decimal
 from functools import cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from toolbus.errors import ToolbusError
-from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
+from toolbus.messages.immutable import MAX_DEPTH, mend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+HALF = re.compile("[\ud800-\udfff]")
+"""Half a character, as JavaScript leaves it where it cuts a text."""
+
+_SURE = 15
+"""So many digits a double always keeps."""
+
+_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 PROTOTYPE = "__proto__"
 """Where JavaScript copies an object, a member of this name becomes what all others stand for."""
@@ -24,8 +38,16 @@ _MAX = 2**53 - 1
 """JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
 
 
+class UnreadableError(ToolbusError):
+    """Not all readers could read a line as a JSON object, for *reason*."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class AmbiguousJsonError(ToolbusError):
-    """What stands at *path* is read as one thing by some and as another by others."""
+    """Readers take the value at *path* for different things, for *reason*."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         self.reason, self.path = reason, path
@@ -39,6 +61,99 @@ class ExactNumber(float):
     """A number that is not the double next to it; *digits* is how it was written."""
 
     digits: str
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class _RangeError(ValueError):
+    """A number is beyond what a double can say."""
+
+
+def _read_number(text: str) -> float:
+    value = float(text)
+    if len(text) <= _SURE and "e" not in text and "E" not in text:
+        return value
+    if not isfinite(value):
+        raise _RangeError
+    if value and Decimal(text) == Decimal(repr(value)):
+        return value
+    if not value and not re.search(r"[1-9]", re.split("[eE]", text)[0]):
+        return value
+    exact = ExactNumber(value)
+    exact.digits = text
+    return exact
+
+
+def _finite(text: str) -> float:
+    if not isfinite(value := float(text)):
+        raise _RangeError
+    return value
+
+
+_exact = msgspec.json.Decoder(float_hook=_read_number)
+_plain = msgspec.json.Decoder()
+
+
+def parse(line: bytes, *, digits: bool = False) -> dict[str, Any]:
+    """Return the object in *line*, with U+FFFD for half a character, but in its `id`.
+
+    With *digits* numbers that are no double are `ExactNumber`. Raises `UnreadableError`.
+    """
+    try:
+        value = (_exact if digits else _plain).decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _parse_leniently(line, _read_number if digits else _finite)
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_deep(value):
+        raise UnreadableError(_DEEP)
+    if type(value) is not dict:
+        raise UnreadableError("it is not a JSON object")
+    return value
+
+
+def _parse_leniently(line: bytes, number: Callable[[str], float]) -> Any:
+    try:
+        value = json.loads(line.decode(), parse_float=number, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise UnreadableError(_DEEP) from None
+    except UnicodeDecodeError:
+        raise UnreadableError("it is not UTF-8") from None
+    except _RangeError:
+        raise UnreadableError("a number in it is beyond what readers can hold") from None
+    except ValueError:
+        raise UnreadableError("it is not JSON") from None
+    if _is_deep(value):
+        raise UnreadableError(_DEEP)
+    mended = mend(value)
+    if type(value) is dict and "id" in value:
+        mended["id"] = value["id"]
+    return mended
+
+
+def _refuse_constant(name: str) -> Any:
+    raise UnreadableError(f"{name} is not JSON")
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether *value* has more than `MAX_DEPTH` levels.
+
+    Interpreters differ in how many levels their stacks take.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                inner += item.values()
+            elif type(item) is list:
+                inner += item
+        if not inner:
+            return False
+        level = inner
+    return any(type(item) in {dict, list} for item in level)
+
+
+# --- names and numbers ----------------------------------------------------------------------------
 
 
 def casefold_simple(name: str) -> str:
@@ -123,62 +238,5 @@ def drop_prototypes(value: Any) -> Any:
     return value
 
 
-def prune(value: Any) -> list[str]:
-    """Take from *value*, said by a server, what generous readers take for a member of MCP.
-
-    Return which members those are.
-    """
-    pruned: list[str] = []
-    if type(value) is list:
-        for item in value:
-            pruned += prune(item)
-    elif type(value) is dict:
-        for name in value.keys() - _MEMBERS:
-            if (meant := _ALIKE.get(normalize_loose(name))) is not None:
-                del value[name]
-                pruned.append(meant)
-        for name in _HOLDERS & value.keys():
-            pruned += prune(value[name])
-    return pruned
-
-
 def _short(name: str) -> str:
     return repr(re.sub(r"(?s)(.{100}).+", r"\1…", name))
-
-
-# --- the members that MCP knows, where handlers tell one from another by its name -----------------
-
-_OF_CALLS = frozenset(
-    {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
-)
-CLIENT_MEMBERS = {
-    CALL: _OF_CALLS,
-    "prompts/get": _OF_CALLS,
-    "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
-}
-"""What clients ask, and handlers decide by."""
-
-PRUNED = frozenset(
-    {
-        *(CALL, LIST, ERROR, "resources/read", "prompts/get", "initialize", "server/discover"),
-        *("notifications/message", "notifications/progress"),
-    }
-)
-"""The methods of which handlers see what a server says at its place."""
-
-_MEMBERS = frozenset(
-    {
-        *("content", "structuredContent", "isError", "resultType", "contents", "messages", "role"),
-        *("type", "text", "data", "blob", "mimeType", "uri", "resource", "annotations"),
-        *("name", "title", "description", "icons", "execution", "inputSchema", "outputSchema"),
-        *("tools", "nextCursor", "ttlMs", "cacheScope", "protocolVersion", "supportedVersions"),
-        *("capabilities", "serverInfo", "instructions", "level", "logger", "code", "message"),
-        *("progressToken", "progress", "total"),
-    }
-)
-"""The members that MCP knows in what those servers say."""
-
-_HOLDERS = frozenset({"content", "contents", "messages", "resource", "tools"})
-"""The members that hold such objects; elsewhere a server may name members as it likes."""
-
-_ALIKE = {normalize_loose(name): name for name in _MEMBERS}
