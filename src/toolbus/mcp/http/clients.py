@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from toolbus.mcp.http.session_table import ClientSession
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, cancelled_id
-from toolbus.mcp.proxy.byte_relay import open_session
+from toolbus.mcp.session.judged_session import JudgedSession
 from toolbus.mcp.session.request_table import Channels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.http.client import HttpReply
-    from toolbus.http.server import HttpRequest
-    from toolbus.mcp.protocol.jsonrpc import Frame
+    from toolbus.mcp.http.relayed_request import RelayedRequest
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.transport.sse import Event
 
 _ANSWER_LIMIT, _BYTE_LIMIT = 100, 2**24
 """Answers that a client may ask for again, because it did not get them."""
-
-
-class Relayed(Protocol):
-    """A request of a client under way, which is *frame*; *ids* are those that want an answer."""
-
-    request: HttpRequest
-    frame: Frame | None
-    ids: list[Any]
-
-    def cancel(self) -> None:
-        """Expect no answer any more."""
-        ...
-
-    def reattach(self, successor: Any, request_id: Any, event: Event) -> None:
-        """Have *successor* send the answer to *request_id*, which came with *event*."""
-        ...
 
 
 class Client(ClientSession):
@@ -52,10 +34,10 @@ class Client(ClientSession):
     def __init__(
         self, proxy: Proxy, add: Callable[[str, Client], None], question_session: str = ""
     ) -> None:
-        self.session = open_session(proxy, Channels(_drop, _drop), question_session)
+        self.session = JudgedSession(proxy, Channels(_drop, _drop), question_session)
         self._add = add
-        self._requests: set[Relayed] = set()
-        self.detached: dict[Any, Relayed] = {}
+        self._requests: set[RelayedRequest] = set()
+        self.detached: dict[Any, RelayedRequest] = {}
         self._answers: OrderedDict[Any, bytes] = OrderedDict()
         self._size = 0
 
@@ -64,7 +46,7 @@ class Client(ClientSession):
         """Whether it has a session that goes on."""
         return self.id is not None
 
-    def enter(self, request: Relayed) -> None:
+    def enter(self, request: RelayedRequest) -> None:
         """Take note of a request; if it cancels another one, nobody waits for that any more."""
         self._requests.add(request)
         cancelled = cancelled_id(request.frame)
@@ -73,7 +55,7 @@ class Client(ClientSession):
                 if cancelled in other.ids:
                     other.cancel()
 
-    async def leave(self, request: Relayed, *, resumable: bool) -> None:
+    async def leave(self, request: RelayedRequest, *, resumable: bool) -> None:
         """Forget a request; what is open of it may be asked for again if it is *resumable*."""
         self._requests.discard(request)
         if not self.is_known:
@@ -86,7 +68,7 @@ class Client(ClientSession):
                 reason = "the client has closed the connection on which it would get its answer"
                 await self.session.from_server(error_frame(request_id, SERVER_GONE, reason))
 
-    def learn_id(self, request: Relayed, reply: HttpReply) -> None:
+    def learn_id(self, request: RelayedRequest, reply: HttpReply) -> None:
         """Learn from the head of the server's *reply* to *request* whether there is a session.
 
         See MCP 2025-11-25, Transports, "Session Management".

@@ -1,4 +1,4 @@
-"""What of a client's HTTP request goes on to the server, and what of its answer comes back."""
+"""A client's HTTP request on its way to the server, and the headers of the answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.http.client import HttpClient, HttpReply
-    from toolbus.http.server import HttpRequest
+    from toolbus.http.server import Fields, HttpRequest
     from toolbus.mcp.oauth.gateway import OAuthGateway
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.transport.limits import ProxyLimits
@@ -44,7 +44,7 @@ _HOPS = frozenset(
 """What is about a connection and not about what it carries: RFC 9110, 7.6.1."""
 
 _SINGLE = frozenset({METHOD, NAME, "content-length", "traceparent", "tracestate", "x-request-id"})
-"""What is said of field request and not of who asks."""
+"""Headers that are about one request and not about its client."""
 
 _OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
 """What the proxy says by itself.
@@ -52,25 +52,6 @@ _OURS = frozenset({"accept-encoding", "content-length", "expect", "host"})
 `Host` names the server, as HTTP wants it (RFC 9110, 7.2), so the front judges the client's in the
 server's place; `Origin` passes, and is judged by both. What was compressed nobody can judge.
 """
-
-
-class Exchange(NamedTuple):
-    """A request to the server: *line*, which is *frame*, for an HTTP request of a client.
-
-    *request_id* is the JSON-RPC id, `UNSET` for what is no single request. The answer to the *main*
-    one gives the client status and headers. If it is *asked*, the client wants its answer;
-    otherwise the proxy does, or nobody.
-    """
-
-    frame: Frame | None
-    line: bytes
-    request_id: Any
-    main: bool
-    asked: bool
-
-    def is_answered_by(self, answer: Frame | None) -> bool:
-        """Tell whether *answer* is the one to this request."""
-        return answer is not None and answer.is_answer and answer.id == self.request_id
 
 
 class Upstream(NamedTuple):
@@ -90,31 +71,37 @@ class Upstream(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     oauth: OAuthGateway | None = None
 
-    async def send(
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send *request* as it came; raises `TransportError`."""
+        return await self._send(request, self._headers(request), request.body, Timeouts())
+
+    async def send_judged(
         self,
         request: HttpRequest,
         frame: Frame | None,
         line: bytes,
         schema: Mapping[str, Any] | None,
-        *,
-        judged: bool,
     ) -> HttpReply:
-        """Send *line*, *frame*, in the place of *request*; raises `TransportError`.
+        """Send *line*, which is *frame*, in the place of *request*; raises `TransportError`.
 
-        *schema* is that of the tool which it calls, if that is known; *judged* says that the server
-        must not be able to read anything else in it.
+        The server must not be able to read anything else in it. *schema* is that of the tool which
+        it calls, if that is known.
         """
-        fields = self._headers(request)
-        fields = upward(fields) if judged else fields
-        if line is not request.body and is_stateless(request.headers):
+        fields = upward(self._headers(request))
+        if is_stateless(request.headers):
             fields = _repeating(fields, frame, schema)
-        elif judged and not is_stateless(request.headers):
+        else:
             # They mean nothing there, and handlers may have rewritten what they repeat.
             fields = [(name, value) for name, value in fields if not _repeats(name)]
+        waits = Timeouts(head=None if has_no_timeout(frame) else self.limits.silence)
+        return await self._send(request, fields, line, waits)
+
+    async def _send(
+        self, request: HttpRequest, fields: Fields, body: bytes, waits: Timeouts
+    ) -> HttpReply:
         queries = filter(None, (self.url.query, request.query))
         url = self.url._replace(query="&".join(queries))
-        waits = Timeouts(head=None if has_no_timeout(frame) else self.limits.silence)
-        return await self.wire.send(url, request.method, fields, line, waits)
+        return await self.wire.send(url, request.method, fields, body, waits)
 
     def answered(self, request: HttpRequest, reply: HttpReply) -> list[tuple[str, str]]:
         """Return the headers of *reply* that are for the client of *request*."""

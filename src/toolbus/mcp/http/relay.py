@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from toolbus.http.client import TransportError
 from toolbus.mcp.http.clients import Client
+from toolbus.mcp.http.failures import HttpError
 from toolbus.mcp.http.forwarding import identity
 from toolbus.mcp.http.relayed_request import RelayedRequest
 from toolbus.mcp.http.requests import check_judged, check_method
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
     from toolbus.mcp.http.forwarding import Upstream
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.session.judged_session import JudgedSession
     from toolbus.mcp.session.tool_list import ToolList
+
+logger = logging.getLogger("toolbus")
 
 _SETTLE = 1.0
 """Seconds that handlers have at the end of the proxy to see what it ends."""
@@ -39,6 +43,8 @@ class Relay:
         self._proxy, self._server, self._limit = proxy, server, limit
         self._clients: SessionTable[Client] = SessionTable(idle)
         self._requests: set[RelayedRequest] = set()
+        self._unjudged: dict[asyncio.Task[Any], HttpRequest] = {}
+        self._is_closing = False
         # What stateless requests have learned of the server's tools, for others like them.
         self._tool_lists: dict[Hashable, ToolList] = {}
 
@@ -50,38 +56,64 @@ class Relay:
                 await oauth.take(request)
                 return
             oauth.unmark(request)
-        frame = read_frame(request.body) if request.method == "POST" else None
-        self._clients.shrink(self._limit)
         known = self._clients.get(request.headers.get(SESSION))
-        if self._proxy.current.is_filtering if known is None else known.session.is_filtering:
-            check_judged(request, frame)
+        proxy = self._proxy.current
+        if known is None and not proxy.is_filtering and proxy.log is None:
+            await self._relay_bytes(request)
+        else:
+            await self._take_judged(request, known)
+
+    async def _relay_bytes(self, request: HttpRequest) -> None:
+        """Pass on *request*, and the answer as it comes: nobody judges them."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - this is a coroutine
+        self._unjudged[task] = request
+        try:
+            reply = await self._server.send(request)
+            try:
+                fields = self._server.answered(request, reply)
+                await request.begin(reply.status, fields)
+                async for piece in reply.pieces():
+                    await request.write(piece)
+                await request.write(b"", ends=True)
+            finally:
+                reply.close()
+        except TransportError as error:
+            if not request.has_begun:
+                raise _bad_gateway(request, str(error)) from error
+            logger.warning("an answer of the server is cut: %s", error)
+        except asyncio.CancelledError:
+            if not self._is_closing or request.has_begun:
+                raise
+            raise _bad_gateway(request, _ENDED) from None
+        finally:
+            del self._unjudged[task]
+
+    async def _take_judged(self, request: HttpRequest, known: Client | None) -> None:
+        frame = read_frame(request.body) if request.method == "POST" else None
+        check_judged(request, frame)
+        self._clients.shrink(self._limit)
         if known is not None:
             await self._pass_on(request, frame, known)
-            return
-        question_session = ""
-        if is_stateless(request.headers):
-            question_session = self._proxy.client_approvals.session_of(identity(request.fields))
-        client = Client(self._proxy, self._clients.add, question_session)
-        session = client.session
-        if not (is_stateless(request.headers) and session.is_filtering):
-            await self._pass_on(request, frame, client)
-            return
-        await self._pass_on_alone(request, frame, client, session)
+        elif not is_stateless(request.headers):
+            await self._pass_on(request, frame, Client(self._proxy, self._clients.add))
+        else:
+            await self._pass_on_alone(request, frame)
 
-    async def _pass_on_alone(
-        self, request: HttpRequest, frame: Frame | None, client: Client, session: JudgedSession
-    ) -> None:
+    async def _pass_on_alone(self, request: HttpRequest, frame: Frame | None) -> None:
         """Pass on a request that stands for itself, with a list of tools that is not asked for."""
-        minute = time.monotonic() // _LIST_SECONDS
-        key = identity(request.fields), self._proxy.current, minute
+        asker = identity(request.fields)
+        question_session = self._proxy.client_approvals.session_of(asker)
+        client = Client(self._proxy, self._clients.add, question_session)
+        key = asker, self._proxy.current, time.monotonic() // _LIST_SECONDS
         if (known := self._tool_lists.get(key)) is not None:
-            session.tool_list.adopt(known)
+            client.session.tool_list.adopt(known)
         try:
             await self._pass_on(request, frame, client)
         finally:
-            if session.tool_list.listed:
+            if client.session.tool_list.listed:
                 self._tool_lists.pop(key, None)
-                self._tool_lists[key] = session.tool_list
+                self._tool_lists[key] = client.session.tool_list
             while len(self._tool_lists) > _MOST_LISTS:
                 del self._tool_lists[next(iter(self._tool_lists))]
 
@@ -107,9 +139,15 @@ class Relay:
         for relayed in self._requests:
             if relayed.listens:
                 relayed.end()
+        for task, request in self._unjudged.items():
+            if request.method == "GET":
+                task.cancel()
 
     async def close(self) -> None:
         """Answer what is still under way with an error, and end all sessions."""
+        self._is_closing = True
+        for task in self._unjudged:
+            task.cancel()
         remaining = tuple(self._requests)
         for relayed in remaining:
             for request_id in relayed.ids:
@@ -121,3 +159,9 @@ class Relay:
             relayed.end()
         await self._clients.close(_ENDED)
         self._server.wire.close()
+
+
+def _bad_gateway(request: HttpRequest, reason: str) -> HttpError:
+    frame = read_frame(request.body)
+    request_id = frame.id if frame is not None and frame.is_request else None
+    return HttpError(502, reason, request_id=request_id, code=SERVER_GONE)

@@ -7,19 +7,26 @@ Server", and "Resumability and Redelivery".
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
+from toolbus.errors import ToolbusError
 from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import failure_of
-from toolbus.mcp.http.forwarding import Exchange
-from toolbus.mcp.http.relayed_response import RelayedResponse, as_error
+from toolbus.mcp.http.relayed_response import RelayedResponse
 from toolbus.mcp.http.requests import requests_in
-from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, Frame, error_frame, read_frame
-from toolbus.mcp.protocol.revisions import cancelled_id, is_stateless, params_of
+from toolbus.mcp.protocol.jsonrpc import (
+    SERVER_GONE,
+    Frame,
+    error_frame,
+    read_frame,
+    write_frame,
+)
+from toolbus.mcp.protocol.revisions import LISTEN, cancelled_id, is_stateless, params_of
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.json_lines import read_body
+from toolbus.mcp.transport.processes import FAILED
 from toolbus.mcp.transport.sse import nameless, read_events
 
 if TYPE_CHECKING:
@@ -38,11 +45,26 @@ _EXCHANGE_LIMIT = 16
 _OK, _ELSEWHERE, _BAD = 200, 300, 400
 
 
-class RelayedRequest:
-    """Takes *request* to the server for *client*, and what comes of it back.
+class _Exchange(NamedTuple):
+    """A request to the server: *line*, which is *frame*.
 
-    It may become several requests to the server: those of a batch that is judged, and what the
-    proxy asks in between, a list of tools or a call once more.
+    *request_id* is the JSON-RPC id, `UNSET` for what is no request. The answer to the *main* one
+    gives the client status and headers. If it is *asked*, the client wants its answer; otherwise
+    the proxy does, or nobody.
+    """
+
+    frame: Frame | None
+    line: bytes
+    request_id: Any
+    main: bool
+    asked: bool
+
+
+class RelayedRequest:
+    """Takes *request* to the server for *client*, judged, and what comes of it back.
+
+    It may become several requests to the server: those of a batch, and what the proxy asks in
+    between, a list of tools or a call once more.
     """
 
     def __init__(
@@ -50,10 +72,8 @@ class RelayedRequest:
     ) -> None:
         self.request, self.frame, self.client, self._server = request, frame, client, server
         self.ids = [part.id for part in requests_in(frame, request.body)]
-        self._judged, self._limit = client.session.is_filtering, server.limits.frame
-        status = 400 if frame is None else 202
-        self.response = RelayedResponse(request, status, len(self.ids), judged=self._judged)
-        self._directions = Channels(self.response.say, self._to_server, self.answer)
+        self.response = RelayedResponse(request, 400 if frame is None else 202, len(self.ids))
+        self._channels = Channels(self.response.say, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}
         self._main: asyncio.Task[None] | None = None
@@ -65,28 +85,24 @@ class RelayedRequest:
     @property
     def listens(self) -> bool:
         """Whether its answer goes on as long as the client likes."""
-        listens = self.frame is not None and self.frame.method == "subscriptions/listen"
+        listens = self.frame is not None and self.frame.method == LISTEN
         return listens or self.request.method == "GET"
 
     async def run(self) -> None:
         """Answer the request; being cancelled means that the client has gone."""
-        session = self.client.session
         try:
             if self.request.method == "POST":
-                # What goes on is compared by identity: it is this, if no handler changes it.
-                self.request.body = session.as_judged(self.request.body)
-                session.from_client(self.request.body, self._directions)
+                self.client.session.from_client(self.request.body, self._channels)
             else:
-                self._start(None, self.request.body)
-            self.response.check()
+                self._start(None, b"")
+            self.response.end_if_complete()
             await self.response.send()
         finally:
             await self._leave()
 
     def cancel(self) -> None:
         """Expect no answer any more."""
-        self.response.pending = 0
-        self.response.check()
+        self.response.expect_nothing()
 
     def end(self) -> None:
         """Have the answer end as it is."""
@@ -131,25 +147,25 @@ class RelayedRequest:
         It is the GET by which a client resumes a lost stream: see "Resumability and Redelivery".
         """
         self._successor, self._answer_events[request_id] = successor, event
-        successor.response.pending += 1
+        successor.response.expect()
 
     # --- what the server sends -----------------------------------------------------------------
 
     def _start(self, frame: Frame | None, line: bytes) -> None:
         """Send *line* to the server, in a task of its own."""
         request_id = frame.id if frame is not None and frame.is_request else UNSET
-        # What the proxy asks by itself is never the main; a batch that is not judged goes as one.
-        asked = request_id in self.ids
-        main = self._main is None and (asked or frame is None or not self.ids)
-        exchange = Exchange(frame, line, request_id, main, asked or main)
+        # The first request of the client is the main one, or else the first thing that it says.
+        main = self._main is None and (not self.ids or request_id == self.ids[0])
+        exchange = _Exchange(frame, line, request_id, main, main or request_id in self.ids)
         task = asyncio.create_task(self._exchange(exchange))
         self._tasks[object() if request_id is UNSET else request_id] = task
         if main:
-            self._main, self.response.is_over = task, False
+            self._main = task
+            self.response.begin_exchange()
             # Not in its `finally`, which a task that is cancelled before it begins never enters.
-            task.add_done_callback(self._end_main)
+            task.add_done_callback(lambda _: self.response.end_exchange())
 
-    async def _exchange(self, exchange: Exchange) -> None:
+    async def _exchange(self, exchange: _Exchange) -> None:
         """Send a request to the server, take what it says, and answer what it leaves open."""
         try:
             async with self._slots:
@@ -158,55 +174,44 @@ class RelayedRequest:
         except Exception as error:  # noqa: BLE001 - whoever waits for an answer raises it
             self.response.break_off(error)
 
-    def _end_main(self, _: asyncio.Task[None]) -> None:
-        self.response.is_over = True
-        self.response.check()
-
-    async def _send(self, exchange: Exchange) -> str:
+    async def _send(self, exchange: _Exchange) -> str:
         """Send a request, and take the answer; return why a request in it has none."""
         try:
-            schema = None
-            if exchange.line is not self.request.body:
-                schema = self.client.session.schema(str(params_of(exchange.frame).get("name", "")))
-            reply = await self._server.send(
-                self.request, exchange.frame, exchange.line, schema, judged=self._judged
+            schema = self.client.session.schema(str(params_of(exchange.frame).get("name", "")))
+            reply = await self._server.send_judged(
+                self.request, exchange.frame, exchange.line, schema
             )
             try:
                 return await self._take(exchange, reply)
             finally:
                 reply.close()
-        except Exception:
+        except Exception as error:
             if exchange.main:
-                self.response.fail()
+                answers = exchange.request_id is not UNSET
+                reason = str(error) if isinstance(error, ToolbusError) else FAILED
+                self.response.fail(b"" if answers else error_frame(None, SERVER_GONE, reason))
             raise
 
-    async def _take(self, exchange: Exchange, reply: HttpReply) -> str:
-        if reply.is_coded and self._judged:
+    async def _take(self, exchange: _Exchange, reply: HttpReply) -> str:
+        if reply.is_coded:
             raise TransportError("the server compressed its answer, so nobody can judge it")
         if exchange.main:
             self.client.learn_id(self, reply)
-        if reply.is_coded:
-            await self._pass_coded(reply)
-        elif reply.is_stream and reply.status == _OK:
-            await self._take_stream(exchange, reply, read_events(reply, self._limit))
-        else:
-            return await self._take_body(exchange, reply)
-        return _NO_ANSWER
-
-    async def _pass_coded(self, reply: HttpReply) -> None:
-        # In it nobody can look for answers.
-        self.response.pending = 0
-        self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
-        async for part in reply.pieces():
-            self.response.put_bytes(part)
-            await self.response.wait_for_room()
+        limit = self._server.limits.frame
+        if reply.is_stream and reply.status == _OK:
+            await self._take_stream(exchange, reply, read_events(reply, limit))
+            return _NO_ANSWER
+        body = await read_body(reply, exchange.frame, limit)
+        if not isinstance(body, bytes):
+            await self._take_stream(exchange, reply, body)
+            return _NO_ANSWER
+        return await self._take_body(exchange, reply, body)
 
     async def _take_stream(
-        self, exchange: Exchange, reply: HttpReply, events: AsyncIterator[Event]
+        self, exchange: _Exchange, reply: HttpReply, events: AsyncIterator[Event]
     ) -> None:
         if exchange.main:
-            fields, in_lines = self._server.answered(self.request, reply), not reply.is_stream
-            self.response.begin_stream(reply.status, fields, in_lines=in_lines)
+            self.response.begin_stream(reply.status, self._server.answered(self.request, reply))
         async for event in events:
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
             # What the proxy has asked for by itself the client cannot resume.
@@ -225,14 +230,14 @@ class RelayedRequest:
             def to_client(line: bytes) -> None:
                 self.response.say(line, envelope.pop() if envelope else None)
 
-            directions = Channels(to_client, self._to_server)
-            await self.client.session.from_server(event.data, directions)
+            channels = Channels(to_client, self._to_server)
+            await self.client.session.from_server(event.data, channels)
             if envelope:
                 # It was withheld, but where the stream goes on the client has to know.
                 self.response.put(b"", event)
 
     async def _take_answer(self, frame: Frame, event: Event) -> None:
-        client, session, data = self.client, self.client.session, event.data or b""
+        client, session = self.client, self.client.session
         if frame.id in self.ids:
             self._answer_events[frame.id] = event
         elif session.is_open(frame.id):
@@ -242,50 +247,36 @@ class RelayedRequest:
         elif (line := client.recall(frame.id)) is not None:
             self.response.put(line, event)
             return
-        elif not session.is_filtering:
-            self.response.put(data, event)
-            return
-        await session.from_server(data, self._directions)
+        await session.from_server(event.data or b"", self._channels)
 
-    async def _take_body(self, exchange: Exchange, reply: HttpReply) -> str:
-        status, body = reply.status, await read_body(reply, exchange.frame, self._limit)
-        if not isinstance(body, bytes):
-            await self._take_stream(exchange, reply, body)
-            return _NO_ANSWER
+    async def _take_body(self, exchange: _Exchange, reply: HttpReply, body: bytes) -> str:
+        status = reply.status
         if _ELSEWHERE <= status < _BAD:
-            reason = "the server is elsewhere; give the proxy the address that it means"
-            raise TransportError(reason)
+            raise TransportError("the server redirected; configure its new URL")
         answer = read_frame(body)
-        is_answer = exchange.is_answered_by(answer)
-        is_whole = is_answer or (self._wants_answer(exchange) and status < _BAD)
-        line = body if is_whole else as_error(exchange.request_id, answer, body, status)
+        wanted = exchange.request_id
+        is_answer = answer is not None and answer.is_answer and answer.id == wanted
+        is_whole = is_answer or (wanted is not UNSET and status < _BAD)
         if exchange.main:
-            self.response.set_body(status, self._server.answered(self.request, reply), line, body)
+            self.response.begin_body(status, self._server.answered(self.request, reply))
         if is_whole or body:
-            await self.client.session.from_server(line, self._directions)
+            line = body if is_whole else _as_error(wanted, answer, body, status)
+            await self.client.session.from_server(line, self._channels)
         if is_whole:
             return _NO_ANSWER if is_answer else "the server's answer is no JSON-RPC"
         return f"the server answered with HTTP status {status}"
 
-    def _wants_answer(self, exchange: Exchange) -> bool:
-        return exchange.request_id is not UNSET or (exchange.frame is None and bool(self.ids))
-
-    async def _answer_open(self, exchange: Exchange, problem: str) -> None:
+    async def _answer_open(self, exchange: _Exchange, problem: str) -> None:
         """Answer what the server has left open, unless the client may resume it."""
-        response, request_id = self.response, exchange.request_id
-        if request_id is UNSET:
-            if exchange.main and self._wants_answer(exchange):
-                # What of a batch has no answer by now gets none.
-                response.pending = 0
-            if exchange.main and response.failed:
-                response.fail(error_frame(None, SERVER_GONE, problem))
-        elif self.client.session.is_open(request_id):
-            if exchange.main and self._resumable and response.stream is not None:
-                self.client.detached[request_id] = self
-                response.pending -= 1
-            else:
-                line = error_frame(request_id, SERVER_GONE, problem)
-                await self.client.session.from_server(line, self._directions)
+        request_id = exchange.request_id
+        if request_id is UNSET or not self.client.session.is_open(request_id):
+            return
+        if exchange.main and self._resumable and self.response.is_stream:
+            self.client.detached[request_id] = self
+            self.response.answered()
+        else:
+            line = error_frame(request_id, SERVER_GONE, problem)
+            await self.client.session.from_server(line, self._channels)
 
     async def _leave(self) -> None:
         self._gone = True
@@ -297,4 +288,12 @@ class RelayedRequest:
         await self.client.leave(self, resumable=self._resumable)
         # What is detached lives as long as its session, and the rest until the collector comes.
         self.request.body, self.frame = b"", None
-        self.response.release()
+
+
+def _as_error(request_id: Any, answer: Frame | None, body: bytes, status: int) -> bytes:
+    """Return *body*, read as *answer*, as the error to *request_id*: so handlers see every text."""
+    request_id = None if request_id is UNSET else request_id
+    if answer is not None and answer.failed:
+        return write_frame(id=request_id, error=answer.error)
+    text = body.decode(errors="replace")
+    return write_frame(id=request_id, error={"code": SERVER_GONE, "message": text, "data": status})

@@ -1,181 +1,165 @@
-"""What a client of a relay gets for one request: as the server began it, or as handlers left it."""
+"""The answer to a client of a relay for one request: whole, or a stream while it comes."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
-
-from msgspec import UNSET
+from typing import TYPE_CHECKING
 
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
 from toolbus.mcp.http.failures import JSON
 from toolbus.mcp.http.headers import back
 from toolbus.mcp.http.requests import STREAM_FIELDS
-from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, read_batch, read_frame, write_frame
+from toolbus.mcp.protocol.jsonrpc import read_frame
 from toolbus.mcp.transport.sse import rewrite_event, unbroken, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.http.server import HttpRequest
-    from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.transport.sse import Event
 
     HeaderFields = Sequence[tuple[str, str]]
 
 _OK, _BAD, _BAD_GATEWAY = 200, 400, 502
-_NO_FIELDS: HeaderFields = ()
-
-
-def as_error(request_id: Any, answer: Frame | None, body: bytes, status: int) -> bytes:
-    """Return *body*, read as *answer*, as the error to *request_id*: so handlers see every text."""
-    request_id = None if request_id is UNSET else request_id
-    if answer is not None and answer.failed:
-        return write_frame(id=request_id, error=answer.error)
-    text = body.decode(errors="replace")
-    return write_frame(id=request_id, error={"code": SERVER_GONE, "message": text, "data": status})
 
 
 class RelayedResponse:
-    """The answer to *request*: complete when none is *pending* and the server's has ended.
+    """The answer to *request*, with *status* if the server does not say another one.
 
-    If it is *judged*, nothing passes as it came: the client gets what the session says, in events
-    and under headers that are written here.
+    It is complete when no answer is *expected* and the main exchange with the server has ended.
+    Nothing of the server's passes as it came: the client gets what the session says, in events and
+    under headers that are written here.
     """
 
-    def __init__(self, request: HttpRequest, status: int, pending: int, *, judged: bool) -> None:
-        self._request, self._judged = request, judged
-        self.status, self._fields = status, _NO_FIELDS
-        self.pending, self._has_requests = pending, bool(pending)
-        self.is_over, self.failed = True, False
-        self.stream: EventStream | None = None
-        # What the session was *shown* of the server's body, and the body: if the session leaves
-        # what it was shown, the client gets the body.
-        self._shown: bytes | None = None
-        self._body = b""
-        self._line: bytes | None = None
-        # Those to a batch that is judged come one by one, and go as one array.
+    def __init__(self, request: HttpRequest, status: int, expected: int) -> None:
+        self._request, self.status = request, status
+        self._fields: HeaderFields = ()
+        self._expected, self._has_requests = expected, bool(expected)
+        self._is_under_way = self._has_body = False
+        self._line = b""
+        # Those to a batch come one by one, and go as one array.
         self._answers: list[bytes] = []
+        self._stream: EventStream | None = None
         self._ready = asyncio.Event()
         self._failure: Exception | None = None
-        self._in_lines = False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether a stream has begun."""
+        return self._stream is not None
 
     async def send(self) -> None:
         """Send it, whole or as a stream while that comes; raises what broke it off."""
         await self._ready.wait()
         if self._failure is not None:
             raise self._failure
-        if self.stream is not None:
-            await self.stream.write_to(self._request, self.status, self._stream_fields())
+        if self._stream is not None:
+            ours = dict(STREAM_FIELDS)
+            others = [field for field in back(self._fields) if field[0] not in ours]
+            await self._stream.write_to(self._request, self.status, [*STREAM_FIELDS, *others])
         else:
-            await self._request.answer(*self._whole())
+            await self._send_whole()
 
-    def begin_stream(self, status: int, fields: HeaderFields, *, in_lines: bool = False) -> None:
-        """Begin a stream with *status* and *fields*, if nothing has begun.
+    # --- when it is complete -------------------------------------------------------------------
 
-        It is one of events, or of frames *in_lines* if nobody judges what the server sends so.
-        """
+    def begin_exchange(self) -> None:
+        """Wait for the end of the main exchange."""
+        self._is_under_way = True
+
+    def end_exchange(self) -> None:
+        """Wait for the main exchange no more."""
+        self._is_under_way = False
+        self.end_if_complete()
+
+    def expect(self) -> None:
+        """Expect one answer more."""
+        self._expected += 1
+
+    def answered(self, count: int = 1) -> None:
+        """Expect *count* answers less."""
+        self._expected -= count
+        self.end_if_complete()
+
+    def expect_nothing(self) -> None:
+        """Expect no answer any more."""
+        self.answered(self._expected)
+
+    def end_if_complete(self) -> None:
+        """Let it go if it is complete."""
+        if self._expected <= 0 and not self._is_under_way:
+            if self._stream is not None:
+                self._stream.end()
+            self._ready.set()
+
+    # --- what it says --------------------------------------------------------------------------
+
+    def begin_stream(self, status: int, fields: HeaderFields) -> None:
+        """Begin a stream with *status* and *fields*, if nothing has begun."""
         if not self._ready.is_set():
-            self._in_lines = in_lines and not self._judged
-            self.stream = EventStream(EventBuffer())
+            self._stream = EventStream(EventBuffer())
             self.status, self._fields = status, fields
             self._ready.set()
 
     async def wait_for_room(self) -> None:
         """Wait while the client is far behind in reading a stream."""
-        if self.stream is not None:
-            await self.stream.buffer.wait_for_room()
+        if self._stream is not None:
+            await self._stream.buffer.wait_for_room()
 
-    def set_body(self, status: int, fields: HeaderFields, line: bytes, body: bytes) -> None:
-        """Answer with *body*, of which the session is shown *line*."""
-        self.status, self._fields, self._shown, self._body = status, fields, line, body
-
-    def break_off(self, error: Exception) -> None:
-        """Have `send` raise *error*; a stream that has begun can only end."""
-        self._failure = error
-        if self.stream is not None:
-            self.stream.end()
-        self._ready.set()
-
-    def fail(self, line: bytes | None = None) -> None:
-        """Say that the server has not answered; a stream that has begun can only say *line*."""
-        self.failed = True
-        if self.stream is None:
-            self.status, self._fields, self._shown, self._body = _BAD_GATEWAY, _NO_FIELDS, None, b""
-            self._line = self._line if line is None else line
+    def begin_body(self, status: int, fields: HeaderFields) -> None:
+        """Take the *status* and the *fields* of a server's answer that is whole."""
+        self.status, self._fields, self._has_body = status, fields, True
 
     def say(self, line: bytes, event: Event | None = None) -> None:
         """Send what is no answer to the request; it came with *event*, or is the proxy's own."""
-        if self._shown is not None and self.stream is None:
+        if self._has_body and self._stream is None:
             self._line = line
         else:
             self.begin_stream(_OK, STREAM_FIELDS)
             self.put(line, event)
 
     def answer(self, line: bytes, event: Event | None) -> None:
-        """Send an answer, or a batch of them."""
-        batch = read_batch(line)
-        self.pending -= 1 if batch is None else len(batch)
-        if self.stream is not None:
+        """Send an answer."""
+        if self._stream is not None:
             self.put(line, event)
         else:
             self._answers.append(line.strip())
-            several = len(self._answers) > 1 and self.pending <= 0
-            self._line = b"[" + b",".join(self._answers) + b"]" if several else line
-        self.check()
+        self.answered()
 
     def put(self, line: bytes, event: Event | None) -> None:
-        """Write *line* to the stream as *event* came, or with what it says besides its data.
+        """Write *line* to the stream in a new event, or with what *event* says besides its data.
 
         Without a *line* it says where the stream is.
         """
-        if event is None and self._in_lines:
-            data = unbroken(line) + b"\n"
-        elif event is None:
-            data = write_event(unbroken(line))
-        elif line == (event.data or b"") and not self._judged:
-            data = event.raw
+        if self._stream is None:
+            return
+        if event is None:
+            self._stream.put(write_event(unbroken(line)))
         else:
-            data = rewrite_event(event, line or (None if event.data else event.data))
-        self.put_bytes(data)
+            self._stream.put(rewrite_event(event, line or (None if event.data else event.data)))
 
-    def put_bytes(self, data: bytes) -> None:
-        """Write *data* to the stream, if there is one."""
-        if self.stream is not None:
-            self.stream.put(data)
+    def fail(self, line: bytes = b"") -> None:
+        """Say that the server has not answered, in a *line*; a stream that has begun goes on."""
+        if self._stream is None:
+            self.status, self._fields, self._has_body = _BAD_GATEWAY, (), False
+            self._line = line or self._line
 
-    def check(self) -> None:
-        """End it if it is complete."""
-        if self.pending <= 0 and self.is_over:
-            if self.stream is not None:
-                self.stream.end()
-            self._ready.set()
+    def break_off(self, error: Exception) -> None:
+        """Have `send` raise *error*; a stream that has begun can only end."""
+        self._failure = error
+        if self._stream is not None:
+            self._stream.end()
+        self._ready.set()
 
-    def release(self) -> None:
-        """Hold what was sent no longer."""
-        self._shown, self._body, self._line = None, b"", None
-        self._answers.clear()
-
-    def _stream_fields(self) -> HeaderFields:
-        if not self._judged:
-            return self._fields
-        ours = dict(STREAM_FIELDS)
-        return [*STREAM_FIELDS, *[field for field in back(self._fields) if field[0] not in ours]]
-
-    def _whole(self) -> tuple[int, HeaderFields, bytes]:
-        """Return the status, the headers and the body of an answer that is no stream."""
-        line = self._line
-        if not self._judged and line in {None, self._shown}:
-            return self.status, self._fields, self._body
-        fields = back(self._fields) if self._judged else self._fields
+    async def _send_whole(self) -> None:
+        answers, fields = self._answers, back(self._fields)
+        line = b"[" + b",".join(answers) + b"]" if len(answers) > 1 else (*answers, self._line)[0]
+        line = line.strip()
         if not line:
-            return self.status, fields, b""
-        keeps_status = not self._has_requests or (self.status >= _BAD and _is_error(line))
+            await self._request.answer(self.status, fields)
+            return
+        frame = read_frame(line)
+        is_error = frame is not None and frame.failed
+        keeps_status = not self._has_requests or (self.status >= _BAD and is_error)
+        others = [field for field in fields if field[0] != "content-type"]
         status = self.status if keeps_status else _OK
-        others = [field for field in fields if field[0].lower() != "content-type"]
-        return status, [*others, ("content-type", JSON)], line.strip()
-
-
-def _is_error(line: bytes) -> bool:
-    frame = read_frame(line)
-    return frame is not None and frame.failed
+        await self._request.answer(status, [*others, ("content-type", JSON)], line)

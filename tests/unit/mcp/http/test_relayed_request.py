@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from relayed_streams import KeptRequest
 from toolbus.mcp.http.relayed_request import RelayedRequest
-from toolbus.mcp.protocol.jsonrpc import read_frame
+from toolbus.mcp.protocol.jsonrpc import read_batch, read_frame
 from toolbus.mcp.transport.processes import FAILED
 from toolbus.mcp.transport.sse import write_event
 
@@ -16,21 +16,19 @@ def frame(request_id, **members):
 
 
 class SlowSession:
-    """A session that passes requests on, and answers later, the last answer first."""
-
-    is_filtering = False
+    """A session that passes the first request on, and answers later, the last answer first."""
 
     def __init__(self):
         self.open, self.answers = [1, 2], []
 
-    def as_judged(self, line):
-        return line
+    def from_client(self, line, channels):
+        self.channels = channels
+        channels.to_server((read_batch(line) or [line])[0])
 
-    def from_client(self, line, directions):
-        self.directions = directions
-        directions.to_server(line)
+    def schema(self, _name):
+        return None
 
-    async def from_server(self, line, _directions):
+    async def from_server(self, line, _channels):
         self.answers.append(line)
         if len(self.answers) == 2:
             loop = asyncio.get_running_loop()
@@ -39,7 +37,7 @@ class SlowSession:
 
     def _answer(self, line):
         self.open.remove(json.loads(line)["id"])
-        self.directions.answer(line)
+        self.channels.answer(line)
 
     def is_open(self, request_id):
         return request_id in self.open
@@ -66,7 +64,7 @@ class Reply:
 class DyingSession(SlowSession):
     """A session that dies when the server answers."""
 
-    async def from_server(self, line, _directions):
+    async def from_server(self, line, _channels):
         if b'"result"' in line:
             raise LookupError("unforeseen")
         self._answer(line)
@@ -88,7 +86,9 @@ async def relay(session, body, *, event_ids=True):
         remember=lambda _: None, detached={},
     )  # fmt: skip
     limits = SimpleNamespace(frame=2**20)
-    server = SimpleNamespace(send=send_upstream, limits=limits, answered=lambda _, it: it.fields)
+    server = SimpleNamespace(
+        send_judged=send_upstream, limits=limits, answered=lambda _, it: it.fields
+    )
     await asyncio.wait_for(RelayedRequest(request, read_frame(body), client, server).run(), 60)
     return b"".join(request.sent)
 
