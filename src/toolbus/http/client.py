@@ -97,6 +97,12 @@ class HttpReply:
                 raise TransportError(f"the answer has more than {limit} bytes")
         return bytes(whole)
 
+    def take_waiting(self) -> tuple[bytes, bool]:
+        """Return what has come of the body so far, and whether that is the end of it."""
+        if self._connection is None:
+            return b"", True
+        return self._connection.take_waiting()
+
     async def pieces(self) -> AsyncIterator[bytes]:
         """Give the body as it comes; raises `TransportError`."""
         while self._connection is not None and (chunk := await self._connection.read_chunk()):
@@ -268,13 +274,17 @@ class HttpConnection(asyncio.Protocol):
                 return b""
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
+        return self.take_waiting()[0]
+
+    def take_waiting(self) -> tuple[bytes, bool]:
+        """Return what has come of the body since, and whether that is the end of it."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
-        return data
+        return data, self._over
 
     def rest(self) -> bool:
         """Make ready for the next request for a while; return whether the server lets us."""

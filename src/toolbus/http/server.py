@@ -169,6 +169,14 @@ class HttpRequest:
             raise RequestError(400, self.ambiguity)
         if int(self.headers.get("content-length", 0)) > limit:
             raise RequestError(413, f"a body may have {limit} bytes")
+        if not self._is_whole:
+            await self._receive_rest(limit, seconds)
+        if len(self._received) > limit:
+            raise RequestError(413, f"a body may have {limit} bytes")
+        self.body, self._received = bytes(self._received), bytearray()
+        return self.body
+
+    async def _receive_rest(self, limit: int, seconds: float) -> None:
         self._is_read = True
         try:
             async with asyncio.timeout(seconds):
@@ -180,10 +188,6 @@ class HttpRequest:
             raise RequestError(408, f"the body took more than {seconds:g} s") from None
         finally:
             self._is_read = False
-        if len(self._received) > limit:
-            raise RequestError(413, f"a body may have {limit} bytes")
-        self.body, self._received = bytes(self._received), bytearray()
-        return self.body
 
     def receive(self, data: bytes, *, ends: bool = False) -> bool:
         """Take a piece of the body; return whether more may come at once."""
@@ -461,9 +465,10 @@ def _head(status: int, fields: Fields) -> h11.Response:
 
 def _ambiguity(request: HttpRequest, single: tuple[str, ...]) -> str | None:
     """Return why two readers could take *request* for two: RFC 9112, 6.3, and 3.2 for `Host`."""
-    for name, count in Counter(name for name, _ in request.fields).items():
-        if count > 1 and (name in _SINGLE or name.startswith(single)):
-            return f"the header {name!r} is there {count} times"
+    if len(request.headers) < len(request.fields):
+        for name, count in Counter(name for name, _ in request.fields).items():
+            if count > 1 and (name in _SINGLE or name.startswith(single)):
+                return f"the header {name!r} is there {count} times"
     if {"content-length", "transfer-encoding"} <= request.headers.keys():
         return "a body has either a length or chunks"
     return None

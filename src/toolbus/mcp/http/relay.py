@@ -72,10 +72,14 @@ class Relay:
             reply = await self._server.send(request)
             try:
                 fields = self._server.answered(request, reply)
-                await request.begin(reply.status, fields)
-                async for piece in reply.pieces():
-                    await request.write(piece)
-                await request.write(b"", ends=True)
+                if "content-length" in reply.headers:
+                    fields.append(("content-length", reply.headers["content-length"]))
+                data, ends = reply.take_waiting()
+                await request.begin(reply.status, fields, data, ends=ends)
+                if not ends:
+                    async for piece in reply.pieces():
+                        await request.write(piece)
+                    await request.write(b"", ends=True)
             finally:
                 reply.close()
         except TransportError as error:
