@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.terminal.agent_marks import JUDGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-_PDEATHSIG = 1
+    from collections.abc import Mapping, Sequence
 
 TOKEN = "TOOLBUS_PROXY_TOKEN"  # noqa: S105 - the name of a variable of the environment
 """The bearer token that the proxy shows to a server at an address."""
@@ -34,7 +29,8 @@ _WATCH = 'read -r _ || kill -s KILL -- "-$0"'
 class Launched(NamedTuple):
     """A server that runs, and its pipes: the *source* of what it says, the *sink* to it.
 
-    *watch* ends it, and what it started, if we are killed: that no process can do itself.
+    *watch* ends it, and what it started, if we are killed: no process can do that itself, and what
+    Linux offers ends the server alone.
     """
 
     process: subprocess.Popen[bytes]
@@ -82,7 +78,6 @@ def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Laun
             # A group of its own, so that what the server starts can be ended with it; and no
             # terminal: whoever has the person's can type into it.
             start_new_session=True,
-            preexec_fn=_end_with_parent(),  # noqa: PLW1509 - it runs no Python that takes a lock
         )
     except BaseException:
         os.close(sink)
@@ -103,17 +98,3 @@ def _watch(group: int) -> subprocess.Popen[bytes]:
         # A signal for all of our group is not for it.
         process_group=0,
     )
-
-
-def _end_with_parent() -> Callable[[], None] | None:
-    """Return what makes a child end when we are killed; only Linux can, elsewhere None."""
-    if sys.platform != "linux":
-        return None
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def end_with_parent() -> None:
-        prctl(_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return end_with_parent
