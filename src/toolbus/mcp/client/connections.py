@@ -1,30 +1,36 @@
-"""One connection to a server: entered, kept and left in one task, as the SDK's scopes demand.
+"""The link to a server: calls over the connection of the moment, and a new one when it is lost.
 
-Other tasks only send requests over it, so each call is cancelled in the task that makes it.
+A connection is entered, kept and left in one task, as the SDK's scopes demand. Other tasks only
+send requests over it, so each call is cancelled in the task that makes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.client import Client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation, ToolListChangedNotification
+from mcp_types import CONNECTION_CLOSED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolbus.errors import ToolServerError
+from toolbus.mcp.client.servers import Delivery, delivery_under_way
+from toolbus.tasks.shielding import shield_until_done
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcp.client import IncomingMessage
-    from mcp.types import LoggingMessageNotificationParams
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.types import CallToolResult, LoggingMessageNotificationParams
     from mcp.types import Tool as ListedTool
 
     from toolbus.mcp.client.servers import Server
@@ -115,7 +121,9 @@ class Connection:
             # The deadline of connecting, lifted once that is done: a scope around connecting
             # alone would be left before those that the client has entered inside it.
             with anyio.CancelScope(deadline=anyio.current_time() + self._seconds) as scope:
-                async with self._make_client() as client:
+                transport = self._server.transport(self._lose)
+                handlers = {"message_handler": self._hear, "logging_callback": self._log}
+                async with make_client(transport, self._mode, **handlers) as client:
                     await self._list(client)
                     scope.deadline = inf
                     self._ready.set_result(client)
@@ -126,16 +134,6 @@ class Connection:
         else:
             if scope.cancelled_caught:
                 self._lose(f"no answer within {self._seconds:g} s")
-
-    def _make_client(self) -> Client:
-        return Client(
-            self._server.transport(self._lose),
-            mode=self._mode,
-            cache=None,
-            client_info=Implementation(name="toolbus", version=own_version()),
-            message_handler=self._hear,
-            logging_callback=self._log,
-        )
 
     def _lose(self, reason: str) -> None:
         """Note that the connection is lost: from now on calls need another one."""
@@ -156,7 +154,7 @@ class Connection:
 
     async def _list(self, client: Client) -> None:
         with anyio.fail_after(self._seconds):
-            self._on_listed(await every_tool(client))
+            self._on_listed(await all_pages(client.list_tools, "tools"))
 
     async def _follow(self, client: Client) -> None:
         """List the tools anew whenever they changed."""
@@ -194,19 +192,113 @@ class Connection:
         logger.debug("mcp server %r: %s: %s", self._server.label, params.level, params.data)
 
 
-async def every_tool(client: Client) -> list[ListedTool]:
-    """Return the tools of all pages; raises `ValueError` if these go round in a circle."""
-    tools: list[ListedTool] = []
+class Link:
+    """Calls tools of *server*; *on_listed* gets its tools whenever they were listed.
+
+    *seconds* bound connecting and each listing; a call tries to connect *reconnects* times.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        on_listed: Callable[[Sequence[ListedTool]], None],
+        *,
+        seconds: float,
+        reconnects: int,
+        mode: str,
+    ) -> None:
+        self._server, self._reconnects = server, reconnects
+        self._connect = partial(Connection, server, on_listed, seconds=seconds, mode=mode)
+        self._current: Connection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    async def open(self) -> None:
+        """Connect; raises `ToolServerError` if the server cannot be reached."""
+        self._loop = asyncio.get_running_loop()
+        self._current = self._connect(attempts=1, after=None)
+        try:
+            await self._current.client()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End the connection, and wait until nothing of it is left, also if cancelled meanwhile."""
+        self._closed = True
+        if self._current is None:
+            return
+        self._current.stop()
+        await shield_until_done(self._current.wait)
+
+    async def call(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: ProgressFnT,
+        /,
+    ) -> CallToolResult:
+        """Call the tool *name* once; being cancelled tells the server so.
+
+        Raises `ToolServerError` if the server is lost meanwhile, or cannot be reached.
+        """
+        first = Delivery()
+        try:
+            return await self._deliver(first, name, arguments, progress)
+        except ToolServerError:
+            if not first.refused:
+                raise
+        # Not even looked at: it had lost our session, or was not there.
+        return await self._deliver(Delivery(), name, arguments, progress)
+
+    async def _deliver(
+        self, delivery: Delivery, name: str, arguments: dict[str, Any], progress: ProgressFnT
+    ) -> CallToolResult:
+        connection = await self._connected()
+        client = await connection.client()
+        delivery_under_way.set(delivery)
+        try:
+            return await client.call_tool(name, arguments, progress_callback=progress)
+        except MCPError as error:
+            if error.code != CONNECTION_CLOSED and not connection.ended:
+                raise
+            connection.doubted = True
+            reason = connection.reason or error.message
+            raise ToolServerError.lost(self._server.label, reason) from error
+
+    async def _connected(self) -> Connection:
+        """Return the connection of the moment, or the one that shall take its place."""
+        if self._closed or self._current is None:
+            raise ToolServerError(self._server.label, "it is closed; open a new one", "closed")
+        if asyncio.get_running_loop() is not self._loop:
+            reason = "it belongs to another event loop; use it where it was opened"
+            raise ToolServerError(self._server.label, reason, "other_loop")
+        if self._current.doubted and not self._current.ended:
+            await self._current.probe()
+        if self._current.ended:
+            self._current = self._connect(attempts=self._reconnects, after=self._current)
+        return self._current
+
+
+def make_client(transport: Any, mode: str, **handlers: Any) -> Client:
+    """Return a client of the SDK that says who we are."""
+    info = Implementation(name="toolbus", version=own_version())
+    return Client(transport, mode=mode, cache=None, client_info=info, **handlers)
+
+
+async def all_pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+    """Return the items *member* of all pages; raises `ValueError` if these go round in a circle."""
+    items: list[Any] = []
     cursor: str | None = None
-    cursors: set[str] = set()
+    cursors: set[str | None] = set()
     while True:
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
+        page = await list_page(cursor=cursor)
+        items += getattr(page, member)
         cursor = page.next_cursor
         if cursor is None:
-            return tools
+            return items
         if cursor in cursors:
-            msg = f"tools/list gives the cursor {cursor!r} twice"
+            msg = f"{member}/list gives the cursor {cursor!r} twice"
             raise ValueError(msg)
         cursors.add(cursor)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 import time
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx2
 from mcp.client.auth import (
@@ -27,13 +28,15 @@ from pydantic import AnyUrl
 
 from toolbus.errors import ToolServerError
 from toolbus.http.addresses import is_loopback
-from toolbus.mcp.client.loopback import Loopback
+from toolbus.http.server import HttpServer, RequestError, listen_on
 from toolbus.mcp.oauth.logins import Login, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+    from toolbus.http.server import HttpRequest
 
 _CODE = re.compile(r'"error"\s*:\s*"([a-z_]{1,50})"')
 _STATUS = re.compile(r"(?:failed|HTTP)[ :(]+(\d{3})")
@@ -44,6 +47,15 @@ _TELLING = (
     "Authorization response",
 )
 _UNAUTHORIZED = 401
+_CALLBACK, _SECONDS = "/callback", 10.0
+_SAFE = (
+    ("content-type", "text/html; charset=utf-8"),
+    ("cache-control", "no-store"),
+    ("referrer-policy", "no-referrer"),
+    ("content-security-policy", "default-src 'none'"),
+)
+_DONE = "toolbus has the answer. You may close this page."
+_NO = "This is not the login that toolbus waits for."
 _BEGIN = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -62,7 +74,7 @@ async def log_in(address: str, lead: Callable[[str], None], seconds: float) -> L
     *lead* is called with the address at which a person agrees, within *seconds*. Raises
     `ToolServerError`, in which no token stands.
     """
-    async with Loopback() as loopback:
+    async with _open_loopback() as loopback:
         flow = _Flow(address, loopback, lead, seconds)
         try:
             with _silenced():
@@ -80,7 +92,7 @@ class _Flow:
     """One login; the SDK's storage of tokens as well, which keeps them in memory."""
 
     def __init__(
-        self, address: str, loopback: Loopback, lead: Callable[[str], None], seconds: float
+        self, address: str, loopback: _Loopback, lead: Callable[[str], None], seconds: float
     ) -> None:
         self._address, self._loopback, self._lead, self._seconds = address, loopback, lead, seconds
         self._tokens: OAuthToken | None = None
@@ -153,12 +165,12 @@ class _Flow:
         if "S256" not in (metadata.code_challenge_methods_supported or ()):
             raise _failed(self._address, "its authorization server does not say that it has PKCE")
         await self._check_secure(httpx2.Request("GET", place))
-        self._loopback.expect(parse_qs(urlsplit(place).query)["state"][0])
+        self._loopback.state = parse_qs(urlsplit(place).query)["state"][0]
         self._lead(place)
 
     async def _callback(self) -> AuthorizationCodeResult:
         async with asyncio.timeout(self._seconds):
-            query = await self._loopback.answer()
+            query = await self._loopback.answer
         if "code" not in query:
             code = query.get("error", "")
             reason = code if _PLAIN.fullmatch(code) else "no reason"
@@ -184,6 +196,57 @@ class _Flow:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep what the registration gave."""
         self._client = client_info
+
+
+class _Loopback:
+    """An address at *place*, on this machine, that takes the answer to one login.
+
+    See RFC 8252, 7.3 and 8.3.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place, self.address = place, f"http://{place}{_CALLBACK}"
+        self.state: str | None = None
+        """The state that the answer brings: any other page may guess the address, but not that."""
+        self.answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+
+    async def serve(self, request: HttpRequest) -> None:
+        """Answer a browser, and keep the parameters that it brings."""
+        query = await self._query_of(request)
+        text = _DONE if query is not None else _NO
+        body = f"<!doctype html><title>toolbus</title><p>{text}</p>".encode()
+        await request.answer(400 if query is None else 200, _SAFE, body)
+        if query is not None and not self.answer.done():
+            self.answer.set_result(query)
+
+    async def _query_of(self, request: HttpRequest) -> dict[str, str] | None:
+        """Return the parameters of *request*, None if it is not the expected answer."""
+        try:
+            await request.read(0, _SECONDS)
+        except RequestError:
+            return None
+        wanted = "GET", _CALLBACK, self.place
+        if (request.method, request.path, request.headers.get("host")) != wanted:
+            return None
+        pairs = parse_qsl(request.query, keep_blank_values=True)
+        query = dict(pairs)
+        if self.state is None or len(query) < len(pairs):
+            return None
+        brought = query.get("state", "").encode()
+        return query if secrets.compare_digest(brought, self.state.encode()) else None
+
+
+@asynccontextmanager
+async def _open_loopback() -> AsyncIterator[_Loopback]:
+    """Give a place on 127.0.0.1 to which a browser can come back, open for so long."""
+    bound = listen_on("127.0.0.1", 0)
+    loopback = _Loopback(f"127.0.0.1:{bound.getsockname()[1]}")
+    server = HttpServer(loopback.serve, seconds=_SECONDS)
+    await server.start(bound)
+    try:
+        yield loopback
+    finally:
+        await server.close(1.0)
 
 
 @contextmanager

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import anyio
-from mcp.client import Client
-from mcp.types import Implementation
 
 from toolbus.errors import FreezeError, ToolServerError
 from toolbus.events.catalogue import ToolSpec
-from toolbus.mcp.client.connections import every_tool, own_version, text_of
-from toolbus.mcp.client.options import McpOptions, server_of
+from toolbus.mcp.client.connections import all_pages, make_client, text_of
+from toolbus.mcp.client.servers import McpOptions, Server, server_of
 from toolbus.mcp.client.translation import annotations_of
 
 if TYPE_CHECKING:
@@ -19,10 +17,6 @@ if TYPE_CHECKING:
 
     from mcp.types import Prompt
     from mcp.types import Tool as ListedTool
-
-    from toolbus.mcp.client.servers import Server
-
-_MOST_PAGES = 1_000
 
 
 class ServerSurface(NamedTuple):
@@ -62,31 +56,18 @@ async def read_surface(
 
 
 async def _read(server: Server, prefix: str, mode: str) -> ServerSurface:
-    client_info = Implementation(name="toolbus", version=own_version())
-    transport = server.transport(lambda _: None)
-    async with Client(transport, mode=mode, cache=None, client_info=client_info) as client:
+    async with make_client(server.transport(lambda _: None), mode) as client:
         can = client.server_capabilities
         # A server that offers neither is asked for tools all the same, as an agent asks it.
         has_tools = can.tools is not None or can.prompts is None
-        tools = await every_tool(client) if has_tools else []
-        prompts = await _every_prompt(client) if can.prompts is not None else []
+        tools = await all_pages(client.list_tools, "tools") if has_tools else []
+        prompts = []
+        if can.prompts is not None:
+            prompts = await all_pages(client.list_prompts, "prompts")
         instructions = client.instructions or ""
     specs = [_spec(tool, prefix) for tool in tools]
     listed = [_prompt(prompt, prefix) for prompt in prompts]
     return ServerSurface(server.label, instructions, tuple(specs), tuple(listed))
-
-
-async def _every_prompt(client: Client) -> list[Prompt]:
-    """Return the prompts of all pages; raises `ValueError` if these have no end."""
-    prompts: list[Prompt] = []
-    cursor: str | None = None
-    for _ in range(_MOST_PAGES):
-        page = await client.list_prompts(cursor=cursor)
-        prompts += page.prompts
-        cursor = page.next_cursor
-        if cursor is None:
-            return prompts
-    raise ValueError(f"prompts/list has more than {_MOST_PAGES:,} pages")
 
 
 def _spec(tool: ListedTool, prefix: str) -> ToolSpec:

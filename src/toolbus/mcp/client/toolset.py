@@ -15,8 +15,8 @@ from toolbus.settings.extras import needs_extra
 from toolbus.tools.toolset import Toolset
 
 try:
-    from toolbus.mcp.client.links import Link
-    from toolbus.mcp.client.options import McpOptions, server_of
+    from toolbus.mcp.client.connections import Link
+    from toolbus.mcp.client.servers import McpOptions, server_of
     from toolbus.mcp.client.translation import McpTool
 except ImportError as error:
     msg = needs_extra("the tools of an MCP server need the MCP SDK", "mcp")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -39,18 +39,8 @@ if TYPE_CHECKING:
 
     from toolbus.messages.records import JsonObject
 
-
-class Call(Protocol):
-    """Calls a tool of a server by the server's name of it."""
-
-    def __call__(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        progress: ProgressFnT,
-        /,
-    ) -> Awaitable[CallToolResult]:
-        """Return what the server says; raises `ToolServerError`, or what the SDK raises."""
+    Call = Callable[[str, dict[str, Any], ProgressFnT], Awaitable[CallToolResult]]
+    """Calls a tool by its server's name; raises `ToolServerError`, or what the SDK raises."""
 
 
 class McpTool(Tool):
