@@ -290,7 +290,7 @@ async def test_foreign_metadata_are_refused(environment, tmp_path):
         cases = [
             ({"resource": {"resource": f"{elsewhere}/mcp"}}, 502, "another resource"),
             ({"server": {"issuer": f"{elsewhere}/as"}}, 502, "another issuer"),
-            ({"answers": {f"{described}/mcp": away}}, 404, "nothing of OAuth"),
+            ({"answers": {f"{described}/mcp": away}}, 404, "no metadata of OAuth"),
         ]  # fmt: skip
         got = []
         for changes, _, _ in cases:

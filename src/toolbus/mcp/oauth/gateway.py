@@ -20,13 +20,13 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 import msgspec
 
 from toolbus.http.addresses import authority
-from toolbus.http.client import Timeouts, TransportError
+from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import JSON, HttpError
 from toolbus.mcp.http.requests import is_preflight
-from toolbus.mcp.oauth.metadata import GRANTS, RESOURCE, SERVER, digest_of, discover
+from toolbus.mcp.oauth.metadata import FORM, GRANTS, RESOURCE, SERVER, ask, digest_of, discover
 
 if TYPE_CHECKING:
-    from toolbus.http.client import HttpClient, HttpReply
+    from toolbus.http.client import HttpClient
     from toolbus.http.server import HttpRequest
     from toolbus.mcp.oauth.metadata import Authorization
 
@@ -38,11 +38,9 @@ ISSUERS = "/oauth/"
 """Under it, by a digest, is the authorization server that the relay is."""
 
 _MARK = "toolbus-"
-_FORM = "application/x-www-form-urlencoded"
 _FRESH = 60.0
 """Seconds for which metadata are kept: a login asks for them several times."""
 
-_TIMEOUTS = Timeouts(10.0, 60.0)
 _SIZE = 2**18
 _PARAMS = 64
 _OK = 200
@@ -64,13 +62,13 @@ class OAuthGateway:
         self._warned = False
 
     def serves(self, path: str) -> bool:
-        """Tell whether *path* is of OAuth."""
+        """Return whether *path* belongs to OAuth."""
         return path != self._path and path.startswith((RESOURCE, SERVER, ISSUERS))
 
     # --- on the way to the server and back -----------------------------------------------------
 
     def unmark(self, request: HttpRequest) -> None:
-        """Let *request* bring its token as the authorization server gave it.
+        """Give *request* its token as the authorization server gave it.
 
         Raises `HttpError` for a token that was had for another server.
         """
@@ -89,7 +87,7 @@ class OAuthGateway:
         ]
 
     def challenges(self, request: HttpRequest, fields: Fields) -> Fields:
-        """Return *fields* of an answer, in which challenges lead to the relay's metadata."""
+        """Return the *fields* of an answer with challenges that lead to the relay's metadata."""
         return [
             (name, self._challenge(request, value) if name == "www-authenticate" else value)
             for name, value in fields
@@ -114,7 +112,7 @@ class OAuthGateway:
             return
         known = await self._authorization()
         if known is None:
-            raise HttpError(404, "the server says nothing of OAuth")
+            raise HttpError(404, "the server has no metadata of OAuth")
         view = _view(request, self._path)
         mine = ISSUERS + digest_of(self._url.geturl(), known.issuer)
         issuer = view.origin + mine
@@ -129,7 +127,7 @@ class OAuthGateway:
                 await self._token(request, known, view)
             case _:
                 # Also for what was had while another server was behind this address.
-                raise HttpError(404, "there is nothing here of OAuth")
+                raise HttpError(404, "OAuth has nothing at this address")
 
     async def _authorization(self) -> Authorization | None:
         async with self._lock:
@@ -162,24 +160,20 @@ class OAuthGateway:
     async def _token(self, request: HttpRequest, known: Authorization, view: _View) -> None:
         """Ask the authorization server for a token: RFC 6749, 4.1.3 and 6, and RFC 8707, 2.2."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != _FORM or len(request.body) > _SIZE:
-            raise HttpError(400, f"a request for a token is {_FORM}")
+        if kind != FORM or len(request.body) > _SIZE:
+            raise HttpError(400, f"a request for a token is {FORM}")
         pairs = _for_resource(request.body.decode("latin-1"), known, view)
         if dict(pairs).get("grant_type") not in GRANTS:
             await _say(request, {"error": "unsupported_grant_type"}, 400)
             return
         shown = [("authorization", value) for name, value in request.fields if name == _SHOWN]
-        asks = [("accept", JSON), ("accept-encoding", "identity"), ("content-type", _FORM)]
-        body = urlencode(pairs).encode()
         try:
-            reply = await self._wire.send(
-                urlsplit(known.token_endpoint), "POST", [*asks, *shown], body, _TIMEOUTS
-            )
-            status, document = reply.status, await _object(reply)
+            place = urlsplit(known.token_endpoint)
+            status, document = await ask(self._wire, place, pairs, shown)
         except TransportError:
             # What it said may hold a token.
             raise HttpError(502, "the authorization server gave no answer") from None
-        await _say(request, *self._answer(status, document))
+        await _say(request, *self._answer(status, document or {}))
 
     def _answer(self, status: int, document: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if status == _OK and isinstance(document.get("access_token"), str):
@@ -204,7 +198,7 @@ class _View(NamedTuple):
 
 
 def _view(request: HttpRequest, path: str) -> _View:
-    # Who says so falsely misleads nobody but himself: nothing of it is kept.
+    # A client that lies here misleads itself alone: nothing of it is kept.
     forwarded = request.headers.get("x-forwarded-proto", "").strip().lower()
     scheme = "https" if forwarded == "https" else "http"
     origin = f"{scheme}://{request.headers.get('host', '')}"
@@ -212,9 +206,9 @@ def _view(request: HttpRequest, path: str) -> _View:
 
 
 def _for_resource(text: str, known: Authorization, view: _View) -> list[tuple[str, str]]:
-    """Return the parameters in *text*, which now ask for a token for the server.
+    """Return the parameters in *text* with the server's resource in place of the relay's.
 
-    Raises `HttpError` if they ask for one for anybody but the relay.
+    Raises `HttpError` if they name another resource than the relay.
     """
     try:
         pairs = parse_qsl(
@@ -224,23 +218,12 @@ def _for_resource(text: str, known: Authorization, view: _View) -> list[tuple[st
         raise HttpError(400, "the parameters cannot be read") from None
     asked = {value.rstrip("/") for name, value in pairs if name == "resource"}
     if asked - {view.resource.rstrip("/")}:
-        raise HttpError(400, "the resource is another one than this")
+        raise HttpError(400, "the resource is not this one")
     others = [pair for pair in pairs if pair[0] != "resource"]
     if len({name for name, _ in others}) < len(others):
         # RFC 6749, 3.1 and 3.2: nothing is there twice.
         raise HttpError(400, "a parameter is there twice")
     return [*others, ("resource", known.resource)]
-
-
-async def _object(reply: HttpReply) -> dict[str, Any]:
-    """Return the JSON object that *reply* holds, empty if it holds none."""
-    try:
-        document = msgspec.json.decode(await reply.body(_SIZE))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-    finally:
-        reply.close()
-    return document if isinstance(document, dict) else {}
 
 
 async def _say(request: HttpRequest, document: dict[str, Any], status: int = _OK) -> None:
@@ -249,7 +232,7 @@ async def _say(request: HttpRequest, document: dict[str, Any], status: int = _OK
 
 
 def _cors(request: HttpRequest) -> Fields:
-    """Return what lets a page read the answer; where it may come from was judged before."""
+    """Return the fields by which a page may read the answer; its origin was judged before."""
     origin = request.headers.get("origin")
     if origin is None:
         return []

@@ -1,4 +1,4 @@
-"""What `toolbus login` keeps: tokens of servers, each in a file that only its owner reads.
+"""Logins that `toolbus login` keeps: tokens of servers, each in a file that only its owner reads.
 
 They are under `$XDG_STATE_HOME/toolbus/logins`, else `~/.local/state/toolbus/logins`. A login holds
 for the exact address that it was made for.
@@ -75,7 +75,7 @@ def server_address(text: str) -> str:
     if url.username is not None or url.fragment:
         raise UsageError("an address to log in at has no user and no fragment")
     if url.scheme == "http" and not is_loopback(host):
-        raise UsageError(f"whoever is on the way to {host!r} would read the tokens; use https")
+        raise UsageError(f"tokens would be sent unencrypted to {host!r}; use https")
     name = f"[{host}]" if ":" in host else host
     place = name if port in {None, _PORTS[url.scheme]} else f"{name}:{port}"
     return url._replace(netloc=place, path=url.path or "/").geturl()

@@ -1,4 +1,4 @@
-"""What a server at an address says of who may use it, and how the relay says it to its clients.
+"""Metadata of OAuth: those of a server at an address, and those that the relay gives its clients.
 
 Protected resource metadata: RFC 9728. Authorization server metadata: RFC 8414, and OpenID Connect
 Discovery 1.0. How MCP clients look for both: MCP 2025-11-25, basic/authorization.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 import msgspec
 
 from toolbus.http.addresses import authority, is_loopback
 from toolbus.http.client import Timeouts, TransportError
-from toolbus.mcp.http.failures import HttpError
+from toolbus.mcp.http.failures import JSON, HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,9 +28,10 @@ RESOURCE, SERVER = (
 )
 _OPENID = "/.well-known/openid-configuration"
 _WORD = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,500}")
-"""A word of a scope (RFC 6749, 3.3), and an address; no sentence."""
+"""A word of a scope (RFC 6749, 3.3), and an address, but not a sentence."""
 
-_TIMEOUTS = Timeouts(10.0, 30.0)
+FORM = "application/x-www-form-urlencoded"
+_TIMEOUTS = Timeouts(10.0, 60.0)
 _SIZE = 2**18
 _OK, _BROKEN = 200, 500
 
@@ -63,7 +64,7 @@ class Authorization(NamedTuple):
     metadata: Mapping[str, Any]
 
     def resource_metadata(self, address: str, issuer: str) -> dict[str, Any]:
-        """Return RFC 9728's metadata for *own*, the relay's address, with its *issuer*."""
+        """Return RFC 9728's metadata for *address*, the relay's, with its *issuer*."""
         members = _allowed_members(self.described, _RESOURCE_MEMBERS)
         return {"resource": address, "authorization_servers": [issuer], **members}
 
@@ -155,23 +156,39 @@ def _places(issuer: SplitResult) -> Iterator[SplitResult]:
 
 async def _get(wire: HttpClient, url: SplitResult) -> dict[str, Any] | None:
     """Return the JSON object at *url*, None if there is none; no credentials are sent."""
-    fields = [("accept", "application/json"), ("accept-encoding", "identity")]
     try:
-        reply = await wire.send(url, "GET", fields, b"", _TIMEOUTS)
-        try:
-            body = await reply.body(_SIZE)
-        finally:
-            reply.close()
+        status, document = await ask(wire, url)
     except TransportError as error:
         raise _bad(str(error)) from error
-    if reply.status >= _BROKEN:
+    if status >= _BROKEN:
         # That it cannot say it now is not that it has none.
-        raise _bad(f"its metadata have HTTP status {reply.status}")
+        raise _bad(f"its metadata have HTTP status {status}")
+    return document if status == _OK else None
+
+
+async def ask(
+    wire: HttpClient,
+    url: SplitResult,
+    form: Iterable[tuple[str, str]] | None = None,
+    fields: Iterable[tuple[str, str]] = (),
+) -> tuple[int, dict[str, Any] | None]:
+    """Get *url*, or post *form* to it; return the status and the JSON object of the answer.
+
+    The object is None if the answer has none. *fields* are sent besides. Raises `TransportError`.
+    """
+    headers = [("accept", JSON), ("accept-encoding", "identity"), *fields]
+    method, body = "GET", b""
+    if form is not None:
+        method, body = "POST", urlencode([*form]).encode()
+        headers.append(("content-type", FORM))
+    reply = await wire.send(url, method, headers, body, _TIMEOUTS)
     try:
-        document = msgspec.json.decode(body) if reply.status == _OK else None
+        document = msgspec.json.decode(await reply.body(_SIZE))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return document if isinstance(document, dict) else None
+        document = None
+    finally:
+        reply.close()
+    return reply.status, document if isinstance(document, dict) else None
 
 
 def _check_resource(resource: str, url: SplitResult) -> None:
@@ -187,11 +204,11 @@ def _check_secure(text: object, url: SplitResult) -> None:
     place = urlsplit(text) if isinstance(text, str) else SplitResult("", "", "", "", "")
     local = is_loopback(url.hostname or "") and is_loopback(place.hostname or "")
     if not place.hostname or not (place.scheme == "https" or (place.scheme == "http" and local)):
-        raise _bad("an address in its metadata is no https one")
+        raise _bad("an address in its metadata is not https")
 
 
 def _allowed_members(stated: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return of *said* what *names* name, where it is words, lists of them, or true or false."""
+    """Return the members *names* of *stated* that are words, lists of words, or true or false."""
     members: dict[str, Any] = {}
     for name in names:
         match stated.get(name):

@@ -6,27 +6,26 @@ import asyncio
 import base64
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from toolbus.errors import LoadError
-from toolbus.http.client import Timeouts, TransportError
+from toolbus.http.client import TransportError
 from toolbus.mcp.oauth.logins import Logins, server_address
+from toolbus.mcp.oauth.metadata import ask
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from urllib.parse import SplitResult
 
-    from toolbus.http.client import HttpClient, HttpReply
+    from toolbus.http.client import HttpClient, HttpReply, Timeouts
     from toolbus.mcp.oauth.logins import Login
 
 _EARLY = 30.0
 """Seconds before its end at which a token is renewed."""
 
-_TIMEOUTS = Timeouts(10.0, 60.0)
-_SIZE = 2**18
 _OK, _UNAUTHORIZED, _BROKEN = 200, 401, 500
 _NO_ANSWER = "the authorization server of the login gave no answer"
 
@@ -121,30 +120,20 @@ class StoredLogin:
         form["client_id"] = login.client_id
         if login.resource is not None:
             form["resource"] = login.resource
-        fields = [("accept", "application/json"), ("accept-encoding", "identity")]
-        fields.append(("content-type", "application/x-www-form-urlencoded"))
-        secret = login.client_secret
+        fields, secret = [], login.client_secret
         if secret is not None and login.auth_method == "client_secret_basic":
             pair = f"{quote(login.client_id, safe='')}:{quote(secret, safe='')}"
             fields.append(("authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"))
         elif secret is not None and login.auth_method == "client_secret_post":
             form["client_secret"] = secret
         try:
-            place, body = urlsplit(login.token_endpoint), urlencode(form).encode()
-            reply = await self._wire.send(place, "POST", fields, body, _TIMEOUTS)
-            try:
-                status, data = reply.status, await reply.body(_SIZE)
-            finally:
-                reply.close()
+            place = urlsplit(login.token_endpoint)
+            status, answer = await ask(self._wire, place, form.items(), fields)
         except TransportError:
             raise TransportError(_NO_ANSWER) from None
         if status >= _BROKEN:
             raise TransportError(_NO_ANSWER)
-        try:
-            answer = msgspec.json.decode(data) if status == _OK else {}
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            answer = {}
-        return answer if isinstance(answer, dict) else {}
+        return answer if answer is not None and status == _OK else {}
 
 
 def _bearer(token: str | None) -> list[tuple[str, str]]:
