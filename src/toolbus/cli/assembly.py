@@ -123,7 +123,7 @@ async def open_servers(
 
 async def _open_entry(opened: AsyncExitStack, side: Output, entry: ServerEntry) -> Toolset:
     """Connect to the server of *entry*, whose tools have its name in front."""
-    from toolbus.mcp.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
+    from toolbus.mcp.group.settings import settings_of  # noqa: PLC0415 - loads the proxy
 
     settings = settings_of(entry)
     options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}

@@ -389,7 +389,7 @@ def _add(servers: dict[str, PinnedServer], surface: ServerSurface) -> None:
 
 
 async def _read_entry(entry: ServerEntry) -> ServerSurface:
-    from toolbus.mcp.group.configured import settings_of  # noqa: PLC0415 - loads the proxy
+    from toolbus.mcp.group.settings import settings_of  # noqa: PLC0415 - loads the proxy
 
     settings = settings_of(entry)
     options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}

@@ -1,4 +1,4 @@
-"""One server of a group: its process or its address, what it owes, and what it has told of itself.
+"""One server of a group: the link to it, what it owes, and what it has told of itself.
 
 Ids are those of the group: each request to a server has one that no other request has, so that an
 answer, or a notification of progress, of a server can only be about what that server was asked.
@@ -8,42 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from toolbus.errors import ToolbusError
-from toolbus.mcp.protocol.jsonrpc import write_frame
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, write_frame
 from toolbus.mcp.protocol.revisions import params_of
-from toolbus.mcp.session.request_table import PendingRequests, resolve
+from toolbus.mcp.session.request_table import PendingRequests, fail, resolve
 from toolbus.mcp.transport.launching import listed_environment
 from toolbus.mcp.transport.processes import describe_end, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
-    from urllib.parse import SplitResult
+    from collections.abc import Callable, Coroutine, Iterator
 
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.transport.limits import ProxyLimits
-    from toolbus.mcp.transport.processes import Process
+    from toolbus.mcp.transport.link import ServerLink
 
-    Take = Callable[[bytes], Coroutine[Any, Any, None]]
-    TakeFrom = Callable[["GroupedServer", bytes], Coroutine[Any, Any, None]]
+    Receive = Callable[["GroupedServer", bytes], Coroutine[Any, Any, None]]
 
 logger = logging.getLogger("toolbus")
-
-
-class ServerSettings(NamedTuple):
-    """A server of a group: a *command* and what its table adds to the environment, or a *url*.
-
-    The names of *headers* are in lower case.
-    """
-
-    name: str
-    command: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
-    url: SplitResult | None = None
-    headers: tuple[tuple[str, str], ...] = ()
 
 
 class ServerError(ToolbusError):
@@ -53,59 +39,77 @@ class ServerError(ToolbusError):
         self.error = error
         super().__init__(error)
 
+    def __str__(self) -> str:
+        # In quotes: a server may have chosen its words to mislead.
+        text = self.error.get("message") if isinstance(self.error, dict) else None
+        return repr(text if isinstance(text, str) else self.error)[:200]
 
-class ServerChannel(Protocol):
-    """The way to a server."""
 
-    def write(self, line: bytes) -> None:
-        """Send a line."""
-
-    async def run(self, take: Take) -> str:
-        """Give *take* each line until the server says no more; return why."""
-
-    def signal(self, number: int) -> None:
-        """Pass a signal on, if there is a process."""
-
-    def finish(self) -> None:
-        """Let it end by itself."""
-
-    async def end(self, grace: float, *, at_once: bool) -> None:
-        """See to it that it ends, after *grace* seconds by force."""
-
-    async def kill(self) -> None:
-        """Leave nothing of it behind."""
+def rpc_error(code: int, message: str) -> ServerError:
+    """Return the error by which a group itself answers a request."""
+    return ServerError({"code": code, "message": message})
 
 
 class GroupedServer:
-    """The server of *settings*; it is *ready* while it has taken the handshake and lives."""
+    """The server of *settings*; it is *ready* while it lives and the client can use it."""
 
     def __init__(self, settings: ServerSettings, limits: ProxyLimits, ids: Iterator[int]) -> None:
         self.name, self._settings = settings.name, settings
         self._limits, self._ids = limits, ids
-        self.ready = False
+        self.ready = self.is_probed = False
         self.connected = asyncio.Event()
         """Set when it can be written to, or never can."""
-        self.capabilities: dict[str, Any] = {}
+        self.hello: dict[str, Any] = {}
+        """What it has told of itself when the client began."""
         self.pending = PendingRequests()
         self._tokens: dict[Any, int] = {}
-        self._channel: ServerChannel | None = None
-        self._finished = False
+        self.link: ServerLink | None = None
+        """The way to it, once it is connected."""
+        self._finished = self._restarts = False
 
-    async def run(self, take: TakeFrom) -> None:
-        """Start it, and give *take* what it says until its end; what is open is answered then."""
+    async def run(self, receive: Receive) -> None:
+        """Start it, and give *receive* what it says; at its end what is open is answered."""
+
+        async def receive_line(line: bytes) -> None:
+            await receive(self, line)
+
         try:
-            self._channel = await self._connect()
-            self.connected.set()
-
-            async def take_line(line: bytes) -> None:
-                await take(self, line)
-
-            why = await self._channel.run(take_line)
+            while True:
+                self.link = await self._connect()
+                self.connected.set()
+                why = await self.link.lines(self._limits.frame, receive_line, lambda: None)
+                code = await self.link.end(self._limits.grace, at_once=bool(why))
+                if not self._restarts:
+                    break
+                self._restarts = False
+                await self.link.kill()
+            why = f"is stopped: {why}" if why else describe_end(code)
         except OSError as error:
             why = f"does not start: {self._settings.command[0]!r}, {error.strerror}"
         except ImportError as error:
             why = f"cannot be reached: {error}"
         self.fail(why)
+
+    async def _connect(self) -> ServerLink:
+        settings = self._settings
+        if settings.url is None:
+            return await start(settings.command, listed_environment(settings.env))
+        from toolbus.mcp.transport.remote import RemoteServer  # noqa: PLC0415 - h11 is an extra
+
+        return RemoteServer(settings.url, self._limits, None, settings.headers)
+
+    async def restart(self) -> None:
+        """Start a process that was asked for its revisions anew, and wait until it is there.
+
+        The first request of a process may decide for good which revisions it speaks: MCP
+        2026-07-28, basic/versioning, "Backward Compatibility".
+        """
+        if self.is_probed and self._settings.url is None and self.link and self.gone is None:
+            self.connected.clear()
+            self._restarts = True
+            await self.link.end(self._limits.grace, at_once=True)
+        self.is_probed = self.ready = False
+        await self.connected.wait()
 
     def fail(self, why: str) -> None:
         """Count it as gone, and answer what it has left open; say so unless it was to end."""
@@ -116,31 +120,35 @@ class GroupedServer:
                 logger.warning("%s; the others go on", self.gone)
         self.connected.set()
 
-    async def _connect(self) -> ServerChannel:
-        settings = self._settings
-        if settings.url is None:
-            env = listed_environment(settings.env)
-            return _ProcessChannel(await start(settings.command, env), self._limits)
-        from toolbus.mcp.group.remote_channel import RemoteChannel  # noqa: PLC0415 - h11 is an extra
-
-        return RemoteChannel(settings.url, settings.headers, self._limits)
-
     @property
     def gone(self) -> str | None:
         """Why it is not there, None if it is."""
         return self.pending.gone
 
-    def offers(self, capability: str) -> bool:
-        """Tell whether it can be asked for what *capability* names."""
-        return self.ready and isinstance(self.capabilities.get(capability), dict)
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What it has told that it can do."""
+        capabilities = self.hello.get("capabilities")
+        return capabilities if isinstance(capabilities, dict) else {}
 
-    async def ask(self, method: str, params: Any = UNSET, *, token: Any = None) -> Any:
+    def offers(self, capability: str, part: str | None = None) -> bool:
+        """Return whether it can be asked for what *capability*, or *part* of it, names."""
+        offered = self.capabilities.get(capability) if self.ready else None
+        return isinstance(offered, dict) and (part is None or part in offered)
+
+    def next_id(self) -> int:
+        """Return an id for a request to it."""
+        return next(self._ids)
+
+    async def ask(
+        self, method: str, params: Any = UNSET, *, token: Any = None, request_id: int | None = None
+    ) -> Any:
         """Return the result that it gives; raises `ServerError`.
 
-        *token* is the one by which the client wants to be told of progress. Who is cancelled here
+        *token* is the one by which the client wants to be told of progress. Cancelling this
         cancels the request.
         """
-        request_id = next(self._ids)
+        request_id = self.next_id() if request_id is None else request_id
         members = {} if params is UNSET else {"params": params}
         line = write_frame(id=request_id, method=method, **members)
         if token is not None:
@@ -152,59 +160,36 @@ class GroupedServer:
                 self._tokens[token] -= 1
                 if not self._tokens[token]:
                     del self._tokens[token]
-        if answer.failed or answer.result is UNSET:
+        if answer.failed:
             raise ServerError(answer.error)
+        if answer.result is UNSET:
+            raise rpc_error(SERVER_GONE, f"server {self.name!r} answers without a result")
         return answer.result
 
     def answered(self, frame: Frame) -> None:
-        """Take an answer of the server; one that nobody asked for is dropped."""
+        """Take an answer of the server; one to no request is dropped."""
         if (request := self.pending.asked.take(frame.id)) is not None:
             resolve(request, frame)
         else:
             logger.warning("server %r answered what nobody asked; dropped", self.name)
 
+    def give_up(self, request_id: Any, reason: str) -> None:
+        """Answer the request *request_id* in place of the server, for *reason*, if it is open."""
+        if (request := self.pending.asked.take(request_id)) is not None:
+            fail(request, SERVER_GONE, reason)
+
     def owes_progress(self, frame: Frame) -> bool:
-        """Tell whether a notification of progress is about a request that it works on."""
+        """Return whether a notification of progress is about a request that it works on."""
         token = params_of(frame).get("progressToken")
         return isinstance(token, str | int) and token in self._tokens
 
     def write(self, line: bytes) -> None:
         """Send a line, if it is there."""
-        if self._channel is not None and self.gone is None:
-            self._channel.write(line)
-
-    def signal(self, number: int) -> None:
-        """Pass a signal on to its process."""
-        if self._channel is not None:
-            self._channel.signal(number)
+        if self.link is not None and self.gone is None:
+            self.link.write(line)
 
     def finish(self) -> None:
         """Tell it that nothing more comes."""
         self._finished = True
-        if self._channel is not None:
-            self._channel.finish()
-
-    async def end(self, grace: float, *, at_once: bool) -> None:
-        """End it within *grace* seconds."""
-        if self._channel is not None:
-            await self._channel.end(grace, at_once=at_once)
-
-    async def kill(self) -> None:
-        """Leave nothing of it behind."""
-        if self._channel is not None:
-            await self._channel.kill()
-
-
-class _ProcessChannel:
-    def __init__(self, process: Process, limits: ProxyLimits) -> None:
-        self._process, self._limits = process, limits
-        self.write, self.signal, self.finish = process.write, process.signal, process.finish
-        self.kill = process.kill
-
-    async def run(self, take: Take) -> str:
-        why = await self._process.lines(self._limits.frame, take, lambda: None)
-        code = await self._process.end(self._limits.grace, at_once=bool(why))
-        return f"is stopped: {why}" if why else describe_end(code)
-
-    async def end(self, grace: float, *, at_once: bool) -> None:
-        await self._process.end(grace, at_once=at_once)
+        if self.link is not None:
+            self.link.finish()

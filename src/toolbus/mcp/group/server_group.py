@@ -1,10 +1,8 @@
 """Several servers that are one to a client session, which writes to them as to one process.
 
 What the client asks goes to the server that its name or URI tells, what it lists is asked of all,
-and what servers ask goes to the client under ids of ours. One that ends, hangs or does not start
-is told of on standard error, and is not there: the others go on.
-
-It speaks the revisions of MCP that begin with a handshake.
+and what servers ask goes to the client under ids of ours. A server that ends, hangs or does not
+start is named on standard error and left out: the others go on.
 """
 
 from __future__ import annotations
@@ -12,33 +10,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from toolbus.mcp.group.group_requests import GroupRequests
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError
-from toolbus.mcp.group.server_requests import ServerRequests
+from toolbus.mcp.group.merging import ELICIT, named, named_form, unnamed
+from toolbus.mcp.group.router import Router
 from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
     PARSE_ERROR,
-    SERVER_GONE,
     error_frame,
     read_batch,
     read_frame,
     scan_top_level,
     write_frame,
 )
-from toolbus.mcp.protocol.revisions import CANCELLED, PROGRESS, cancelled_id
-from toolbus.mcp.session.request_table import fail
+from toolbus.mcp.protocol.revisions import CANCELLED, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.transport.processes import FAILED, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.protocol.jsonrpc import Frame
-    from toolbus.mcp.session.request_table import Send
     from toolbus.mcp.transport.limits import ProxyLimits
     from toolbus.mcp.transport.link import ServerLink, Wait
 
@@ -47,12 +44,22 @@ logger = logging.getLogger("toolbus")
 _MOST_WAITING = 64
 """How many lines for the client may wait before a server waits that says more."""
 
+_TASK_STATUS = "notifications/tasks/status"
+
 
 async def start_servers(
     command: Sequence[str], servers: Sequence[ServerSettings], limits: ProxyLimits
 ) -> ServerLink:
     """Start *servers*, or *command* if there are none; raises `OSError` if that cannot be."""
     return ServerGroup(servers, limits) if servers else await start(command)
+
+
+class _Asked(NamedTuple):
+    """A request of *server* that the client has not answered."""
+
+    server: GroupedServer
+    id: Any
+    token: Any
 
 
 class ServerGroup:
@@ -63,29 +70,33 @@ class ServerGroup:
         self._servers = [GroupedServer(each, limits, ids) for each in settings]
         # What is said to the client, in one order: a session takes one line after another.
         self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
-        self._requests = GroupRequests(self._servers, self._outbox.put_nowait)
-        self._asked = ServerRequests()
+        self._router = Router(self._servers, self._outbox.put_nowait)
+        # A client may give one id to several requests; it cancels the last one.
+        self._answers: set[asyncio.Task[None]] = set()
         self._answering: dict[Any, asyncio.Task[None]] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._asked_count = count(1)
+        self._client_tasks: dict[str, GroupedServer] = {}
         self._finished = asyncio.Event()
         self._running = [asyncio.create_task(self._run(server)) for server in self._servers]
 
-    # --- what a session uses of a process ------------------------------------------------------
+    # --- what a link does ----------------------------------------------------------------------
 
     def write(self, line: bytes) -> None:
         """Take a line of the client."""
         if (batch := read_batch(line)) is not None:
             for part in batch:
-                self._take(part, read_frame(part), self._outbox.put_nowait)
+                self._from_client(part)
         elif line.strip():
-            self._take(line, read_frame(line), self._outbox.put_nowait)
+            self._from_client(line)
 
     def drain(self) -> None:
         """Wait for nothing: a server that does not read must not stop the others."""
 
     def signal(self, number: int) -> None:
         """Pass a signal on to all."""
-        for server in self._servers:
-            server.signal(number)
+        for link in self._links():
+            link.signal(number)
 
     def finish(self) -> None:
         """Tell all that nothing more comes."""
@@ -109,18 +120,22 @@ class ServerGroup:
     async def end(self, grace: float, *, at_once: bool = False) -> int:
         """End all of them; return 0."""
         self.finish()
-        await asyncio.gather(*[server.end(grace, at_once=at_once) for server in self._servers])
+        await asyncio.gather(*[link.end(grace, at_once=at_once) for link in self._links()])
         await asyncio.wait(self._running)
         return 0
 
     async def kill(self) -> None:
         """Leave nothing of them behind."""
         self.finish()
-        tasks = [*self._answering.values(), *self._running]
+        tasks = [*self._answers, *self._running]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        await asyncio.gather(*[server.kill() for server in self._servers])
+        await self._router.negotiation.close()
+        await asyncio.gather(*[link.kill() for link in self._links()])
+
+    def _links(self) -> list[ServerLink]:
+        return [server.link for server in self._servers if server.link is not None]
 
     async def _ended(self) -> None:
         await self._finished.wait()
@@ -140,98 +155,152 @@ class ServerGroup:
 
     # --- what the client says ------------------------------------------------------------------
 
-    def _take(self, line: bytes, frame: Frame | None, reply: Send) -> None:
+    def _from_client(self, line: bytes) -> None:
+        frame = read_frame(line)
         if frame is None:
-            reply(error_frame(scan_top_level(line)[0], PARSE_ERROR, "this is no JSON-RPC"))
+            self._outbox.put_nowait(
+                error_frame(scan_top_level(line)[0], PARSE_ERROR, "the line is not JSON-RPC")
+            )
         elif frame.is_answer:
-            self._asked.answer(frame)
+            self._answer_server(frame)
         elif frame.is_request:
-            task = asyncio.create_task(self._answer(frame, reply))
+            task = asyncio.create_task(self._answer(frame))
+            self._answers.add(task)
             self._answering[frame.id] = task
             task.add_done_callback(lambda _: self._forget(frame.id, task))
         elif frame.method == CANCELLED:
             if (under_way := self._answering.get(cancelled_id(frame))) is not None:
                 under_way.cancel()
-        elif frame.method == PROGRESS:
-            self._asked.progress(frame)
         elif frame.method == "notifications/initialized":
-            self._requests.initialized()
+            self._router.negotiation.initialized()
         else:
-            self._tell_all(frame)
-
-    def _tell_all(self, frame: Frame) -> None:
-        params = {} if frame.params is UNSET else {"params": frame.params}
-        for server in self._servers:
-            if server.ready:
-                server.write(write_frame(method=frame.method, **params))
+            self._notify_servers(frame)
 
     def _forget(self, request_id: Any, task: asyncio.Task[None]) -> None:
+        self._answers.discard(task)
         if self._answering.get(request_id) is task:
             del self._answering[request_id]
 
-    async def _answer(self, frame: Frame, reply: Send) -> None:
+    async def _answer(self, frame: Frame) -> None:
         try:
-            reply(write_frame(id=frame.id, result=await self._requests.answer(frame)))
+            answer = write_frame(id=frame.id, result=await self._router.answer(frame))
         except ServerError as error:
-            reply(write_frame(id=frame.id, error=error.error))
+            answer = write_frame(id=frame.id, error=error.error)
         except Exception as error:
             logger.exception("%s could not be answered", frame.method)
-            reply(error_frame(frame.id, INTERNAL_ERROR, type(error).__name__))
+            answer = error_frame(frame.id, INTERNAL_ERROR, type(error).__name__)
+        self._outbox.put_nowait(answer)
+
+    def _answer_server(self, frame: Frame) -> None:
+        """Give the client's answer to the server that asked."""
+        if (asked := self._asked.pop(frame.id, None)) is None:
+            return
+        match frame.result:
+            case {"task": {"taskId": str(task_id)}}:
+                self._client_tasks[task_id] = asked.server
+        result = None if frame.result is UNSET else frame.result
+        kind, value = ("error", frame.error) if frame.failed else ("result", result)
+        asked.server.write(write_frame(id=asked.id, **{kind: unnamed(asked.server.name, value)}))
+
+    def _notify_servers(self, frame: Frame) -> None:
+        """Tell all servers, or the one that the notification is about."""
+        params = params_of(frame)
+        if frame.method == PROGRESS:
+            if (asked := self._asked.get(_text(params, "progressToken"))) is not None:
+                params = {**params, "progressToken": asked.token}
+                asked.server.write(write_frame(method=frame.method, params=params))
+            return
+        owner = self._client_tasks.get(_text(params, "taskId"))
+        for server in self._servers:
+            if server.ready and (frame.method != _TASK_STATUS or server is owner):
+                server.write(write_frame(method=frame.method, params=params))
 
     # --- what a server says --------------------------------------------------------------------
 
     async def _run(self, server: GroupedServer) -> None:
         try:
-            await server.run(self._take_from)
+            await server.run(self._from_server)
         except Exception:
             logger.exception("server %r could not be served", server.name)
             server.fail(FAILED)
         if not self._finished.is_set():
-            for line in self._asked.forget(server):
-                self._outbox.put_nowait(line)
-            self._requests.changed(server)
+            for own_id, asked in [*self._asked.items()]:
+                if asked.server is server:
+                    self._cancel(own_id)
+            self._router.changed(server)
 
-    async def _take_from(self, server: GroupedServer, line: bytes) -> None:
+    async def _from_server(self, server: GroupedServer, line: bytes) -> None:
         frame = read_frame(line)
         if frame is not None:
-            try:
-                self._take_frame(server, frame)
-            except ValueError as error:
-                logger.warning("what server %r said is dropped: %s", server.name, error)
+            self._frame_from_server(server, frame)
         elif (batch := read_batch(line)) is not None:
             for part in batch:
-                await self._take_from(server, part)
+                await self._from_server(server, part)
         elif line.strip():
             logger.warning("server %r wrote %d bytes that are no JSON-RPC", server.name, len(line))
-            if (request := server.pending.asked.take(scan_top_level(line)[0])) is not None:
-                reason = "the server's answer is no JSON-RPC"
-                fail(request, SERVER_GONE, reason)
+            server.give_up(scan_top_level(line)[0], "the server's answer is no JSON-RPC")
         if self._outbox.qsize() > _MOST_WAITING:
             await self._outbox.join()
 
-    def _take_frame(self, server: GroupedServer, frame: Frame) -> None:
+    def _frame_from_server(self, server: GroupedServer, frame: Frame) -> None:
         if frame.is_answer:
             server.answered(frame)
         elif frame.is_request and frame.method == "ping":
             server.write(write_frame(id=frame.id, result={}))
         elif frame.is_request:
-            self._outbox.put_nowait(self._asked.ask(server, frame))
+            self._ask_client(server, frame)
         elif frame.method == CANCELLED:
-            if (notice := self._asked.cancelled(server, cancelled_id(frame))) is not None:
-                self._outbox.put_nowait(notice)
+            self._cancelled(server, cancelled_id(frame))
         elif frame.method == PROGRESS and not server.owes_progress(frame):
             logger.warning("server %r told of progress that nobody asked for; dropped", server.name)
         elif frame.method is not UNSET:
-            self._outbox.put_nowait(_notification(server, frame))
+            self._notify_client(server, frame)
+
+    def _ask_client(self, server: GroupedServer, frame: Frame) -> None:
+        """Ask the client what *server* asks, under an id and a token that no other server has."""
+        method, params = str(frame.method), named(server.name, params_of(frame))
+        if self._router.negotiation.revision is not None:
+            reason = "in this revision servers ask nothing"
+            server.write(error_frame(frame.id, INVALID_REQUEST, reason))
+            return
+        if method.startswith("tasks/"):
+            params = params_of(frame)
+            if self._client_tasks.get(_text(params, "taskId")) is not server:
+                reason = "the client has no such task of this server"
+                server.write(error_frame(frame.id, INVALID_PARAMS, reason))
+                return
+        if method == ELICIT:
+            params = named_form(server.name, params)
+        own_id, token, meta = f"{server.name}:{next(self._asked_count)}", None, params.get("_meta")
+        if isinstance(meta, dict) and "progressToken" in meta:
+            token = meta["progressToken"]
+            params = {**params, "_meta": {**meta, "progressToken": own_id}}
+        self._asked[own_id] = _Asked(server, frame.id, token)
+        self._outbox.put_nowait(write_frame(id=own_id, method=method, params=params))
+
+    def _notify_client(self, server: GroupedServer, frame: Frame) -> None:
+        """Tell the client what *server* tells; of a log message also whose it is."""
+        method, params = str(frame.method), named(server.name, params_of(frame))
+        if method == "notifications/message":
+            name = params.get("logger")
+            params["logger"] = f"{server.name}/{name}" if isinstance(name, str) else server.name
+        if not self._router.pass_on(server, method, params):
+            self._outbox.put_nowait(write_frame(method=method, params=params))
+
+    def _cancelled(self, server: GroupedServer, request_id: Any) -> None:
+        """Pass on that *server* cancels a request of its own, or ends a subscription."""
+        for own_id, asked in self._asked.items():
+            if asked.server is server and asked.id == request_id:
+                self._cancel(own_id)
+                return
+        server.give_up(request_id, "the server has cancelled it")
+
+    def _cancel(self, own_id: str) -> None:
+        del self._asked[own_id]
+        self._outbox.put_nowait(write_frame(method=CANCELLED, params={"requestId": own_id}))
 
 
-def _notification(server: GroupedServer, frame: Frame) -> bytes:
-    """Return what the client is told; of a log message also whose it is."""
-    if frame.params is UNSET:
-        return write_frame(method=frame.method)
-    params = frame.params
-    if frame.method == "notifications/message" and isinstance(params, dict):
-        logger_name = params.get("logger")
-        name = f"{server.name}/{logger_name}" if isinstance(logger_name, str) else server.name
-        return write_frame(method=frame.method, params={**params, "logger": name})
-    return write_frame(method=frame.method, params=params)
+def _text(params: dict[str, Any], name: str) -> str:
+    """Return the text *name* of *params*, empty without one."""
+    value = params.get(name)
+    return value if isinstance(value, str) else ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.http.server import HttpRequest
-    from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.http.answer_streams import AnswerStream
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
@@ -54,7 +54,7 @@ class Bridge:
 
     A client of the stateless revision is known by its headers.
 
-    *servers* stand in the place of a command, and know the revisions with sessions alone.
+    *servers* stand in the place of a command.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Bridge:
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""
-        if is_stateless(request.headers) and not self._servers:
+        if is_stateless(request.headers):
             await self._take_stateless(request)
             return
         match request.method:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.http.listening import Listening
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.transport.limits import ProxyLimits

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from urllib.parse import SplitResult
 
-    from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.http.listening import Listening
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.request_log import RequestLog
@@ -69,7 +69,7 @@ class _Ready(NamedTuple):
 def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
     servers: Sequence[ServerSettings] = ()
     if options.config is not None:
-        from toolbus.mcp.group.configured import left_out, read_settings  # noqa: PLC0415 - not for all
+        from toolbus.mcp.group.settings import left_out, read_settings  # noqa: PLC0415 - not for all
 
         servers = read_settings(options.config)
         if (sentence := left_out(servers)) is not None:

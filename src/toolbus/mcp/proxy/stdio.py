@@ -27,7 +27,7 @@ from toolbus.mcp.transport.processes import FAILED, adopt, explain_end, start
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from toolbus.mcp.group.grouped_server import ServerSettings
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.proxy.byte_relay import ByteRelay
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.judged_session import JudgedSession

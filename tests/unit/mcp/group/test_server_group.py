@@ -5,10 +5,10 @@ import json
 import sys
 from contextlib import asynccontextmanager
 
-from toolbus.mcp.group import group_requests
-from toolbus.mcp.group.grouped_server import ServerSettings
-from toolbus.mcp.group.resource_table import ResourceTable
+from toolbus.mcp.group import negotiation, router
+from toolbus.mcp.group.router import fits
 from toolbus.mcp.group.server_group import ServerGroup
+from toolbus.mcp.group.settings import ServerSettings
 from toolbus.mcp.transport.limits import ProxyLimits
 
 SERVER = """\
@@ -54,7 +54,7 @@ async def running(folder, **slow):
 
 async def test_who_begins_late_comes_in(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(group_requests, "START", 0.05)
+    monkeypatch.setattr(negotiation, "START", 0.05)
 
     async with running(tmp_path, a="initialize", b="") as (group, ask, heard):
         begun = await ask(1, "initialize")
@@ -76,11 +76,29 @@ async def test_a_list_that_never_comes_is_left_out(tmp_path, monkeypatch, caplog
 
     async with running(tmp_path, a="tools/list", b="") as (_, ask, _):
         await ask(1, "initialize")
-        monkeypatch.setattr(group_requests, "LIST", 1.0)
+        monkeypatch.setattr(router, "LIST", 1.0)
         listed = await ask(2, "tools/list")
 
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["b_x"]
     assert "server 'a' gave no list within 1 s" in caplog.text
+
+
+async def test_a_handshake_in_the_midst_of_a_discovery_begins_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+
+    async with running(tmp_path, a="server/discover", b="") as (_, ask, heard):
+        discovering = asyncio.create_task(ask(1, "server/discover", _meta=meta))
+        await asyncio.sleep(0.5)
+        first = await ask(2, "initialize")
+        second = await discovering
+        listed = await ask(3, "tools/list")
+
+    refused, begun = sorted((first, second), key=lambda answer: answer["id"])
+    assert refused["error"]["message"] == "the client has begun with initialize"
+    assert begun["result"]["serverInfo"]["name"] == "toolbus (a, b)"
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["a_x", "b_x"]
+    assert heard.empty()
 
 
 async def test_what_is_no_frame_is_answered(tmp_path, monkeypatch):
@@ -98,19 +116,8 @@ async def test_what_is_no_frame_is_answered(tmp_path, monkeypatch):
 
 
 def test_a_template_fits_by_its_plain_text():
-    table = ResourceTable()
-    table.learn("resources/templates/list", {"a": [{"uriTemplate": "x://{a}/m/{b}.txt"}, {}]})
+    template = "x://{a}/m/{b}.txt"
 
-    found = [table.servers_of(uri) for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")]
+    found = [fits(uri, template) for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")]
 
-    assert found == [["a"], ["a"], [], []]
-    assert table.servers_of("x://{a}/m/{b}.txt") == ["a"]
-
-
-def test_a_server_cannot_list_what_fits_its_neighbour_s_template():
-    table = ResourceTable()
-    table.learn("resources/templates/list", {"good": [{"uriTemplate": "notes://{id}"}]})
-    table.learn("resources/list", {"evil": [{"uri": "notes://7"}], "good": [{"uri": "notes://8"}]})
-
-    assert table.servers_of("notes://7") == ["evil", "good"]
-    assert table.servers_of("notes://8") == ["good"]
+    assert found == [True, True, False, False]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config.documents import read_document
 from toolbus.config.servers import read_servers
 from toolbus.http.addresses import read_url
-from toolbus.mcp.group.grouped_server import ServerSettings
 from toolbus.mcp.transport.extra_headers import read_headers
 from toolbus.mcp.transport.launching import INHERITED, LISTEN_TOKEN, TOKEN
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from urllib.parse import SplitResult
 
     from toolbus.config.servers import ServerEntry
 
@@ -26,13 +26,26 @@ _AMBIENT = re.compile(
     "|HOST(NAME)?|MAIL|EDITOR|VISUAL|PAGER|LESS.*|LS_COLORS|COLORTERM|TERM_.*|WINDOWID|HIST.*|TMUX.*"
     "|VIRTUAL_ENV.*|PS[0-4]|TOOLBUS_.*"
 )
-"""Variables of a person's terminal and desktop, which no server is configured by."""
+"""Variables of a person's terminal and desktop, by which no server is configured."""
+
+
+class ServerSettings(NamedTuple):
+    """A server of a group: a *command* and what its table adds to the environment, or a *url*.
+
+    The names of *headers* are in lower case.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    url: SplitResult | None = None
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
     """Return the servers that the file *config* names.
 
-    Raises `ConfigurationError`, and `UsageError` for an address or a header that is none.
+    Raises `ConfigurationError`, and `UsageError` for a wrong address or header.
     """
     if config is None:
         return ()
@@ -42,16 +55,20 @@ def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
 
 def settings_of(entry: ServerEntry) -> ServerSettings:
     """Return how to reach the server of *entry*; raises `UsageError`, which says where it is."""
-    if entry.url is None:
-        return ServerSettings(entry.name, entry.command, _environment_of(entry))
-    if (url := read_url(entry.url)) is None:
-        reason = f"expected an address of http or https, not {entry.url!r}"
-        raise UsageError(f"{entry.where}: server {entry.name!r}: {reason}")
     try:
+        if entry.url is None:
+            return ServerSettings(entry.name, entry.command, _environment_of(entry))
         words = [f"{name}: {value}" for name, value in entry.headers.items()]
-        return ServerSettings(entry.name, url=url, headers=read_headers(words, os.environ))
+        headers = read_headers(words, os.environ)
+        return ServerSettings(entry.name, url=_url_of(entry.url), headers=headers)
     except UsageError as error:
         raise UsageError(f"{entry.where}: server {entry.name!r}: {error}") from None
+
+
+def _url_of(text: str) -> SplitResult:
+    if (url := read_url(text)) is None:
+        raise UsageError(f"expected an address of http or https, not {text!r}")
+    return url
 
 
 def _environment_of(entry: ServerEntry) -> dict[str, str]:
@@ -61,8 +78,8 @@ def _environment_of(entry: ServerEntry) -> dict[str, str]:
         if value.startswith(_REFERENCE):
             variable = value.removeprefix(_REFERENCE)
             if variable not in os.environ:
-                problem = f"env {name!r}: {variable!r} is not set in the environment; set it"
-                raise UsageError(f"{entry.where}: server {entry.name!r}: {problem}")
+                problem = f"{variable!r} is not set in the environment; set it"
+                raise UsageError(f"env {name!r}: {problem}")
             env[name] = os.environ[variable]
     return env
 

@@ -1,0 +1,109 @@
+"""One subscription of a client, which is one at each server that has something to tell.
+
+See MCP 2026-07-28, basic/patterns/subscriptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from toolbus.mcp.group.merging import SEPARATOR, SUBSCRIPTION
+from toolbus.mcp.protocol.jsonrpc import write_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from toolbus.mcp.group.grouped_server import GroupedServer
+
+    Filter = Mapping[str, Any]
+
+logger = logging.getLogger("toolbus")
+
+LISTEN = "subscriptions/listen"
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_UPDATED = "notifications/resources/updated"
+
+
+class ClientSubscription:
+    """The subscription *own_id* of a client, with a filter for each server that it concerns.
+
+    *kinds* are those of the lists of whose changes the client wants to know: the group tells of
+    them by itself as well. *notify* takes lines for the client.
+    """
+
+    def __init__(
+        self,
+        own_id: Any,
+        kinds: list[str],
+        filters: Mapping[GroupedServer, Filter],
+        notify: Callable[[bytes], object],
+    ) -> None:
+        self._own_id, self._kinds, self._notify = own_id, kinds, notify
+        self._begun: set[tuple[GroupedServer, int]] = set()
+        self._filters = {(server, server.next_id()): theirs for server, theirs in filters.items()}
+
+    async def run(self, params: dict[str, Any]) -> Any:
+        """Subscribe at the servers; return the result once one of them ends its part.
+
+        The client subscribes anew then, and asks again for what may have changed meanwhile.
+        """
+        self._send(_ACKNOWLEDGED, {"notifications": self._honored()})
+        asking = {}
+        for key, theirs in self._filters.items():
+            server, request_id = key
+            asked = {**params, "notifications": theirs}
+            ask = server.ask(LISTEN, asked, request_id=request_id)
+            asking[asyncio.create_task(ask)] = key
+        try:
+            lasting = {*asking}
+            while lasting:
+                done, lasting = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
+                if any(asking[task] in self._begun for task in done):
+                    return {"resultType": "complete", "_meta": {SUBSCRIPTION: self._own_id}}
+            # Without a server that tells anything it lasts until the client cancels it.
+            return await asyncio.Future()
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    def _honored(self) -> Filter:
+        """Return the filter that the client is told to have, with its own ids of tasks."""
+        honored: dict[str, Any] = {f"{kind}ListChanged": True for kind in self._kinds}
+        for (server, _), theirs in self._filters.items():
+            for name, values in theirs.items():
+                if isinstance(values, list):
+                    prefix = server.name + SEPARATOR if name == "taskIds" else ""
+                    honored[name] = [*honored.get(name, ()), *[prefix + each for each in values]]
+        return honored
+
+    def receive(
+        self, server: GroupedServer, request_id: int, method: str, params: dict[str, Any]
+    ) -> bool:
+        """Take a notification of *server* about its *request_id*; return whether it is of this."""
+        key = server, request_id
+        theirs = self._filters.get(key)
+        if theirs is not None and method == _ACKNOWLEDGED:
+            self._begun.add(key)
+        elif theirs is not None and method == _UPDATED and not _is_below(params.get("uri"), theirs):
+            logger.warning("server %r tells of a foreign resource; dropped", server.name)
+        elif theirs is not None:
+            self._send(method, params)
+        return theirs is not None
+
+    def list_changed(self, kind: str) -> None:
+        """Tell the client that the list of *kind* has changed, if it wants to know."""
+        if kind in self._kinds:
+            self._send(f"notifications/{kind}/list_changed", {})
+
+    def _send(self, method: str, params: dict[str, Any]) -> None:
+        meta = params.get("_meta")
+        meta = {**(meta if isinstance(meta, dict) else {}), SUBSCRIPTION: self._own_id}
+        self._notify(write_frame(method=method, params={**params, "_meta": meta}))
+
+
+def _is_below(uri: Any, theirs: Filter) -> bool:
+    """Return whether *uri* is a resource of the filter *theirs*, or a part of one."""
+    return isinstance(uri, str) and uri.startswith(tuple(theirs.get("resourceSubscriptions", ())))
