@@ -41,7 +41,10 @@ HEADER_MISMATCH = -32020
 HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """The revisions that begin with `initialize`; those that came later are stateless."""
 
-_NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
+    ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
+)
+"""By method: the param that a header repeats; those of tasks are of their extension (SEP-2663)."""
 _WITHOUT_TIMEOUT = frozenset({CALL, LISTEN})
 _DEEPEST = 50
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")

@@ -50,6 +50,14 @@ def test_headers_say_what_the_body_says(body, headers, words):
     assert problem is None if words is None else words in problem
 
 
+def test_a_header_names_the_task_that_is_asked_for():
+    frame = read_frame(
+        f'{{"id":1,"method":"tasks/get","params":{{"taskId":"t1",{META}}}}}'.encode()
+    )
+
+    assert routing(frame)["mcp-name"] == "t1"
+
+
 def test_only_later_revisions_are_stateless():
     versions = [None, "2024-11-05", "2025-11-25", "2026-07-28", "2030-01-01"]
     given = [{} if one is None else {"mcp-protocol-version": one} for one in versions]
