@@ -11,9 +11,8 @@ def test_every_dialect_can_be_installed():
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_all_that_a_dialect_knows_is_installed_and_no_more(host):
+def test_calls_come_before_results(host):
     kinds = dialect(host).facts.kinds
 
-    assert set(HOSTS[host].events) == set(kinds)
     assert [kinds[event] for event in HOSTS[host].tool_events[:2]] == ["call", "result"]
     assert {kinds[event] for event in HOSTS[host].tool_events[2:]} <= {"result"}

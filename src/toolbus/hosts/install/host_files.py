@@ -24,21 +24,22 @@ class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts about a host for an installation.
 
     Args:
+        host: the dialect's name.
         program: its command.
         folder: its settings, from the home folder on; *variable* names another folder, to which
             *below* is added.
         user: the file of hooks in that folder.
         project: the one in a project's folder; with *is_committed* it is in the repository.
         form: how hooks stand in it.
-        tool_events: the events of calls, results and failures, which have the *matcher*.
-        other_events: the events without.
-        matcher: the member by which a hook is for every tool, if the host needs one.
+        matcher: the member by which a hook for calls or results is for every tool, if the host
+            needs one.
         hook: a hook, and *group* the group around it; *exceptions* are further members by event.
         bridge: the file of this package that is installed, where the form is a program.
         variables: variables of the host's own environment without which results pass hooks by.
         note: a sentence about every installation, *project_note* about one in a project.
     """
 
+    host: str
     program: str
     folder: str
     user: str
@@ -47,8 +48,6 @@ class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     form: Form
     variable: str = ""
     below: str = ""
-    tool_events: tuple[str, ...]
-    other_events: tuple[str, ...]
     matcher: Mapping[str, str] = {}
     group: Mapping[str, Any] = {}
     hook: Mapping[str, Any] = {}
@@ -60,13 +59,20 @@ class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """All events that our command is installed for."""
-        return self.tool_events + self.other_events
+        """All events that our command is installed for: those that the dialect knows."""
+        return tuple(dialect(self.host).facts.kinds)
+
+    @property
+    def tool_events(self) -> tuple[str, ...]:
+        """The events of calls, results and failures, that of a call first."""
+        kinds = dialect(self.host).facts.kinds
+        return tuple([event for event, kind in kinds.items() if kind in {"call", "result"}])
 
 
-HOSTS: Mapping[str, HostFiles] = convert(
-    tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8")), dict[str, HostFiles]
-)
+_TABLES = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))
+HOSTS: Mapping[str, HostFiles] = {
+    host: convert({"host": host, **table}, HostFiles) for host, table in _TABLES.items()
+}
 """By the names of the dialects."""
 
 
