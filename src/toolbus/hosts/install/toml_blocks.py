@@ -44,10 +44,10 @@ def remove_block(file: Path, text: str, label: str, pattern: str) -> str:
     if span is None:
         return text
     foreign = [table for table in _tables(text, span) if re.search(pattern, table) is None]
-    before = text[: span[0]]
-    if not foreign and not text.endswith("\n"):
-        before = before.removesuffix("\n").removesuffix("\r")
-    return before + "".join(foreign) + text[span[1] :]
+    rest = text[: span[0]] + "".join(foreign) + text[span[1] :]
+    if span[1] == len(text) and not text.endswith("\n"):
+        return rest.removesuffix("\n").removesuffix("\r")
+    return rest
 
 
 def find_block(file: Path, text: str, label: str, pattern: str) -> str | None:

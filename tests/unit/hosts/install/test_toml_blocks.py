@@ -48,6 +48,19 @@ def test_a_missing_end_of_line_is_no_trap():
     assert remove_block(FILE, longer, "hooks", OURS) == "a = 1"
 
 
+@pytest.mark.parametrize("text", ["a = 1", "a = 1\n", "# why\r\na = 1"])
+@pytest.mark.parametrize("labels", [("hooks", "trust"), ("trust", "hooks")])
+def test_two_blocks_come_and_go_in_any_order(text, labels):
+    longer = append_block(FILE, text, BLOCK, "hooks")
+    both = append_block(FILE, longer, "[trust]\nours = 1\n", "trust")
+    patterns = {"hooks": OURS, "trust": "ours = 1"}
+
+    left = remove_block(FILE, both, labels[0], patterns[labels[0]])
+
+    assert find_block(FILE, left, labels[1], patterns[labels[1]]) is not None
+    assert remove_block(FILE, left, labels[1], patterns[labels[1]]) == text
+
+
 @pytest.mark.parametrize("text", ["a = \n", "hooks = []\n", "hooks = 1\n"])
 def test_what_cannot_be_added_to_is_refused(text):
     with pytest.raises(ConfigurationError, match=r"hooks\.toml"):
