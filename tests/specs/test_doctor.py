@@ -334,7 +334,7 @@ def test_a_hook_that_looks_like_ours_is_named(patient):
     [
         ("pipe", "it is not a regular file"),
         ("symlink", "is a symlink to"),
-        ("broken", "this is no JSON"),
+        ("broken", "this is not JSON"),
         ("large", "it is longer than"),
     ],
 )

@@ -452,7 +452,7 @@ def test_files_of_others_are_refused(home, what):
 @pytest.mark.parametrize(
     ("host", "data", "hint"),
     [
-        ("gemini-cli", b'{\n"a": 1,\n}', "settings.json:3: this is no JSON"),
+        ("gemini-cli", b'{\n"a": 1,\n}', "settings.json:3: this is not JSON"),
         ("gemini-cli", b'{"hooks": []}', "'hooks' in it is not an object"),
         (
             "gemini-cli",
@@ -460,7 +460,7 @@ def test_files_of_others_are_refused(home, what):
             "'AfterTool' of its 'hooks' is not an array",
         ),
         ("gemini-cli", b"[]", "it is not a JSON object"),
-        ("gemini-cli", b"{\n\xff}", "settings.json:2: this is no UTF-8"),
+        ("gemini-cli", b"{\n\xff}", "settings.json:2: this is not UTF-8"),
         ("vibe", b"hooks = []\n", "edit it by hand"),
         ("vibe", b"a =\n", "hooks.toml:1"),
         ("pi", b"// mine\n", "was not written by toolbus"),

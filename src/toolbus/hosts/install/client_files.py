@@ -123,7 +123,7 @@ def interpreter() -> str:
     with path.open("rb") as stream:
         is_script = stream.read(2) == b"#!"
     if is_script or "shims" in path.parts or not path.resolve().name.startswith(("python", "pypy")):
-        raise UsageError(f"{str(path)!r} is a version manager's, no interpreter; {way_out}")
+        raise UsageError(f"{str(path)!r} is of a version manager, not an interpreter; {way_out}")
     return str(path)
 
 

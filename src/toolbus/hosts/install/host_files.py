@@ -16,28 +16,10 @@ from toolbus.config.documents import repository_of
 from toolbus.hosts.dialects import dialect, no_such_host
 
 Form: TypeAlias = Literal["groups", "entries", "toml", "bridge"]
-"""The form of a file of hooks: JSON with groups of hooks for a matcher, JSON with hooks, TOML with
-`[[hooks]]`, or a program in the host's language."""
 
 
 class HostFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Facts about a host for an installation.
-
-    Args:
-        host: the dialect's name.
-        program: its command.
-        folder: its settings, from the home folder on; *variable* names another folder, to which
-            *below* is added.
-        user: the file of hooks in that folder.
-        project: the one in a project's folder; with *is_committed* it is in the repository.
-        form: how hooks stand in it.
-        matcher: the member by which a hook for calls or results is for every tool, if the host
-            needs one.
-        hook: a hook, and *group* the group around it; *exceptions* are further members by event.
-        bridge: the file of this package that is installed, where the form is a program.
-        variables: variables of the host's own environment without which results pass hooks by.
-        note: a sentence about every installation, *project_note* about one in a project.
-    """
+    """Facts about a host for an installation; `hosts.toml` explains their names."""
 
     host: str
     program: str

@@ -77,7 +77,7 @@ class _Locator:
         node = self._value()
         self._skip()
         if self._position < len(self._text):
-            raise self._broken("the end of the file expected")
+            raise self._broken("expected the end of the file")
         return node
 
     def _value(self) -> JsonNode:
@@ -88,7 +88,7 @@ class _Locator:
         try:
             value = json.loads(match[0] if match else "")
         except ValueError:
-            raise self._broken("a JSON value expected") from None
+            raise self._broken("expected a value") from None
         self._position += len(match[0]) if match else 0
         return JsonNode(start, self._position, value)
 
@@ -122,7 +122,7 @@ class _Locator:
         start = self._position
         match = _STRING.match(self._text, start)
         if match is None:
-            raise self._broken("a name in quotation marks expected")
+            raise self._broken("expected a name in quotation marks")
         self._position = match.end()
         self._skip()
         self._take(":")
@@ -130,7 +130,7 @@ class _Locator:
 
     def _take(self, sign: str) -> None:
         if not self._text.startswith(sign, self._position):
-            raise self._broken(f"{sign!r} expected")
+            raise self._broken(f"expected {sign!r}")
         self._position += 1
         self._skip()
 
@@ -139,4 +139,4 @@ class _Locator:
 
     def _broken(self, reason: str) -> ConfigurationError:
         line = self._text.count("\n", 0, self._position) + 1
-        return ConfigurationError(f"this is no JSON: {reason}", str(self._file), line)
+        return ConfigurationError(f"this is not JSON: {reason}", str(self._file), line)

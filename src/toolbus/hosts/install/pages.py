@@ -175,7 +175,9 @@ def _project(options: InstallOptions) -> Path | None:
         return None
     project = project_folder()
     if project == Path.home().resolve():
-        raise UsageError(f"{str(project)!r} is your home folder, no project; leave out --project")
+        raise UsageError(
+            f"{str(project)!r} is your home folder, not a project; leave out --project"
+        )
     return project
 
 

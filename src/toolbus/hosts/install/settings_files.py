@@ -41,21 +41,21 @@ class SettingsFile(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str | None:
-        """What stands in it, with its ends of lines; raises `ConfigurationError` if not UTF-8."""
+        """The text, with its ends of lines; raises `ConfigurationError` if it is not UTF-8."""
         if self.data is None:
             return None
         try:
             return self.data.decode()
         except UnicodeDecodeError as error:
             line = self.data.count(b"\n", 0, error.start) + 1
-            raise ConfigurationError("this is no UTF-8", str(self.path), line) from None
+            raise ConfigurationError("this is not UTF-8", str(self.path), line) from None
 
 
 def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
     """Return the file at *path*, there or not; *project* is the real folder of a project's file.
 
-    Raises `ConfigurationError` for what others may change, for a symlink in a project, and for
-    what is no regular file of at most 2 MB.
+    Raises `ConfigurationError` for a file that others may change, for a symlink in a project, and
+    for anything but a regular file of at most 2 MB.
     """
     if project is not None:
         _refuse_symlinks(path, project)
@@ -72,9 +72,9 @@ def read_settings(path: Path, project: Path | None = None) -> SettingsFile:
 
 
 def read_any(path: Path) -> SettingsFile:
-    """Return the file at *path*, whoever may write it: for who only looks into it.
+    """Return the file at *path*, whoever may write it: for a look that changes nothing.
 
-    Raises `ConfigurationError` for what is no regular file of at most 2 MB.
+    Raises `ConfigurationError` for anything but a regular file of at most 2 MB.
     """
     real = Path(os.path.realpath(path))
     try:

@@ -137,7 +137,7 @@ def test_a_version_managers_python_is_refused(tmp_path, monkeypatch, name):
     else:
         python.symlink_to(os.path.realpath(sys.executable) if "shims" in name else "/bin/sh")
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(UsageError, match="version manager's"):
+    with pytest.raises(UsageError, match="of a version manager"):
         interpreter()
 
 
