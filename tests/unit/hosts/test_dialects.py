@@ -2,8 +2,10 @@
 
 import pytest
 
+from recorded_events import all_recorded
 from toolbus.errors import LoadError
 from toolbus.hosts.dialects import DIALECTS, dialect
+from toolbus.hosts.dialects.hook_events import HookDecision
 
 GATEWAY = (
     "no host named 'docker-gateway': put the proxy before the gateway's command; "
@@ -46,3 +48,14 @@ def test_an_unknown_host_is_told_with_the_nearest_or_all(name, message):
         dialect(name)
 
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("host", DIALECTS)
+def test_a_blank_reason_is_said_in_words(host):
+    spoken = dialect(host)
+    for name, payload in all_recorded(host):
+        event = spoken.decode(name, payload)
+        told = [spoken.encode(event, HookDecision(denied=" ")), spoken.block(name, payload, " ")]
+        if event.kind in {"call", "result", "prompt"}:
+            said = [each for each in told if "replace_failure" not in each.undelivered]
+            assert all(b"no reason was given" in each.stdout for each in said if each.stdout)

@@ -234,14 +234,14 @@ class HostDialect(ABC):
         """
         facts, forms, kind = self.facts, self.forms, self.facts.kinds.get(name, "other")
         if kind == "call" or name in facts.also_denied:
-            return self.write(filled(forms.denial, name, reason or NO_REASON))
+            return self.write(filled(forms.denial, name, _worded(reason)))
         if kind == "prompt":
-            return self.write(filled(forms.refusal, name, reason or NO_REASON))
+            return self.write(filled(forms.refusal, name, _worded(reason)))
         if kind != "result":
             return self.notify(reason)
         if name in facts.failures:
             return self.notify(reason, "replace_failure")
-        answer = self.replacement(name, payload, reason or NO_REASON)
+        answer = self.replacement(name, payload, _worded(reason))
         return self.write(answer) if answer else self.notify(reason, "replace_result")
 
     def _verdict(
@@ -255,8 +255,9 @@ class HostDialect(ABC):
                 return self._result_verdict(event, decision, undelivered)
             case "prompt":
                 reason = decision.asked if decision.denied is None else decision.denied
-                refusal = filled(self.forms.refusal, event.name, reason or NO_REASON)
-                return {} if reason is None else refusal
+                if reason is None:
+                    return {}
+                return filled(self.forms.refusal, event.name, _worded(reason))
         if decision.denied is not None:
             undelivered.append("deny")
         return {}
@@ -271,12 +272,12 @@ class HostDialect(ABC):
         if denied is None:
             denied = _other_tool(event, decision)
         if denied is not None:
-            return filled(forms.denial, event.name, denied if denied.strip() else NO_REASON)
+            return filled(forms.denial, event.name, _worded(denied))
         answer: Json = {}
         if decision.call is not None:
             answer = filled(forms.rewriting, event.name, decision.call.arguments)
         if question is not None:
-            return joined(answer, filled(forms.question, event.name, question or NO_REASON))
+            return joined(answer, filled(forms.question, event.name, _worded(question)))
         if decision.skips_prompt:
             return joined(answer, filled(forms.permission, event.name, SKIPPED))
         return answer
@@ -291,7 +292,7 @@ class HostDialect(ABC):
             undelivered.append("replace_failure")
             return {}
         if denied is not None:
-            answer = self.replacement(event.name, event.payload, denied or NO_REASON)
+            answer = self.replacement(event.name, event.payload, _worded(denied))
         else:
             assert after is not None  # noqa: S101 - it is another one
             answer = self.changed_result(event, after)
@@ -357,6 +358,11 @@ def _other_tool(event: HookEvent, decision: HookDecision) -> str | None:
         f"toolbus: the call of {event.call.name!r} was to become one of "
         f"{decision.call.name!r}, which a hook cannot bring about"
     )
+
+
+def _worded(reason: str) -> str:
+    # For a blank one several hosts let the event pass.
+    return reason if reason.strip() else NO_REASON
 
 
 def _is_same(before: ToolResponse | None, after: ToolResponse) -> bool:
