@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.capabilities import PromptSkipper
 from toolbus.config import configuration
-from toolbus.config.documents import NAME
-from toolbus.config.trust import TRUSTED, find_or_missed, read_owned, read_trusted
+from toolbus.config.trust import find_or_missed, read_owned
 from toolbus.errors import DeadlineError, LoadError, StoreError
 from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.hosts.run.chain import HookChain, session_id_of
@@ -19,13 +18,12 @@ from toolbus.hosts.run.event_log import HookStore
 from toolbus.hosts.run.hook_sessions import HookSessions
 from toolbus.hosts.run.reading import blocked, folder_of, reason_of
 from toolbus.hosts.run.required_configuration import missing_required
-from toolbus.settings.private_files import Signature, signature, writable_by_others
-from toolbus.settings.user_folders import config_folder
+from toolbus.settings.private_files import writable_by_others
 from toolbus.tasks.loops import LoopLock
 from toolbus.tasks.shielding import forget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
     from typing import Self
 
     from toolbus.config.configuration import Configuration
@@ -36,25 +34,27 @@ if TYPE_CHECKING:
 
 
 class _ChainInForce(NamedTuple):
-    """A *chain*, None if nothing was in force, and what its files looked like when it was made.
-
-    *project* is the project's configuration if that is in force as well.
-    """
+    """A *chain*, None if nothing was in force; *project* is its project's configuration, if any."""
 
     chain: HookChain | None
     project: str | None
-    stats: dict[str, Signature]
 
 
 class HookService:
     """Answers events as *settings* say; an async context manager.
 
     With *folder*, a real path, it serves only the sessions that began there, since the code of
-    two projects may have the same names.
+    two projects may have the same names. A chain is made once, in a block of *recording*: who keeps
+    the service ends it when a file changes that was read there.
     """
 
-    def __init__(self, settings: HookSettings, folder: Path | None = None) -> None:
-        self._settings, self._folder = settings, folder
+    def __init__(
+        self,
+        settings: HookSettings,
+        folder: Path | None = None,
+        recording: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._settings, self._folder, self._recording = settings, folder, recording
         self._store: HookStore | None = None
         self._chains: dict[tuple[str, str, str | None], _ChainInForce] = {}
         self._making = LoopLock()
@@ -132,7 +132,7 @@ class HookService:
     async def _in_force(
         self, host: str, folder: Path, session: HookSession | None
     ) -> _ChainInForce:
-        """Return the chain for a session in *folder*; made anew if one of its files has changed.
+        """Return the chain for a session in *folder*.
 
         Raises `LoadError` for a configuration that cannot be used, or that was trusted and changed.
         """
@@ -141,15 +141,14 @@ class HookService:
             bound = None if session is None else session.configuration
             file = find_or_missed(folder) if bound is None else Path(bound)
         key = host, str(folder), None if file is None else str(file)
-        known = self._chains.get(key)
-        if known is None or any(signature(name) != stat for name, stat in known.stats.items()):
-            # A component may take long to import, or for ever.
-            known = self._chains[key] = await self._make(host, file)
-        return known
+        if key not in self._chains:
+            with self._recording():
+                self._chains[key] = await self._make(host, file)
+        return self._chains[key]
 
     async def _make(self, host: str, file: Path | None) -> _ChainInForce:
         named = self._settings.config
-        before = _stats([TRUSTED, NAME], config_folder())
+        # A component may take long to import, or for ever.
         if named is not None:
             # It was named once, and is read for as long as the hook is installed.
             read_owned(named)
@@ -159,7 +158,7 @@ class HookService:
         if reason := missing_required(self._settings.required, read):
             raise LoadError(reason)
         if read is None or not read.components:
-            return _ChainInForce(None, None, before)
+            return _ChainInForce(None, None)
         is_project = named is None and file is not None and read.file.samefile(file)
         project = str(read.file) if is_project else None
         store, settings = self._open_store(), read.approvals
@@ -172,20 +171,4 @@ class HookService:
             host, read.components, store, approvals, host_asks=host_asks, skippers=skippers
         )
         await self._opened.enter_async_context(chain)
-        return _ChainInForce(chain, project, {**before, **_stats(_files_of(read, project))})
-
-
-def _files_of(read: Configuration, project: str | None) -> list[str]:
-    """Return the files of *read*, and of *project* all that were judged with it."""
-    files = {str(read.file), *({} if project is None else read_trusted().get(project, {}))}
-    for entry in [configured.entry for configured in read.configured]:
-        file = entry.where.rpartition(":")[0]
-        source = entry.use if entry.use.endswith(".py") else entry.use.rpartition(":")[0]
-        files |= {file, str(Path(file).parent / Path(source).expanduser())} if source else {file}
-    return sorted(files)
-
-
-def _stats(names: Iterable[str], folder: Path | None = Path()) -> dict[str, Signature]:
-    if folder is None:
-        return {}
-    return {name: signature(name) for name in [str(folder / each) for each in names]}
+        return _ChainInForce(chain, project)

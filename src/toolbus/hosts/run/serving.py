@@ -59,7 +59,7 @@ def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -
     kill_later(limits.stuck, log.handle)  # Also what never comes to an end of its imports.
     _work_in(folder)
     watched = WatchedFiles([file, *_sources(environment, folder)], data=str(environment.store))
-    service = HookService(environment, folder)
+    service = HookService(environment, folder, watched.recording)
     worker = HookWorker(
         partial(_answer, service),
         digest=settings[b"digest"][0],
@@ -70,8 +70,7 @@ def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -
 
     async def run() -> None:
         async with service:
-            with watched.recording():
-                await service.prepare(host)
+            await service.prepare(host)
             await worker.run(_place(settings, folder))
             kill_later(limits.stuck, log.handle)  # A component may never come to its end.
 

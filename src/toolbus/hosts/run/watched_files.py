@@ -27,22 +27,21 @@ class WatchedFiles:
     def __init__(self, paths: Iterable[str | os.PathLike[str]], *, data: str = "\0") -> None:
         self._ignored = ("/dev/", "/proc/", data)
         self._signatures = {os.fspath(path): signature(path) for path in paths}
-        self._modules = 0
-        self._is_recording = False
+        self._modules = self._recordings = 0
         self._take_modules()
+        sys.addaudithook(self._hear)  # Python lets nobody take a hook away.
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Watch each file that is opened for reading in the block; once in the life of a process.
+        """Watch each file that is opened for reading in the block.
 
         It is looked at before it is read, so that no change is missed between the two.
         """
-        self._is_recording = True
-        sys.addaudithook(self._hear)
+        self._recordings += 1
         try:
             yield
         finally:
-            self._is_recording = False  # Python lets nobody take a hook away.
+            self._recordings -= 1
         self._take_modules()
 
     def changed(self) -> str | None:
@@ -55,7 +54,7 @@ class WatchedFiles:
         return None
 
     def _hear(self, event: str, words: tuple[Any, ...]) -> None:
-        if not self._is_recording or event != "open":
+        if not self._recordings or event != "open":
             return
         path, mode, flags = words
         is_read = not flags & _WRITING and not set(mode or "r") & set("wax+")

@@ -19,6 +19,7 @@ from toolbus.hosts.run import reading
 from toolbus.hosts.run.answering import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.hosts.run.service import HookService
+from toolbus.hosts.run.watched_files import WatchedFiles
 
 RULES = """
 from toolbus import AgentComponent, Deny, events, guard
@@ -269,10 +270,17 @@ async def test_a_service_of_one_folder_says_where_else(tmp_path):
         assert await service.answer(read) == tmp_path / "work"
     async with HookService(settings(tmp_path), tmp_path / "work") as service:
         assert told(await service.answer(read)) == {"denied": "no"}
-        (tmp_path / "work/rules.py").write_text(RULES.format(reason="anew"))
-        assert set(told(await service.answer(read))) == {"blocked"}
-        trust(take_snapshot(tmp_path / "work/toolbus.toml"))
-        assert told(await service.answer(read)) == {"denied": "anew"}
+
+
+async def test_every_file_of_a_chain_is_watched(tmp_path):
+    project(tmp_path / "work", "no")
+    files = WatchedFiles([])
+    read = reading.read_event("plain", "call", call(tmp_path / "work"))
+    async with HookService(settings(tmp_path), tmp_path / "work", files.recording) as service:
+        assert told(await service.answer(read)) == {"denied": "no"}
+        assert files.changed() is None
+        (tmp_path / "work/rules.py").write_text("# nothing any more\n")
+        assert files.changed() == str(tmp_path / "work/rules.py")
 
 
 def test_what_is_only_observed_passes(tmp_path):
