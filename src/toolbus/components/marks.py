@@ -21,6 +21,7 @@ S = TypeVar("S")
 V = TypeVar("V")
 R = TypeVar("R")
 _MARKS = "__toolbus_marks__"
+_WRAPPING = (staticmethod, classmethod)
 
 
 class Mark(Struct, frozen=True):
@@ -37,8 +38,7 @@ class Marker(Generic[C, R]):
     __slots__ = ("_mark",)
 
     def __init__(self, mark: Mark) -> None:
-        observed = isinstance(mark.event, ObserveEvent)
-        kind: HandlerKind = "observer" if observed else "transformer"
+        kind: HandlerKind = "observer" if isinstance(mark.event, ObserveEvent) else "transformer"
         kind = "guard" if mark.kind == "guard" else kind
         settings_of(mark.event, kind, mark.options)
         self._mark = mark
@@ -134,11 +134,9 @@ def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the attributes of *kind* and the classes above it, the highest first, unwrapped."""
     for owner in reversed(kind.__mro__):
         for name, attribute in vars(owner).items():
-            wraps = isinstance(attribute, staticmethod | classmethod)
-            yield name, attribute.__func__ if wraps else attribute
+            yield name, attribute.__func__ if isinstance(attribute, _WRAPPING) else attribute
 
 
 def _unwrapped(attribute: Any) -> Any:
     """Return what a static or class method wraps: a mark may stand above or below that."""
-    wraps = isinstance(attribute, staticmethod | classmethod)
-    return attribute.__func__ if wraps else attribute
+    return attribute.__func__ if isinstance(attribute, _WRAPPING) else attribute

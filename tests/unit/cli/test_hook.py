@@ -96,7 +96,7 @@ def test_an_unknown_host_is_no_success(run):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_in_the_code_that_stops(run, number):
-    ending = f"answering.answer = lambda *_: os.kill(os.getpid(), {int(number)})"
+    ending = f"answering.answer = lambda *_, **__: os.kill(os.getpid(), {int(number)})"
     done = run(before=f"from toolbus.hosts.run import answering; {ending}")
 
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")

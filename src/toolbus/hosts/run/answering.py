@@ -2,15 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
 
+from toolbus.errors import DeadlineError
 from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
-from toolbus.hosts.run.reading import ReadEvent, blocked, folder_of, read_event, reason_of
+from toolbus.hosts.run.reading import (
+    MAX_BYTES,
+    ReadEvent,
+    block_of,
+    blocked,
+    folder_of,
+    read_event,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.hosts.run.requests import HookSettings
+
+_GRACE = 1.0
+"""Seconds beyond the limit for code that stands still, and for observers of an answered event."""
+_PIECE = 2**20
+
+
+class WaitingHost:
+    """The host that waits for the answer to its *event*, which this process gets and gives.
+
+    It is told once, and soon after *limit* seconds the process ends, whatever hangs in it.
+    """
+
+    def __init__(self, name: str, event: str, limit: float) -> None:
+        self._name, self._event, self.limit = name, event, limit
+        self._outputs, self._is_told, self.exit_code = (1, 2), False, 2
+        self.data = b""
+        self._late = "the event did not come to its end in time"
+        signal.signal(signal.SIGALRM, self._end)
+        signal.setitimer(signal.ITIMER_REAL, limit + _GRACE)
+
+    def read_event(self) -> None:
+        """Read the event from standard input, to its end or to more than anybody takes."""
+        parts: list[bytes] = []
+        with suppress(OSError):  # Of a closed one.
+            while sum(map(len, parts)) <= MAX_BYTES and (part := os.read(0, _PIECE)):
+                parts.append(part)
+        self.data, self._late = b"".join(parts), str(DeadlineError(self.limit))
+
+    def hide_outputs(self) -> None:
+        """Keep the outputs to ourselves: other code may print what the model must not read."""
+        self._outputs = (os.dup(1), os.dup(2))
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nothing, number)
+
+    def write(self, made: HookAnswer) -> None:
+        """Write *made*, unless an answer was written."""
+        if self._is_told:
+            return
+        self._is_told = True
+        for number, data in zip(self._outputs, (made.stdout, made.stderr), strict=True):
+            while data:
+                data = data[os.write(number, data) :]  # noqa: PLW2901 - the rest of it
+        self.exit_code = made.exit_code
+
+    def _end(self, *_: object) -> NoReturn:
+        self.write(block_of(self._name, self._event, self.data, self._late))
+        os._exit(self.exit_code)
 
 
 def answer(

@@ -134,16 +134,16 @@ class HookChain(Participant):
                 has_failed = log.has_failure
             finally:
                 if has_failed and self.skippers and not session.failed:
-                    await self.sessions.update(root, lambda kept: replace(kept, failed=True))
+                    await self.sessions.update(root, lambda known: replace(known, failed=True))
             await self._logs.write(log)
         await on_bus.announce()
         if waiting != session.context:
             # Another event of the session may have added some.
             before = session.context
 
-            def changed(kept: HookSession) -> HookSession:
-                return kept.with_context(
-                    [*waiting, *[each for each in kept.context if each not in before]]
+            def changed(known: HookSession) -> HookSession:
+                return known.with_context(
+                    [*waiting, *[each for each in known.context if each not in before]]
                 )
 
             await self.sessions.update(root, changed)

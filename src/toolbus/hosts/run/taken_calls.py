@@ -165,8 +165,8 @@ class TakenCalls:
         """Keep the calls of the session but those of *call_ids*, and *added* behind them."""
 
         def changed(calls: Mapping[str, TakenCall]) -> dict[str, TakenCall]:
-            left = {key: each for key, each in calls.items() if key not in call_ids}
-            return {**left, **(added or {})}
+            others = {key: each for key, each in calls.items() if key not in call_ids}
+            return {**others, **(added or {})}
 
         await self._sessions.update(
             self._root, lambda session: replace(session, taken=changed(session.taken))
