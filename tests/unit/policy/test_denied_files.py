@@ -107,6 +107,11 @@ def test_what_reads_other_files_is_not_asked_about(project, line):
         "xargs -a .env echo",
         "dd if=.env of=/tmp/x",
         "env -S 'cat .env'",
+        "systemd-analyze cat-config .env",
+        "yq .env",
+        "yq --expression . .env",
+        "yq eval '.a' .env",
+        "find . -maxdepth 0 -exec cat + .env \\;",
     ],
 )
 def test_what_reads_it_is_denied(project, line):
@@ -120,6 +125,7 @@ def test_what_reads_it_is_denied(project, line):
         "cat $'\\x2eenv'",
         "cat {.env,README.md}",
         "echo .env | xargs cat",
+        'f() { cat "$2"; }; f src/* README.md',
         "cd $x; cat README.md",
         "ln -s a b; cat b/x",
         "tar xf x.tar; cat x",

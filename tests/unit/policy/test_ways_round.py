@@ -60,6 +60,11 @@ def verdict(project, line):
         "tar cf x.tar /proc/self/fd/3/ 3<.",
         "cat /proc/self/task/1/environ",
         "cat /proc/1/task/*/environ",
+        "systemd-analyze log-level debug",
+        # A process that is running is changed.
+        "ionice -c3 -p 1",
+        "taskset -p 1 1",
+        "chrt -p 1 1",
         # Names and modes that other programs lie behind.
         "service ../../tmp/evil status",
         "echo 'delete /Users/x' | dscl",

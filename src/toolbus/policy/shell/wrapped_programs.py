@@ -186,7 +186,7 @@ def _read_inside(parsed: ParsedCommand, shell: Interpreter) -> None:
 
 def _label(parsed: ParsedCommand) -> str:
     if parsed.level.operands[0] == "host":
-        return f"{parsed.action[0]} {parsed.operands[0].text}"
+        return " ".join([parsed.action[0], *(word.text for word in parsed.operands[:1])])
     words = parsed.action[:-1] if parsed.level.data.runs_itself else parsed.action
     return " ".join([*words, parsed.runs_by]).rstrip()
 

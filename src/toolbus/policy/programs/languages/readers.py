@@ -25,6 +25,8 @@ ArgumentReader: TypeAlias = "Callable[[ParsedCommand], Sequence[Word]]"
 _QUIET_LESS = re.compile(r"\++(?:\d*[gGFp%]?|[/?][^!|]*)")
 _ENVIRONMENT = re.compile(r"""\$ENV\b|(?<![.\w"'$@])env(?![\w"']|\s*:)""")
 """What of jq reads the environment: no key of that name, as in `.env` and `{env: 1}`."""
+_FILE_NAME = re.compile(r"[./~-]*\w[\w./~-]*")
+_YQ_ENVIRONMENT = re.compile(r"env\s*\(|envsubst")
 _FZF_RUNS = re.compile(r"execute|become|reload|transform|preview\(|preview:|unbind-run|bg-")
 _QUERY = re.compile(r"query\s*=\s*(?:query\b|\{)")
 _MUTATION = re.compile(r"\b(?:mutation|subscription)\b")
@@ -127,10 +129,15 @@ def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
 
 
 def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge an expression of yq: its functions named load… read files."""
-    for word in parsed.operands[:1]:
+    """Judge an expression of yq: its functions load… read files, env… the environment."""
+    given = [value for option, value in parsed.values if "--expression" in option.names]
+    for word in (*given, *parsed.operands[:1]):
         if word.known and "load" in word.text:
             parsed.uses.read(Word("a file that yq names", known=False))
+        if not word.known or _ENVIRONMENT.search(word.text) or _YQ_ENVIRONMENT.search(word.text):
+            parsed.uses.read_environment()
+        if _FILE_NAME.fullmatch(word.text):
+            parsed.uses.read(word)  # It is the expression only where there is no such file.
     return parsed.operands
 
 
