@@ -48,9 +48,6 @@ class Programs:
             self._add(self.file_tables[-1])
         self._globs = [name for name in self._tables if is_glob(name)]
 
-    def __contains__(self, name: str) -> bool:
-        return self.find(name) is not None
-
     def names(self) -> list[str]:
         """Return the names of all programs that are known, without other names for them."""
         return sorted(self._sources)
