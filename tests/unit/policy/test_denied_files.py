@@ -125,6 +125,8 @@ def test_what_reads_it_is_denied(project, line):
         "cat $'\\x2eenv'",
         "cat {.env,README.md}",
         "echo .env | xargs cat",
+        "fd -HI .env -x cat {}",
+        "fd -HI .env -x cat",
         'f() { cat "$2"; }; f src/* README.md',
         "cd $x; cat README.md",
         "ln -s a b; cat b/x",

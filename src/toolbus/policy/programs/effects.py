@@ -226,7 +226,7 @@ def _redirect(command: Command, uses: ArgumentUses) -> None:
 
 def _without_matches(command: Command, paths: Iterable[PathUse]) -> Iterable[PathUse]:
     """Leave out what `find` finds and a command of its reads: `find` itself is judged by that."""
-    if not any(wrapper.split()[0] in {"find", "fd"} for wrapper in command.inside if wrapper):
+    if not any(wrapper.startswith("find -") for wrapper in command.inside):
         return paths
     return (use for use in paths if not (use.word.text == "{}" and use.kind.startswith("read")))
 
