@@ -16,20 +16,20 @@ _TEXT = r"(?:\\.|(?!(?P={0}))[^\\])*+"
 _WITH_BRACKETS = r"(?:\\.|\[\^?+\]?+[^\]]*+\]|(?!(?P={0}))[^\\\[])*+"
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|[+~]\d+|(?:(?P<{0}>/)|\\(?P<own_{0}>.)){1}[IM]*)"
 # Behind the blank that ends a label GNU sed 4.9 goes on with the next command.
-_COMMAND = r"""[\s;]*
-    (?:{first}[ \t]*(?:,\s*{second}\s*)?)?[\s!]*
+_COMMAND = r"""[\s;]*+
+    (?:{first}[ \t]*+(?:,\s*+{second}\s*+)?+)?+[\s!]*+
     (?:[{{}}=dDgGhHnNpPxFz]
     |\#[^\n]*
-    |[aic](?:\\.|[^\n\\])*
-    |[btTv:][ \t]*[^\s;]*
-    |[qQlL][ \t]*\d*
+    |[aic](?:\\.|[^\n\\])*+
+    |[btTv:][ \t]*+[^\s;]*+
+    |[qQlL][ \t]*+\d*+
     |[rR](?P<read>[^\n]*)
     |[wW](?P<written>[^\n]*)
     |(?P<run>e)[^\n]*
     |y(?P<y>[^\\\n]){y}(?P=y){y}(?P=y)
     |s(?P<s>[^\\\n]){regex}(?P=s){s}(?P=s)[gpiImM0-9\ \t]*
         (?:(?P<run_result>e)[gpiImM0-9\ \t]*)?(?:w(?P<result>[^\n]*)|(?=[;\n}}\#]|\Z)))
-    [\s;]*"""
+    [\s;]*+"""
 
 
 class ScriptError(Exception):
