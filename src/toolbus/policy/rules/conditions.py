@@ -229,10 +229,10 @@ def on_touched_files(
     verb: str, texts: tuple[str, ...], patterns: tuple[PathPattern, ...]
 ) -> PartCondition:
     """Return the condition that a part touches a file of *patterns* as *verb* says: "reads"."""
+    kinds, absent = _KINDS[verb], Holds("no", f"it {verb} none of them")
 
     def test(part: CallPart) -> Holds | None:
-        is_touching = any(use.kind in _KINDS[verb] for use in part.paths)
-        return None if is_touching else Holds("no", f"it {verb} none of them")
+        return None if any(use.kind in kinds for use in part.paths) else absent
 
     look = partial(_touches, verb, patterns)
     return PartCondition(verb, texts, test, every=False, look=look)

@@ -18,7 +18,7 @@ from toolbus.policy.rules.records import CallVerdict, PartVerdict, RuleFinding
 from toolbus.policy.rules.values import ConditionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from toolbus.events.catalogue import Scope
@@ -36,6 +36,8 @@ _SPOKEN: dict[str, RuleStatus] = {
 }
 _VERDICTS: dict[RuleStatus, Default] = {"allowed": "allow", "asked": "ask", "denied": "deny"}
 _VERDICTS_BY_RANK: tuple[RuleStatus, ...] = ("denied", "asked", "allowed")
+_FITTING = {True: frozenset({"yes"}), False: frozenset({"yes", "maybe"})}
+"""Answers of conditions that hold for a rule, by whether it allows."""
 RANKS = {"allow": 0, "ask": 1, "deny": 2}
 MOST_PROJECTS = 100
 """Projects of which one policy keeps a judge; for others one is made anew."""
@@ -135,38 +137,34 @@ def about_call(rule: PolicyRule, facts: CallFacts) -> RuleFinding | None:
 
 def about_part(rule: PolicyRule, part: CallPart, facts: CallFacts) -> RuleFinding:
     """Return what *rule*, whose conditions on the call hold, says of *part*."""
-    if _is_bare(rule) and part.unknown and not part.is_tool:
+    if rule.is_bare and part.unknown and not part.is_tool:
         first = part.unknown[0]
         return RuleFinding(rule, "not run", f"{first.reason}: {first.source}", "unknown")
-    refusals = {"no", "maybe"} if rule.allows else {"no"}
-    whys: dict[str, list[str]] = {"yes": [], "maybe": []}
-    for key, answer in _answers(rule, part, facts):
-        if answer.answer in refusals:
-            return RuleFinding(rule, "not run", answer.why, key)
-        whys[answer.answer].append(answer.why)
-    doubt = next(filter(None, whys["maybe"]), "")
-    if doubt and rule.verdict == "deny":
-        return RuleFinding(rule, "asked", f"it may fit: {doubt}")
-    return RuleFinding(rule, _SPOKEN[rule.verdict], doubt or ", ".join(filter(None, whys["yes"])))
-
-
-def _is_bare(rule: PolicyRule) -> bool:
-    """Return whether *rule* allows calls as such, whatever their parts are."""
-    return rule.allows and not rule.part_conditions
-
-
-def _answers(rule: PolicyRule, part: CallPart, facts: CallFacts) -> Iterator[tuple[str, Holds]]:
-    """Yield each condition's key and answer, those first that need no look at files."""
-    looks = []
+    fitting, answers, looks = _FITTING[rule.allows], [], []
     for condition in rule.part_conditions:
         answer = condition.test(part)
-        if answer is not None:
-            yield condition.key, answer
-        else:
-            assert condition.look is not None  # noqa: S101 - for mypy: a condition on files has it
+        if answer is None:
             looks.append((condition.key, condition.look))
+        elif answer.answer in fitting:
+            answers.append(answer)
+        else:
+            return RuleFinding(rule, "not run", answer.why, condition.key)
+    # Files are looked at last, for that takes longest.
     for key, look in looks:
-        yield key, look(part, facts)
+        answer = look(part, facts)
+        if answer.answer not in fitting:
+            return RuleFinding(rule, "not run", answer.why, key)
+        answers.append(answer)
+    return _spoken(rule, answers)
+
+
+def _spoken(rule: PolicyRule, answers: Sequence[Holds]) -> RuleFinding:
+    """Return what *rule* says of a part for which all its conditions hold, or may."""
+    doubts = [each.why for each in answers if each.answer == "maybe" and each.why]
+    if doubts and rule.verdict == "deny":
+        return RuleFinding(rule, "asked", f"it may fit: {doubts[0]}")
+    whys = [each.why for each in answers if each.answer == "yes" and each.why]
+    return RuleFinding(rule, _SPOKEN[rule.verdict], doubts[0] if doubts else ", ".join(whys))
 
 
 def strictest(parts: Iterable[PartVerdict]) -> Default:

@@ -47,6 +47,10 @@ class CallCondition(NamedTuple):
     every: bool = False
 
 
+def _no_look(part: CallPart, facts: CallFacts) -> Holds:
+    raise NotImplementedError
+
+
 class PartCondition(NamedTuple):
     """A condition of a rule on one part of a call: one command of a line, or the call itself.
 
@@ -58,7 +62,7 @@ class PartCondition(NamedTuple):
     texts: tuple[str, ...]
     test: Callable[[CallPart], Holds | None]
     every: bool
-    look: Callable[[CallPart, CallFacts], Holds] | None = None
+    look: Callable[[CallPart, CallFacts], Holds] = _no_look
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
@@ -85,6 +89,11 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     def allows(self) -> bool:
         """Whether it lets calls pass, so that it must hold for all that they do."""
         return self.verdict == "allow"
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether it allows calls as such, whatever their parts are."""
+        return self.allows and not self.part_conditions
 
     @cached_property
     def idle_note(self) -> PartNote:
