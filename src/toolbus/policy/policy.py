@@ -104,8 +104,8 @@ class _SessionJudges(NamedTuple):
     """
 
     judges: tuple[CallJudge, ...]
-    notice: str
-    refusal: str
+    notice: str = ""
+    refusal: str = ""
 
     @property
     def remembers(self) -> bool:
@@ -239,11 +239,22 @@ class Policy(AgentComponent):
         self, in_force: _SessionJudges, call: ToolCall, tool: ToolSpec | None, scope: Scope
     ) -> list[tuple[CallJudge, CallVerdict]]:
         """Return each judge with what it says of *call*, limits aside."""
-        kept_in = await self._shell_folder(in_force, call.name, scope)
-        return [
-            (judge, await self._judge(judge, call, tool, scope, kept_in))
-            for judge in in_force.judges
-        ]
+        kept_in = None
+        if in_force.keeps_folder(call.name):
+            record = SessionRecord(await self.state(scope, shared=True).read())
+            kept_in = record.shell_folder(shell_key(scope, call.name))
+        readers = [CallReader(judge.rules, self._memory) for judge in in_force.judges]
+        folders = [self._folder_of(judge.rules, call.name, scope) for judge in in_force.judges]
+
+        def judged() -> list[tuple[CallJudge, CallVerdict]]:
+            return [
+                (judge, judge.judge(reader.facts(call, tool, scope, folder, kept_in)))
+                for judge, reader, folder in zip(in_force.judges, readers, folders, strict=True)
+            ]
+
+        # A process or a walk through folders would hold up the loop.
+        is_quick = all(reader.is_quick(call, tool) for reader in readers)
+        return judged() if is_quick else await asyncio.to_thread(judged)
 
     @guard(MESSAGE_APPEND_BEFORE, roles="tool", on_error="closed")
     async def remember_end(self, ctx: EventContext[Message]) -> Deny | None:
@@ -272,15 +283,6 @@ class Policy(AgentComponent):
 
         await state.update(change)
         return None
-
-    async def _shell_folder(
-        self, in_force: _SessionJudges, tool_name: str, scope: Scope
-    ) -> tuple[str | None] | None:
-        """Return where the call before left a shell that keeps its folder."""
-        if not in_force.keeps_folder(tool_name):
-            return None
-        value = await self.state(scope, shared=True).read()
-        return SessionRecord(value).shell_folder(shell_key(scope, tool_name))
 
     def _next_folder(
         self, rules: PolicyRules, message: ToolMessage, start: str | None
@@ -312,23 +314,6 @@ class Policy(AgentComponent):
         await self.state(scope, shared=True).update(change)
         return list(zip(judges, verdicts, strict=True))
 
-    async def _judge(
-        self,
-        judge: CallJudge,
-        call: ToolCall,
-        tool: ToolSpec | None,
-        scope: Scope,
-        kept_in: tuple[str | None] | None,
-    ) -> CallVerdict:
-        reader = CallReader(judge.rules, self._memory)
-        folder = self._folder_of(judge.rules, call.name, scope)
-
-        def verdict() -> CallVerdict:
-            return judge.judge(reader.facts(call, tool, scope, folder, kept_in))
-
-        # A process or a walk through folders would hold up the loop.
-        return verdict() if reader.is_quick(call, tool) else await asyncio.to_thread(verdict)
-
     def _folder_of(self, rules: PolicyRules, tool_name: str, scope: Scope) -> str | None:
         """Return where a tool works, if its caller or the component that it belongs to says so.
 
@@ -343,7 +328,7 @@ class Policy(AgentComponent):
 
     def _in_force(self, scope: Scope) -> _SessionJudges:
         if self._file is None:
-            return _SessionJudges((self._fixed.of(scope),), "", "")
+            return _SessionJudges((self._fixed.of(scope),))
         versions, notice = self._file.for_session(scope.root_session_id or scope.session_id)
         refusals = [each.reason for each in versions if isinstance(each, UnusablePolicy)]
         usable = [each.of(scope) for each in versions if not isinstance(each, UnusablePolicy)]

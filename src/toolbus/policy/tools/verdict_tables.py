@@ -91,8 +91,8 @@ class EarlierCall(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return ToolMessage(tool_call_id=call.id, tool_name=call.name, tool_response=response)
 
 
-class RowTable(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call and the *verdict* that is expected.
+class TableRow(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call and the *verdict* that is expected, in the *line* of its file, whatever that says.
 
     It is made *after* other calls, each a command line or a table.
     """
@@ -105,17 +105,12 @@ class RowTable(TableCall, frozen=True, kw_only=True, forbid_unknown_fields=True)
     context: dict[str, Any] = {}
     rule: str | None = None
     source: str = ""
+    line: int = 0
 
     @property
     def earlier(self) -> list[EarlierCall]:
         """The calls before."""
         return [EarlierCall(command=each) if isinstance(each, str) else each for each in self.after]
-
-
-class TableRow(RowTable, frozen=True, kw_only=True):
-    """A row, and the *line* of the file that it begins in."""
-
-    line: int = 0
 
 
 class RowResult(Struct, frozen=True):
@@ -183,14 +178,11 @@ class _TriedSession:
 
 
 def _result(row: TableRow, judgement: CallVerdict, denied: str) -> RowResult:
-    verdict = judgement.verdict
-    if judgement.failed is not None:
-        decided, why = named(judgement.failed), failure(judgement.failed)
-        rules = {judgement.failed.rule.name} if judgement.failed.rule else set()
-    else:
-        findings = [part.decided for part in judgement.decided]
-        decided, why = named(findings[0]), because(findings[0])
-        rules = {finding.rule.name for finding in findings if finding.rule}
+    verdict, failed = judgement.verdict, judgement.failed
+    findings = [part.decided for part in judgement.decided] if failed is None else [failed]
+    decided = named(findings[0])
+    why = because(findings[0]) if failed is None else failure(failed)
+    rules = {finding.rule.name for finding in findings if finding.rule}
     difference = denied
     if not denied and verdict != row.verdict:
         difference = f"expected {row.verdict}, got {verdict}"
@@ -225,10 +217,9 @@ def _tables(file: Path, text: str) -> Iterator[tuple[Any, int]]:
 def _row(file: Path, table: Any, line: int) -> TableRow:
     try:
         reader = TableReader()
-        fitted = reader.read(table, Annotated[RowTable, msgspec.Meta(description="a table")])
+        row: TableRow = reader.read(table, Annotated[TableRow, msgspec.Meta(description="a table")])
         if reader.mistakes:
             raise reader.mistakes[0]
-        row = TableRow(**msgspec.structs.asdict(fitted), line=line)
         _check_row(row)
     except MisfitError as error:
         steps = list(error.path)
@@ -236,7 +227,7 @@ def _row(file: Path, table: Any, line: int) -> TableRow:
             del steps[-1]
         place = "".join([".".join(map(str, steps)), ": "]) if steps else ""
         raise ConfigurationError(f"{place}{error.reason}", str(file), line) from None
-    return row
+    return msgspec.structs.replace(row, line=line)
 
 
 def _check_row(row: TableRow) -> None:
