@@ -137,6 +137,9 @@ async def line(policy, command):
         "printf y > /dev/pts/0",
         "sqlite3 s.db 'update states set body = 1'",
         "sqlite3 s.db < notes",
+        "cat $X > rules.toml",
+        "sed -n 1p $(ls) >> rules.toml",
+        "toolbus $X > rules.toml",
     ],
 )
 async def test_no_rule_lets_a_command_change_what_judges_it(shop, command):
@@ -203,6 +206,16 @@ async def test_tools_that_are_no_shell_do_not_either(shop):
     assert await verdict(policy, "unheard", {"path": "rules.toml"}) == "ask"
     assert await verdict(policy, "unheard", {"edits": [{"at": "rules.toml"}]}) == "ask"
     assert await verdict(policy, "unheard", {"edits": [{"at": "notes"}]}) == "allow"
+    decoy = {"path": "notes", "edits": [{"at": "rules.toml"}]}
+    assert await verdict(policy, "unheard", decoy) == "ask"
+    assert await verdict(policy, "unheard", {"path": "notes", "at": "other"}) == "allow"
+
+
+async def test_no_number_of_texts_hides_one(shop):
+    policy = Policy.read("rules.toml")
+
+    for count, expected in ((1_000, "allow"), (1_001, "ask")):
+        assert await verdict(policy, "unheard", {"names": ["x"] * count}) == expected
 
 
 async def test_the_model_changes_nothing_of_it(shop):

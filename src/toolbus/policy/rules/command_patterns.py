@@ -53,8 +53,7 @@ class CommandPattern:
         if not self._texts or _OPERATORS.intersection(text):
             way_out = "write its program, subcommand and options, several commands as a list"
             raise MisfitError(f"expected one command, got {text!r}; {way_out}")
-        self.written = self._texts[0]
-        self.program = posixpath.basename(self.written)
+        self.program = posixpath.basename(self._texts[0])
         if not self.program or self.program.startswith("-"):
             raise MisfitError(f"{text!r} does not begin with a program; write it first")
         self._words = [word for word in self._texts[1:] if not _is_option(word)]

@@ -177,10 +177,11 @@ def _read(
     if tables.project == FROM_SESSION:
         session = project = session_project or project_at(process_folder())
         start = Path(project.folder)
-    files = tuple([file_folder / Path(name).expanduser() for name in tables.programs])
+    files = tuple([file_folder / os.path.expanduser(name) for name in tables.programs])  # noqa: PTH111 - never raises
     programs, errors = None, []
     try:
-        programs = Programs(files) if files else None
+        with reader.keeping("programs"):
+            programs = Programs(files) if files else None
     except ConfigurationError as error:
         errors.append(error)
     builder = RuleBuilder(reader, tables, project, programs)

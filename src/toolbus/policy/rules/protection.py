@@ -57,33 +57,28 @@ class Protection:
     def touch(self, part: CallPart, facts: CallFacts) -> Touch:
         """Return whether *part* touches what is protected.
 
-        The first question that is answered by "yes" decides, else the first by "maybe":
-
-        1. Does it run a command of `toolbus` that speaks for a person?
-        2. Does it read a secret that speaks for a person?
-        3. Does it change a store by `sqlite3`?
-        4. Does it write, or make a link to, a file that only people change?
-        5. If it names no file that it writes: may an argument of the tool be such a file?
+        Each question is asked, and a certain answer counts more than a doubt: a variable for a file
+        that is read must not make an approval of the denial of what is written. Of equal answers
+        the first one is told.
         """
-        maybe = _NO
-        for touch in self._answers(part, facts, _resolver(facts)):
+        resolver, doubt = _resolver(facts), _NO
+        for question in (
+            _speaks_for_person,
+            _reads_secret,
+            _changes_store,
+            self._writes_protected,
+            self._names_protected,
+        ):
+            touch = question(part, facts, resolver)
             if touch.answer == "yes":
                 return touch
-            maybe = touch if maybe.answer == "no" else maybe
-        return maybe
+            doubt = touch if doubt.answer == "no" else doubt
+        return doubt
 
-    def _answers(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Iterator[Touch]:
-        if part.command is not None:
-            yield is_for_people(part.command, resolver)
-        yield judge_reading(part.paths, resolver)
-        if (store := _changed_store(part, resolver)) is not None:
-            yield Touch("yes", store)
-        if any(use.kind in _MAY_WRITE for use in part.paths) or part.action[:1] == ("ln",):
-            yield self._judge_writing(part, facts, resolver)
-        elif part.is_tool:
-            yield self._judge_arguments(part, facts, resolver)
-
-    def _judge_writing(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
+    def _writes_protected(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
+        """Return whether *part* writes, or makes a link to, a file that only people change."""
+        if not (_writes(part) or part.action[:1] == ("ln",)):
+            return _NO
         touch = self._files.judge(part, resolver)
         # Each path of an unknown tool is one that it may write, and a glob depends on the folder.
         is_guess = (part.is_tool and part.unknown) or (
@@ -93,14 +88,25 @@ class Protection:
             return touch
         return Touch("maybe", "", "", f"only people change {touch.path}")
 
-    def _judge_arguments(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
+    def _names_protected(self, part: CallPart, facts: CallFacts, resolver: PathResolver) -> Touch:
+        """Return whether an argument of a tool may be a file that only people change.
+
+        So it is asked of tools that name no file that they write, and of those of which nobody
+        knows what they do: there a path beside the real one must not hide that.
+        """
+        if not part.is_tool or (_writes(part) and not part.unknown):
+            return _NO
         only_reads = bool(part.effects) and part.effects <= _ONLY_READS
-        for text in islice(_texts(facts.call.arguments), MOST_TEXTS):
+        texts = list(islice(_texts(facts.call.arguments), MOST_TEXTS + 1))
+        for text in texts[:MOST_TEXTS]:
             touch = judge_secret_text(text, resolver)
             if touch.answer == "no" and not only_reads:
                 touch = self._files.judge_text(text, resolver)
             if touch.answer != "no":
                 return touch
+        if len(texts) > MOST_TEXTS:
+            reason = f"of more than {MOST_TEXTS:,} texts one may be a file that only people change"
+            return Touch("maybe", "", "", reason)
         return _NO
 
 
@@ -115,13 +121,28 @@ def tightened(verdict: PartVerdict, touch: Touch) -> PartVerdict:
     return verdict
 
 
-def _changed_store(part: CallPart, resolver: PathResolver) -> str | None:
-    """Return the real path of a store that *part* may change by `sqlite3`, None without one."""
+def _writes(part: CallPart) -> bool:
+    return any(use.kind in _MAY_WRITE for use in part.paths)
+
+
+def _speaks_for_person(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> Touch:
+    """Return whether *part* runs a command of `toolbus` that speaks for a person."""
+    return _NO if part.command is None else is_for_people(part.command, resolver)
+
+
+def _reads_secret(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> Touch:
+    """Return whether *part* reads a secret that speaks for a person."""
+    return judge_reading(part.paths, resolver)
+
+
+def _changes_store(part: CallPart, _facts: CallFacts, resolver: PathResolver) -> Touch:
+    """Return whether *part* may change a store by `sqlite3`; its path is the real one."""
     only_queries = not part.unknown and part.effects <= {"read"}
     if part.action[:1] != ("sqlite3",) or only_queries:
-        return None
+        return _NO
     targets = [each for use in part.paths for each in find_targets(use, resolver).paths]
-    return next((each.path for each in targets if is_of_store(each.path)), None)
+    store = next((each.path for each in targets if is_of_store(each.path)), None)
+    return _NO if store is None else Touch("yes", store)
 
 
 def _resolver(facts: CallFacts) -> PathResolver:
