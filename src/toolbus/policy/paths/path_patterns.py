@@ -263,8 +263,7 @@ def starts_of(pattern: PathPattern, resolver: PathResolver) -> tuple[str, ...]:
 
 
 def _matches(name: str, start: str, components: Sequence[NameGlob], *, below: bool = True) -> bool:
-    prefix = start.rstrip("/")
-    if name != start and not name.startswith(f"{prefix}/"):
+    if not is_in(name, start):
         return False
-    parts = [plain_name(part) for part in name[len(prefix) :].split("/") if part]
+    parts = [plain_name(part) for part in name[len(start.rstrip("/")) :].split("/") if part]
     return meets(components, parts, below=below)

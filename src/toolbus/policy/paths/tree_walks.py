@@ -12,7 +12,7 @@ import os
 import posixpath
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import TreeRules
@@ -39,8 +39,9 @@ MOST_ENTRIES_BELOW = 400_000
 """Entries of folders that are looked at in one walk, which takes less than a second."""
 
 ALL_BELOW = TreeRules()
-_LISTS = (".gitignore", ".ignore", ".rgignore")
-_SOUGHT = (".git", *_LISTS)
+_OF_GIT = ".gitignore"
+_OTHERS = (".ignore", ".rgignore")
+_SOUGHT = (".git", _OF_GIT, *_OTHERS)
 
 
 def names_below(
@@ -173,7 +174,6 @@ class _IgnoreLine(NamedTuple):
     components: tuple[NameGlob, ...]
     takes_back: bool
     only_folders: bool
-    is_of_git: bool
     needle: str
     """A text in each path that it matches, so that most are told apart at once."""
 
@@ -185,10 +185,10 @@ class _IgnoreLine(NamedTuple):
 
 
 class IgnoreRules(NamedTuple):
-    """The lines that hold in a folder; those of git only *in_repository*."""
+    """The lines that hold in a folder; those of git are of its repository, None outside of any."""
 
     lines: tuple[_IgnoreLine, ...] = ()
-    in_repository: bool = False
+    of_git: tuple[_IgnoreLine, ...] | None = None
 
     @classmethod
     def above(cls, folder: str) -> IgnoreRules:
@@ -203,21 +203,20 @@ class IgnoreRules(NamedTuple):
 
     def entered(self, folder: str, names: Sequence[str]) -> IgnoreRules:
         """Return what holds in *folder*, which is below and has *names* in it."""
-        lines, in_repository = self
+        lines, of_git = self
         if ".git" in names:
-            # The lists of a repository around it do not reach into another.
-            lines, in_repository = tuple([each for each in lines if not each.is_of_git]), True
-        added = [line for name in _LISTS if name in names for line in _lines(folder, name)]
-        return IgnoreRules((*lines, *added), in_repository)
+            of_git = ()  # The lists of a repository around it do not reach into another.
+        if of_git is not None and _OF_GIT in names:
+            of_git = (*of_git, *_lines(folder, _OF_GIT))
+        added = [line for name in _OTHERS if name in names for line in _lines(folder, name)]
+        return IgnoreRules((*lines, *added), of_git)
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool | None:
         """Return whether *path* is left out; False if a line takes it back, None if none speaks."""
         speaking = [
             line.takes_back
-            for line in self.lines
-            if (is_folder or not line.only_folders)
-            and (self.in_repository or not line.is_of_git)
-            and line.matches(path)
+            for line in chain(self.lines, self.of_git or ())
+            if (is_folder or not line.only_folders) and line.matches(path)
         ]
         return not any(speaking) if speaking else None
 
@@ -241,6 +240,5 @@ def _lines(folder: str, name: str) -> Iterator[_IgnoreLine]:
             components,
             takes_back=plain.startswith("!"),
             only_folders=plain.endswith("/"),
-            is_of_git=name == ".gitignore",
             needle=needle(components),
         )
