@@ -13,12 +13,13 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from toolbus.policy.paths.path_patterns import is_in
+from toolbus.policy.paths.resolving import ResolvedPath
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.commands import Command, CommandEffects, PathUse
-    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.resolving import PathResolver
 
 MOST_BELOW = 50_000
 """Entries of folders that are looked at for links below one."""
@@ -39,17 +40,18 @@ _COPIES_LINKS = frozenset(
 _LISTS = frozenset({".gitignore", ".ignore", ".rgignore", ".git"})
 
 
-def linked_folders(folder: str, resolver: PathResolver) -> list[ResolvedPath] | None:
+def linked_folders(folder: str, resolver: PathResolver) -> list[ResolvedPath]:
     """Return the links below the real *folder* that lead to folders outside of it.
 
-    None if there are too many files to look at.
+    If there are too many files to look at, it is *folder* itself, with that doubt.
     """
     links: list[ResolvedPath] = []
     entries = 0
     for path, folders, files in os.walk(folder):
         entries += len(folders) + len(files)
         if entries > MOST_BELOW:
-            return None
+            doubt = f"too many files are below {folder!r}, of which some may be links"
+            return [ResolvedPath(folder, (folder,), doubt, folder)]
         inner = [posixpath.join(path, name) for name in folders]
         links += [resolver.resolve(each) for each in inner if posixpath.islink(each)]
     return [each for each in links if not is_in(each.path, folder)]

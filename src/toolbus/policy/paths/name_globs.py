@@ -77,6 +77,11 @@ def plain_name(text: str) -> NameGlob:
     return NameGlob(tuple(text), text)
 
 
+def path_components(path: str) -> list[str]:
+    """Return the components of *path*, without those that name nothing."""
+    return [part for part in path.split("/") if part not in {"", "."}]
+
+
 def glob_quoted(text: str) -> str:
     """Return the glob that matches *text* and nothing else."""
     return _SPECIAL.sub(r"\\\g<0>", text)

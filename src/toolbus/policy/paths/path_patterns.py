@@ -26,6 +26,7 @@ from toolbus.policy.paths.name_globs import (
     fold,
     glob_quoted,
     name_glob,
+    path_components,
     plain_name,
 )
 
@@ -173,7 +174,7 @@ def _components(text: str) -> tuple[NameGlob, ...]:
 def _placed(written: str, text: str, project: str, home: str | None) -> tuple[str, str]:
     """Return where the pattern *text* starts, and what follows."""
     _check(written, text)
-    parts = [part for part in text.split("/") if part not in {"", "."}]
+    parts = path_components(text)
     if text.startswith("~"):
         parts = [*_home(written, parts[0], home).split("/"), *parts[1:]]
     elif is_relative(text):

@@ -27,7 +27,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
-from toolbus.policy.paths.name_globs import fold, glob_quoted
+from toolbus.policy.paths.name_globs import fold, glob_quoted, path_components
 from toolbus.policy.paths.path_patterns import path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import Touch, touches
@@ -170,6 +170,7 @@ class ProtectedFiles:
         self, folder: str, part: CallPart, resolver: PathResolver, *, is_gone: bool
     ) -> Touch:
         """Judge what is written into the real *folder*, if it is one, or removed with it."""
+        # In the order of certainty: what is denied comes before what is asked about.
         program = "".join(part.action[:1])
         if not _may_be_folder(folder, program):
             return _NO
@@ -190,8 +191,7 @@ class ProtectedFiles:
 
     def _may_be_called(self, text: str) -> bool:
         """Return whether the relative path *text* may lead to such a file, from some folder on."""
-        names = [name for name in text.rpartition("..")[2].split("/") if name not in {"", "."}]
-        end = "/" + "/".join(names)
+        end = "/" + "/".join(path_components(text.rpartition("..")[2]))
         return _is_setting(fold(end)) or any(path.endswith(fold(end)) for path in self._folded)
 
     def _protected_name(self, resolved: ResolvedPath, resolver: PathResolver) -> str:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from toolbus.policy.paths.name_globs import path_components
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -109,7 +111,7 @@ class PathResolver:
             return self._resolved[path]
         if _DESCRIPTOR.fullmatch(path):
             return ResolvedPath("", ())
-        parts = [part for part in path.split("/") if part not in {"", "."}]
+        parts = path_components(path)
         reached, walked = _ROOT, ""
         if len(parts) > DEEPEST:
             # Their names still count.
@@ -127,6 +129,7 @@ class PathResolver:
 
     def _step(self, folder: ResolvedPath, part: str) -> ResolvedPath:
         """Return where the component *part* in *folder* leads."""
+        # One step of the kernel's walk (path_resolution(7)): its cases are best read in a row.
         if part == "..":
             above = posixpath.dirname(folder.path)
             return ResolvedPath(above, (above,), folder.doubt, above)

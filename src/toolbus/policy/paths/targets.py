@@ -17,12 +17,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.policy.commands import Word
 from toolbus.policy.paths.links import linked_folders
-from toolbus.policy.paths.name_globs import NameGlob, glob_quoted, name_glob, plain_name
+from toolbus.policy.paths.name_globs import (
+    NameGlob,
+    glob_quoted,
+    name_glob,
+    path_components,
+    plain_name,
+)
 from toolbus.policy.paths.path_patterns import meets
 from toolbus.policy.paths.resolving import DEEPEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.policy.commands import PathUse
     from toolbus.policy.paths.path_patterns import PathPattern
@@ -103,26 +109,22 @@ def _with_links(use: PathUse, targets: Targets, resolver: PathResolver) -> Targe
         return targets._replace(doubt=targets.doubt or doubt)
     if use.kind != "write" or not use.tree.links:
         return targets
-    paths, doubt = list(targets.paths), targets.doubt
-    for target in targets.paths:
-        links = linked_folders(target.path, resolver)
-        if links is None:
-            doubt = doubt or f"too many files are below {target.path!r}, of which some may be links"
-        paths += links or ()
-    doubt = doubt or next((each.doubt for each in paths if each.doubt), "")
-    return targets._replace(paths=tuple(paths), doubt=doubt)
+    links = [link for each in targets.paths for link in linked_folders(each.path, resolver)]
+    doubt = targets.doubt or _first_doubt(links)
+    return targets._replace(paths=(*targets.paths, *links), doubt=doubt)
+
+
+def _first_doubt(paths: Iterable[ResolvedPath]) -> str:
+    return next((each.doubt for each in paths if each.doubt), "")
 
 
 def _find(use: PathUse, resolver: PathResolver) -> Targets:
-    word, text = use.word, use.word.text
-    if not word.known:
-        return Targets((), f"{text!r} is known only when it runs")
-    if word.pattern and text.startswith("~"):
-        text = _without_tilde(text, resolver)
-        if not text:
-            return Targets((), f"what {word.text!r} is, is known only when it runs")
+    word = use.word
+    text = _without_tilde(word, resolver) if word.known else ""
     if not text:
-        return Targets(())  # No file has an empty name.
+        # No file has an empty name.
+        is_doubtful = word.text or not word.known
+        return Targets((), f"{word.text!r} is known only when it runs" if is_doubtful else "")
     if text.startswith("/"):
         return _from_root([text], word, resolver)
     choice = resolver.folders(use.folder)
@@ -131,8 +133,11 @@ def _find(use: PathUse, resolver: PathResolver) -> Targets:
     return targets._replace(doubt=f"{text!r}: {choice.doubt}") if choice.doubt else targets
 
 
-def _without_tilde(text: str, resolver: PathResolver) -> str:
-    """Return *text*, a glob, with its ``~`` replaced; "" if only a shell can do so."""
+def _without_tilde(word: Word, resolver: PathResolver) -> str:
+    """Return the text of *word*, a ``~`` of a pattern replaced; "" if only a shell can do so."""
+    text = word.text
+    if not (word.pattern and text.startswith("~")):
+        return text
     name, slash, rest = text.partition("/")
     if name == "~":
         home = resolver.home()
@@ -160,8 +165,7 @@ def _from_root(texts: list[str], word: Word, resolver: PathResolver) -> Targets:
         if not expansion.is_complete:
             doubt = f"{word.text!r} may stand for too many files"
     resolved = tuple([resolver.resolve(path) for path in paths])
-    first = next((each.doubt for each in resolved if each.doubt), "")
-    return Targets(resolved, first or doubt, tuple(globs))
+    return Targets(resolved, _first_doubt(resolved) or doubt, tuple(globs))
 
 
 def _literal(path: str) -> str | None:
@@ -175,7 +179,8 @@ def _expand(glob: str, resolver: PathResolver) -> Expansion:
 
     The glob itself is among it: a shell leaves what matches nothing as it is.
     """
-    parts = [part for part in glob.split("/") if part not in {"", "."}]
+    # Each kind of component is one line of the loop, as a shell expands them.
+    parts = path_components(glob)
     if len(parts) > DEEPEST:
         return Expansion((), is_complete=False)
     literal = "/".join(["", *[_unquoted(part) for part in parts]])
@@ -237,7 +242,7 @@ def _unquoted(part: str) -> str:
 
 @lru_cache(maxsize=100)
 def _globs(glob: str) -> tuple[NameGlob, ...]:
-    parts = [part for part in glob.split("/") if part not in {"", "."}]
+    parts = path_components(glob)
     return tuple([plain_name(ANY_NAME) if part == "**" else name_glob(part) for part in parts])
 
 

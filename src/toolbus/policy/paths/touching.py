@@ -71,16 +71,25 @@ def touches(
     names = resolver.once(("names", use), lambda: _names(use, targets, resolver))
     if (hit := names.find(patterns, resolver)) is not None:
         return Touch("yes", hit[0], hit[1].text)
-    touch = Touch("no")
-    if use.kind in {"read-tree", "destroy"}:
-        rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
-        touch = _below(targets, patterns, resolver, rules)
-    elif use.kind == "write":
-        touch = _fills(targets, patterns, resolver)
+    rules = use.tree if use.kind == "read-tree" and settled else ALL_BELOW
+    touch = _in_folders(use, targets, patterns, resolver, rules)
     if touch.answer == "yes":
         return touch
     aimed = _aimed(use, targets, patterns, resolver)
     return aimed or _unsettled(use, targets.doubt or touch.reason, settled=settled) or touch
+
+
+def _in_folders(
+    use: PathUse,
+    targets: Targets,
+    patterns: Sequence[PathPattern],
+    resolver: PathResolver,
+    rules: TreeRules,
+) -> Touch:
+    """Return whether *use* touches a file of *patterns* in a folder that it names."""
+    if use.kind in {"read-tree", "destroy"}:
+        return _below(targets, patterns, resolver, rules)
+    return _fills(targets, patterns, resolver) if use.kind == "write" else Touch("no")
 
 
 def _below(

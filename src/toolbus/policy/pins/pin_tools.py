@@ -252,7 +252,7 @@ class PinTools(AgentComponent):
     @on(TOOLS_PROVIDE, priority=_FIRST, on_error="closed")
     def hide_tools(self, ctx: EventContext[tuple[ToolSpec, ...]]) -> tuple[ToolSpec, ...] | None:
         """Hide what is not as it was pinned, and remember why."""
-        # Each of its branches is about one spec: three questions, which are nothing apart.
+        # What is hidden, remembered and logged depends on one objection, so one loop does all.
         session, hidden, reasons = self._session(ctx.scope), set[str](), list[str]()
         # As servers say it, also if somebody has reworded it before.
         for spec in [spec for spec in ctx.original if self.selector.matches(spec.name)]:

@@ -85,4 +85,6 @@ def test_too_many_entries_are_not_looked_at(tmp_path, monkeypatch):
     for number in range(3):
         (tmp_path / str(number)).touch()
 
-    assert linked_folders(str(tmp_path), PathResolver(CallPlace("/"))) is None
+    (folder,) = linked_folders(str(tmp_path), PathResolver(CallPlace("/")))
+
+    assert "too many files" in folder.doubt
