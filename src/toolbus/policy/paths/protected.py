@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.name_globs import fold, glob_quoted, path_components
-from toolbus.policy.paths.path_patterns import path_patterns
+from toolbus.policy.paths.path_patterns import is_in, path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
 from toolbus.policy.paths.touching import Touch, touches
 from toolbus.settings.user_folders import (
@@ -42,7 +42,7 @@ from toolbus.store.sqlite.files import open_files
 from toolbus.store.sqlite.schema import APPLICATION_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from toolbus.policy.facts import CallPart
     from toolbus.policy.paths.path_patterns import PathPattern
@@ -199,15 +199,16 @@ class ProtectedFiles:
             if self._is_protected(name, resolver, everywhere=True):
                 return name
         path = resolved.path
-        is_known = is_of_store(path) or _is_hard_link(path, (*self._paths, *_settings(resolver)))
-        return path if is_known else ""
+        if is_of_store(path) or self._is_hard_link(path, resolver):
+            return path
+        return ""
 
     def _is_protected(self, name: str, resolver: PathResolver, *, everywhere: bool) -> bool:
         """Return whether *name* is such a file; settings in any folder only if *everywhere*.
 
         Another spelling is the same file on many systems, so it counts on all of them.
         """
-        folders = None if everywhere else set(map(fold, _reading_folders(resolver)))
+        folders = None if everywhere else _reading_folders(resolver)
         path = folded = fold(name)
         while path and path not in self._folded:
             path = path.rpartition("/")[0]
@@ -215,12 +216,26 @@ class ProtectedFiles:
 
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
         """Return such a file in *folder* that is there, None if there is none."""
-        name, start = fold(posixpath.basename(folder)), f"{folder.rstrip('/')}/"
-        inner = [start + each.partition("/")[2] for each in SETTINGS if each.startswith(f"{name}/")]
-        for path in (*self._paths, *_settings(resolver), *inner, *map(str, open_files())):
-            if fold(path).startswith(fold(start)) and posixpath.lexists(path):
-                return path
-        return None
+        folded = fold(folder)
+        own = [
+            path for path in (*self._paths, *map(str, open_files())) if is_in(fold(path), folded)
+        ]
+        inner = [each for each in _reading_folders(resolver) if is_in(fold(each), folded)]
+        settings = [posixpath.join(each, name) for each in inner for name in SETTINGS]
+        named = [name.partition("/")[2] for name in SETTINGS if _is_in_folder(name, folded)]
+        settings += [posixpath.join(folder, name) for name in named]
+        return next(filter(posixpath.lexists, (*own, *settings)), None)
+
+    def _is_hard_link(self, path: str, resolver: PathResolver) -> bool:
+        """Return whether *path* is another name of such a file."""
+        status = _status(path)
+        if status is None or not S_ISREG(status.st_mode) or status.st_nlink < 2:  # noqa: PLR2004
+            return False
+        settings = [
+            posixpath.join(f, name) for f in _reading_folders(resolver) for name in SETTINGS
+        ]
+        known = [_status(each) for each in (*self._paths, *settings)]
+        return any(each is not None and posixpath.samestat(each, status) for each in known)
 
 
 def is_of_store(path: str) -> bool:
@@ -286,17 +301,11 @@ def _has_store_header(path: str) -> bool:
     return header.startswith(_SQLITE) and int.from_bytes(header[_ID], "big") == APPLICATION_ID
 
 
-def _is_hard_link(path: str, files: Iterable[str]) -> bool:
-    """Return whether *path* is another name of one of *files*."""
-    with suppress(OSError, ValueError):
-        status = os.stat(path)  # noqa: PTH116 - texts all along
-        if S_ISREG(status.st_mode) and status.st_nlink > 1:
-            return any(posixpath.exists(each) and _is_same(each, status) for each in files)
-    return False
-
-
-def _is_same(path: str, status: os.stat_result) -> bool:
-    return posixpath.samestat(os.stat(path), status)  # noqa: PTH116 - texts all along
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - a text all along
+    except (OSError, ValueError):
+        return None
 
 
 def _files_of_installation() -> Iterator[str]:
@@ -315,25 +324,29 @@ def _files_of_installation() -> Iterator[str]:
     yield posixpath.join(sysconfig.get_path("scripts"), "toolbus")
 
 
-def _reading_folders(resolver: PathResolver) -> list[str]:
+def _reading_folders(resolver: PathResolver) -> tuple[str, ...]:
     """Return the folders where a host that is started here looks for its settings."""
-    starts = [resolver.place.folder, resolver.home(), str(Path.cwd())]
-    folders = [each for path in starts if path for each in (Path(path), *Path(path).parents)]
-    return list(dict.fromkeys(map(str, folders)))
+
+    def find() -> tuple[str, ...]:
+        starts = [resolver.place.folder, resolver.home(), str(Path.cwd())]
+        folders = [each for path in starts if path for each in (Path(path), *Path(path).parents)]
+        return tuple(dict.fromkeys(map(str, folders)))
+
+    return resolver.once("reading folders", find)
 
 
-def _settings(resolver: PathResolver) -> list[str]:
-    return [
-        posixpath.join(folder, name) for folder in _reading_folders(resolver) for name in SETTINGS
-    ]
+def _is_in_folder(setting: str, folder: str) -> bool:
+    """Return whether *setting* begins with the name of *folder*, which is folded."""
+    return setting.startswith(f"{posixpath.basename(folder)}/")
 
 
-def _is_setting(name: str, folders: Collection[str] | None = None) -> bool:
-    """Return whether *name* is one of `SETTINGS`, or below it, in one of *folders*; all folded."""
+def _is_setting(name: str, folders: Iterable[str] | None = None) -> bool:
+    """Return whether the folded *name* is one of `SETTINGS`, or below it, in one of *folders*."""
+    known = None if folders is None else set(map(fold, folders))
     parts = name.split("/")
     for index in range(1, len(parts)):
         names = {"/".join(parts[index : index + length]) for length in (1, 2)}
-        is_there = folders is None or ("/".join(parts[:index]) or "/") in folders
+        is_there = known is None or ("/".join(parts[:index]) or "/") in known
         if is_there and not _SETTINGS.isdisjoint(names):
             return True
     return False
