@@ -75,6 +75,8 @@ def verdict(project, line):
         "X=$(printf ';'); find . -exec echo \"$X\" -delete \\;",
         "find . -exec echo [;] -delete \\;",
         "X=$(printf ';'); fd -x echo \"$X\" -x rm",
+        "git -C /proc/1/root/x log",
+        "cd /proc/self/task/1/cwd && git status",
         # Words of programs that run others.
         "fd . src -x cat {} ';' -x git push",
         "fd -x cat $x",

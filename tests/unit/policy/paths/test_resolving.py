@@ -72,7 +72,19 @@ def test_a_loop_of_links_is_a_doubt(tmp_path):
     assert "too many links" in PathResolver(CallPlace("/")).resolve(f"{tmp_path}/a").doubt
 
 
-@pytest.mark.parametrize("path", ["/tmp/" + "x" * 5_000, "/tmp/a\0b"])
+def test_links_that_lead_to_each_other_cost_no_more_than_their_number(tmp_path):
+    for number in range(60):
+        (tmp_path / f"l{number}").symlink_to("/".join([f"l{number + 1}/.."] * 20 + ["x"]))
+
+    resolved = PathResolver(CallPlace("/")).resolve(f"{tmp_path}/l0/x")
+
+    assert resolved.doubt
+    assert len(resolved.names) < 1_000
+
+
+@pytest.mark.parametrize(
+    "path", ["/tmp/" + "x" * 5_000, "/tmp/a\0b", "/tmp" + "/x/.." * 150 + "/.env"]
+)
 def test_what_no_file_system_takes_is_a_doubt(path):
     assert PathResolver(CallPlace("/")).resolve(path).doubt
 
