@@ -30,7 +30,7 @@ from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.name_globs import fold, glob_quoted, path_components
 from toolbus.policy.paths.path_patterns import is_in, path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
-from toolbus.policy.paths.touching import Touch, touches
+from toolbus.policy.paths.touching import Touch, doubtful, touches
 from toolbus.settings.user_folders import (
     approvals_secret,
     config_folder,
@@ -135,7 +135,7 @@ class ProtectedFiles:
             doubt = doubt or touch.reason
             if not part.settled:
                 doubt = doubt or "another part of the command may make a link to such a file"
-        return _maybe(doubt)
+        return doubtful(doubt)
 
     def judge_text(self, text: str, resolver: PathResolver) -> Touch:
         """Return whether *text*, an argument of a tool that is no shell, may be such a file."""
@@ -164,7 +164,7 @@ class ProtectedFiles:
             if touch.answer == "yes":
                 return touch
             doubt = doubt or touch.reason
-        return _maybe(doubt)
+        return doubtful(doubt)
 
     def _judge_folder(
         self, folder: str, part: CallPart, resolver: PathResolver, *, is_gone: bool
@@ -187,7 +187,7 @@ class ProtectedFiles:
                 doubt = "settings may be among what it puts there"
             elif below and program not in {"", *_FORMATTERS} and not _names_all(part, resolver):
                 doubt = f"it may write {below!r}"
-        return _maybe(doubt)
+        return doubtful(doubt)
 
     def _may_be_called(self, text: str) -> bool:
         """Return whether the relative path *text* may lead to such a file, from some folder on."""
@@ -254,7 +254,7 @@ def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
         # A path that cannot be followed, as one through /proc, may lead there.
         for resolved in find_targets(use, resolver).paths:
             doubt = doubt or resolved.doubt
-    return _maybe(doubt)
+    return doubtful(doubt)
 
 
 def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
@@ -278,10 +278,6 @@ def _secret_patterns(*_: str | None) -> tuple[PathPattern, ...]:
     secrets = "**/*.{secret,key}"
     texts = [f"{config}/{secrets}", f"{base}/toolbus/{secrets}", f"{logins}/**", f"{keys}/*.key"]
     return path_patterns(texts, "/")
-
-
-def _maybe(doubt: str) -> Touch:
-    return Touch("maybe", "", "", doubt) if doubt else _NO
 
 
 def _real(path: str) -> str:

@@ -14,7 +14,7 @@ from toolbus.policy.commands import PathUse
 from toolbus.policy.paths.path_patterns import is_in
 from toolbus.policy.paths.protected import PACKAGE
 from toolbus.policy.paths.targets import find_targets
-from toolbus.policy.paths.touching import Touch
+from toolbus.policy.paths.touching import Touch, doubtful
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,15 +73,14 @@ def _judge_words(words: Sequence[Word], command: Command) -> Touch:
             return touch
     gets_words = any(name in each for each in command.inside for name in ("xargs", "parallel"))
     if gets_words and not operands:
-        return Touch("maybe", "", "", "which command of toolbus it runs is not known")
+        return doubtful("which command of toolbus it runs is not known")
     return _NO
 
 
 def _judge_operand(word: Word, following: Sequence[Word]) -> Touch:
     """Return whether *word*, with the one *following* it, is a subcommand for people."""
     if not word.known or word.pattern:
-        reason = f"which command of toolbus {word.text!r} is, is not known"
-        return Touch("maybe", "", "", reason)
+        return doubtful(f"which command of toolbus {word.text!r} is, is not known")
     if word.text in FOR_PEOPLE:
         return Touch("yes", f"toolbus {word.text}")
     if word.text != "policy":

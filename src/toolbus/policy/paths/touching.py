@@ -57,6 +57,11 @@ class Touch(NamedTuple):
     reason: str = ""
 
 
+def doubtful(reason: str) -> Touch:
+    """Return the answer "maybe" for that *reason*, "no" without one."""
+    return Touch("maybe", "", "", reason) if reason else Touch("no")
+
+
 def touches(
     use: PathUse,
     patterns: Sequence[PathPattern],
@@ -107,7 +112,7 @@ def _below(
                 return Touch("yes", hit[0], pattern.text)
             if not is_complete:
                 doubt = doubt or f"not all files below {start!r} can be looked at"
-    return Touch("maybe", "", "", doubt) if doubt else Touch("no")
+    return doubtful(doubt)
 
 
 def _start_below(
