@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hostile_frames import DENIED, HIDDEN, SECRET
 from toolbus import AgentComponent, Deny, ToolAdapter, events, guard, on
 from toolbus.mcp.protocol.jsonrpc import LineSplitter
-from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.messages.immutable import thaw
 
@@ -71,7 +71,7 @@ class Between:
     def __init__(self, proxy):
         self.client, self.server = [], []
         self._unread = []
-        self.session = JudgedSession(proxy, Channels(self.client.append, self._take))
+        self.session = open_session(proxy, Channels(self.client.append, self._take))
 
     def _take(self, line):
         self.server.append(line)
