@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -31,8 +31,6 @@ class ByteRelay:
     Requests are noted by their ids, so that each has an answer if the server ends.
     """
 
-    is_filtering: Literal[False] = False
-
     def __init__(self, proxy: Proxy, channels: Channels) -> None:
         self._channels, self._open = channels, RequestTable()
         self._gone: str | None = None
@@ -54,10 +52,6 @@ class ByteRelay:
                 self._open.abandon(cancelled)
         channels.to_server(line)
 
-    def as_judged(self, line: bytes) -> bytes:
-        """Return a line of the client as it goes on."""
-        return line
-
     async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Send a line of the server to the client."""
         self.begin_from_server(line, channels)
@@ -69,13 +63,6 @@ class ByteRelay:
             if frame.is_answer and (request := self._open.take(frame.id)) is not None:
                 send = request.send
         send(line)
-
-    def is_open(self, request_id: Any) -> bool:
-        """Return whether the server owes an answer to the request *request_id*."""
-        return self._open.is_open(request_id)
-
-    def schema(self, _name: str) -> None:
-        """Return None: lists of tools are not read."""
 
     def server_gone(self, reason: str) -> None:
         """Answer the requests that the server will never answer."""

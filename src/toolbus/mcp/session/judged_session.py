@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -46,8 +46,6 @@ class JudgedSession:
     client without a session are kept in *question_session*.
     """
 
-    is_filtering: Literal[True] = True
-
     def __init__(self, proxy: Proxy, channels: Channels, question_session: str = "") -> None:
         self.proxy = proxy = proxy.current  # From here on the session keeps it.
         self._channels = channels
@@ -79,11 +77,6 @@ class JudgedSession:
             self._take_line(line, channels)
         else:
             channels.to_server(b"\n")
-
-    def as_judged(self, line: bytes) -> bytes:
-        """Return a line of the client as it goes on if no handler changes what it says."""
-        canonical = from_client(line)
-        return line if isinstance(canonical, Refusal) else canonical.line
 
     async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Take a line of the server; returns when what comes after it may follow."""
