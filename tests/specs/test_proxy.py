@@ -971,14 +971,16 @@ async def test_a_broken_answer_is_an_error(proxied, policy, broken):
     assert second == {"content": [{"type": "text", "text": "fine"}]}
 
 
-async def test_answers_that_nobody_asked_are_dropped(proxied, policy):
+@pytest.mark.parametrize("judged", [True, False])
+async def test_answers_that_nobody_asked_are_dropped(proxied, policy, judged):
     writing = """
         def call(m, name, arguments):
             for own in ("nobody", m["id"], m["id"], 12345):
                 send(id=own, result=text("once"))
     """
+    options = ["--with", policy()] if judged else []
 
-    async with proxied("--with", policy(), body=writing) as peer:
+    async with proxied(*options, body=writing) as peer:
         peer.call(1, "echo")
         peer.call(2, "echo")
         _, lines, err = await peer.end()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, frames_in
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, frames_in, scan_top_level
 from toolbus.mcp.protocol.revisions import cancelled_id
-from toolbus.mcp.session.judged_session import JudgedSession
+from toolbus.mcp.session.judged_session import UNASKED, JudgedSession
 from toolbus.mcp.session.request_table import Channels, OpenRequest, RequestTable, fail
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
     from toolbus.mcp.proxy.proxy import Proxy
+
+
+logger = logging.getLogger("toolbus")
 
 
 def open_session(
@@ -28,7 +32,7 @@ def open_session(
 class ByteRelay:
     """Passes the lines of a client and a server as they come; it is used as a `JudgedSession` is.
 
-    Requests are noted by their ids, so that each has an answer if the server ends.
+    Requests are noted by their ids, so that each has one answer, also if the server ends.
     """
 
     def __init__(self, proxy: Proxy, channels: Channels) -> None:
@@ -58,11 +62,18 @@ class ByteRelay:
 
     def begin_from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Do as `from_server` does; there is nothing to await."""
-        send = (channels or self._channels).to_client
-        for frame in frames_in(line):
-            if frame.is_answer and (request := self._open.take(frame.id)) is not None:
-                send = request.send
-        send(line)
+        frames = frames_in(line)
+        if not frames and line.strip():
+            logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
+            if (request := self._open.take(scan_top_level(line)[0])) is not None:
+                fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
+            return
+        ids = [frame.id for frame in frames if frame.is_answer and frame.id is not None]
+        asked = [request for each in ids if (request := self._open.take(each)) is not None]
+        if ids and not asked:
+            logger.warning(UNASKED, ids[0])
+        else:
+            (asked[0].send if asked else (channels or self._channels).to_client)(line)
 
     def server_gone(self, reason: str) -> None:
         """Answer the requests that the server will never answer."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
+UNASKED = "the server answered %r, which nobody asked or it answered before; dropped"
+
 
 class JudgedSession:
     """One client's session with a server; frames of both sides pass the handlers of *proxy*.
@@ -232,6 +234,5 @@ class JudgedSession:
             request = OpenRequest(None, ERROR, channels.to_client)
             return self.server_messages.answer(request, frame)
         else:
-            unasked = "the server answered %r, which nobody asked or it answered before; dropped"
-            logger.warning(unasked, frame.id)
+            logger.warning(UNASKED, frame.id)
         return None
