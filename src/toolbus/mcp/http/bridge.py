@@ -22,15 +22,8 @@ from toolbus.mcp.protocol.jsonrpc import (
     read_batch,
     read_frame,
 )
-from toolbus.mcp.protocol.revisions import (
-    HEADER_MISMATCH,
-    REVISION,
-    SESSION,
-    is_stateless,
-    mismatch,
-    params_of,
-    version_of,
-)
+from toolbus.mcp.protocol.repeated_headers import HEADER_MISMATCH, mismatch
+from toolbus.mcp.protocol.revisions import REVISION, SESSION, is_stateless, params_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

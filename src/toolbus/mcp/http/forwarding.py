@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.http.client import Timeouts
 from toolbus.mcp.http.headers import upward
-from toolbus.mcp.protocol.revisions import (
-    CALL,
-    METHOD,
-    NAME,
-    PARAM,
-    REVISION,
-    find_header_params,
-    has_no_timeout,
-    header_params,
-    is_stateless,
-    params_of,
-    routing,
-)
+from toolbus.mcp.protocol.repeated_headers import METHOD, NAME, PARAM, argument_headers, routing
+from toolbus.mcp.protocol.revisions import CALL, REVISION, has_no_timeout, is_stateless, params_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,7 +133,7 @@ def _repeating(
     method = repeated.get(METHOD, CALL)
     if schema is not None:
         arguments = params_of(frame).get("arguments")
-        repeated |= header_params(find_header_params(schema), arguments)
+        repeated |= argument_headers(schema, arguments)
     others = [field for field in fields if field[0] not in {REVISION, METHOD, NAME}]
     if schema is not None or method != CALL:
         others = [field for field in others if not field[0].startswith(PARAM)]

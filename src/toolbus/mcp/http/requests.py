@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from toolbus.mcp.http.failures import JSON, HttpError
 from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, read_batch, read_frame
-from toolbus.mcp.protocol.revisions import HEADER_MISMATCH, contradiction
+from toolbus.mcp.protocol.repeated_headers import HEADER_MISMATCH, contradiction
 
 if TYPE_CHECKING:
     from toolbus.http.server import HttpRequest

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolbus.mcp.protocol.revisions import METHOD, NAME, PARAM, REVISION, SESSION
+from toolbus.mcp.protocol.repeated_headers import METHOD, NAME, PARAM
+from toolbus.mcp.protocol.revisions import REVISION, SESSION
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:

@@ -23,16 +23,14 @@ from toolbus.mcp.protocol.jsonrpc import (
     error_frame,
     read_frame,
 )
+from toolbus.mcp.protocol.repeated_headers import HeaderParams, is_header, routing
 from toolbus.mcp.protocol.revisions import (
     LIST,
     REVISION,
     SESSION,
-    HeaderParams,
     cancelled_id,
     has_no_timeout,
-    is_header,
     is_stateless,
-    routing,
 )
 from toolbus.mcp.transport.json_lines import read_body
 from toolbus.mcp.transport.processes import FAILED

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from toolbus.mcp.protocol.jsonrpc import read_frame
-from toolbus.mcp.protocol.revisions import HeaderParams
+from toolbus.mcp.protocol.repeated_headers import HeaderParams
 
 SCHEMA = {
     "type": "object",

@@ -4,17 +4,15 @@ import pytest
 from msgspec import UNSET
 
 from toolbus.mcp.protocol.jsonrpc import read_frame
-from toolbus.mcp.protocol.revisions import (
-    cancelled_id,
+from toolbus.mcp.protocol.repeated_headers import (
+    argument_headers,
     contradiction,
-    find_header_params,
-    is_stateless,
     mismatch,
-    params_of,
     read_header,
     routing,
     write_header,
 )
+from toolbus.mcp.protocol.revisions import cancelled_id, is_stateless, params_of
 
 META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 
@@ -103,8 +101,8 @@ def test_headers_may_not_contradict(body, headers, words):
 
 
 def test_a_deep_schema_has_an_end():
-    schema = {"x-mcp-header": "A"}
+    schema, arguments = {"x-mcp-header": "A"}, "a"
     for _ in range(2_000):
-        schema = {"properties": {"a": schema}}
+        schema, arguments = {"properties": {"a": schema}}, {"a": arguments}
 
-    assert list(find_header_params(schema)) == []
+    assert argument_headers(schema, arguments) == {}
