@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import sys
-from contextlib import AsyncExitStack, contextmanager, redirect_stdout
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ from toolbus.mcp.transport.launching import LISTEN_TOKEN, TOKEN, launch
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
     from urllib.parse import SplitResult
 
     from toolbus.mcp.group.settings import ServerSettings
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.session.request_log import RequestLog
     from toolbus.mcp.transport.launching import Launched
     from toolbus.mcp.transport.limits import ProxyLimits
+    from toolbus.mcp.transport.remote import RemoteServer
 
 
 logger = logging.getLogger("toolbus")
@@ -137,19 +138,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
     command, servers, proxy, launched, output = ready
     async with AsyncExitStack() as opened:
         if options.store is not None:
-            from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
-
-            store = open_store(options.store)
-            opened.push_async_callback(store.close)
-            try:
-                proxy.keep_in(store)
-            except RegistrationError as error:
-                raise UsageError(str(error)) from error
-            if options.session is not None:
-                from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
-
-                session = named_session(store, options.session, [*command, str(options.config)])
-                proxy.client_approvals.named = await opened.enter_async_context(session)
+            await opened.enter_async_context(_keeping(ready, options, options.store))
         gc.freeze()
         gc.enable()
         await opened.enter_async_context(proxy)
@@ -159,20 +148,42 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         if options.listening is not None:
             return await _listen(ready, limits, options, options.listening)
         if (url := _url_of(command)) is not None:
-            try:
-                from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
-                from toolbus.mcp.transport.remote import RemoteServer  # noqa: PLC0415 - h11 is an extra
-            except ImportError as error:
-                raise UsageError(str(error)) from error
-            token, headers = os.environ.get(TOKEN), options.headers
-            shown = token is not None or "authorization" in dict(headers)
-            logins = None if shown else Logins()
-            remote = RemoteServer(url, limits, token, headers, logins)
-            return await run_link(proxy, remote, limits, output)
+            return await run_link(proxy, _remote_server(url, limits, options), limits, output)
         with _reporting_failed_start(command):
             return await run_stdio(
                 proxy, command, limits, output=output, launched=launched, servers=servers
             )
+
+
+@asynccontextmanager
+async def _keeping(ready: _Ready, options: ProxyOptions, target: str) -> AsyncIterator[None]:
+    """Have the proxy keep transcripts and questions in the store *target*, until the block ends."""
+    from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
+
+    proxy, store = ready.proxy, open_store(target)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(store.close)
+        try:
+            proxy.keep_in(store)
+        except RegistrationError as error:
+            raise UsageError(str(error)) from error
+        if options.session is not None:
+            from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
+
+            session = named_session(store, options.session, [*ready.command, str(options.config)])
+            proxy.client_approvals.named = await opened.enter_async_context(session)
+        yield
+
+
+def _remote_server(url: SplitResult, limits: ProxyLimits, options: ProxyOptions) -> RemoteServer:
+    try:
+        from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
+        from toolbus.mcp.transport.remote import RemoteServer  # noqa: PLC0415 - h11 is an extra
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    token, headers = os.environ.get(TOKEN), options.headers
+    shown = token is not None or "authorization" in dict(headers)
+    return RemoteServer(url, limits, token, headers, None if shown else Logins())
 
 
 def _url_of(command: Sequence[str]) -> SplitResult | None:
