@@ -12,6 +12,8 @@ import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.json import encode
+
 from toolbus.mcp.protocol.revisions import CAPABILITIES, VERSION
 from toolbus.mcp.session.client_questions import ELICIT, can_elicit, verdict_of
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 STATE, RESPONSES = "requestState", "inputResponses"
 _KEY = "toolbus-approval"
-_LIMIT = 10_000
-"""How many questions are remembered; the answer to an older one is asked for again."""
+_LIMIT, _BYTES = 10_000, 2**24
+"""How many questions, of how many bytes, are remembered; older ones are asked again."""
 
 
 class AskedBefore(NamedTuple):
@@ -65,13 +67,15 @@ class RequestStates:
         # One proxy may stand behind another one.
         self._prefix = f"toolbus-{secrets.token_hex(8)}."
         self._asked: OrderedDict[str, AskedBefore] = OrderedDict()
+        self._size = 0
 
     def write(self, asked: AskedBefore) -> str:
         """Return a state that stands for *asked*."""
         state = self._prefix + secrets.token_hex(16)
         self._asked[state] = asked
-        if len(self._asked) > _LIMIT:
-            self._asked.popitem(last=False)
+        self._size += len(encode(asked.restored))
+        while len(self._asked) > _LIMIT or (self._size > _BYTES and len(self._asked) > 1):
+            self._size -= len(encode(self._asked.popitem(last=False)[1].restored))
         return state
 
     def read(self, params: Mapping[str, Any], session_id: str) -> RepeatedCall | None:

@@ -53,6 +53,16 @@ def test_what_another_proxy_wrote_is_the_server_s():
     assert RequestStates().read({}, "s") is None
 
 
+def test_older_questions_are_forgotten_where_they_hold_much():
+    states, large = RequestStates(), ASKED._replace(restored={"requestState": "x" * 2**22})
+
+    first, *_, last = [states.write(large) for _ in range(9)]
+
+    assert states.read({"requestState": last}, "s").asked is large
+    with pytest.raises(ForeignStateError):
+        states.read({"requestState": first}, "s")
+
+
 def test_no_state_is_believed_that_was_changed_or_is_another_s():
     states = RequestStates()
     state = states.write(ASKED)
