@@ -46,13 +46,16 @@ class ByteRelay:
         channels = channels or self._channels
         if self._logged is not None:
             channels = self._logged.begin(line, channels)
-        for frame in frames_in(line):
-            if frame.is_request and self._gone is not None:
+        frames = frames_in(line)
+        requests = [frame for frame in frames if frame.is_request]
+        if requests and self._gone is not None:
+            for frame in requests:
                 channels.reply(error_frame(frame.id, SERVER_GONE, self._gone))
-                return
-            if frame.is_request:
-                self._open.add(OpenRequest(frame.id, str(frame.method), channels.reply))
-            elif (cancelled := cancelled_id(frame)) is not UNSET:
+            return
+        for frame in requests:
+            self._open.add(OpenRequest(frame.id, str(frame.method), channels.reply))
+        for frame in frames:
+            if (cancelled := cancelled_id(frame)) is not UNSET:
                 self._open.abandon(cancelled)
         channels.to_server(line)
 
