@@ -79,8 +79,8 @@ class AnswerStream(EventStream):
         self.number, self._pending, self._answers = number, pending, 0
         self.takes_events = self.is_primed = True
         self.alias: Alias | None = None
-        self.listens = False
-        """Whether the answer goes on as long as the client likes."""
+        self.listens = self.in_array = False
+        """Whether the answer goes on as long as the client likes, and whether it is one array."""
 
     def put(self, data: bytes) -> None:
         """Add an event, with the names of the client; after the end it is dropped."""
@@ -120,7 +120,9 @@ class AnswerStream(EventStream):
         answers = lines[len(lines) - self._answers :]
         self._events.clear()
         self.written, self.unwritten = self._next, 0
-        return answers[0] if len(answers) == 1 else b"[" + b",".join(answers) + b"]"
+        # A server may have answered a batch by itself, in an array.
+        is_whole = len(answers) == 1 and (not self.in_array or answers[0].startswith(b"["))
+        return answers[0] if is_whole else b"[" + b",".join(answers) + b"]"
 
     async def follow(self, request: HttpRequest, fields: Fields = (), after: int = 0) -> None:
         """Answer *request* with a stream of what was put after the event number *after*."""

@@ -72,7 +72,9 @@ class RelayedRequest:
     ) -> None:
         self.request, self.frame, self.client, self._server = request, frame, client, server
         self.ids = [part.id for part in requests_in(frame, request.body)]
-        self.response = RelayedResponse(request, 400 if frame is None else 202, len(self.ids))
+        self.response = RelayedResponse(
+            request, 400 if frame is None else 202, len(self.ids), in_array=frame is None
+        )
         self._channels = Channels(self.response.say, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
         self._tasks: dict[Any, asyncio.Task[None]] = {}

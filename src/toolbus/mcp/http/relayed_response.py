@@ -31,13 +31,15 @@ class RelayedResponse:
     under headers that are written here.
     """
 
-    def __init__(self, request: HttpRequest, status: int, expected: int) -> None:
-        self._request, self.status = request, status
+    def __init__(
+        self, request: HttpRequest, status: int, expected: int, *, in_array: bool = False
+    ) -> None:
+        self._request, self.status, self._in_array = request, status, in_array
         self._fields: HeaderFields = ()
         self._expected, self._has_requests = expected, bool(expected)
         self._is_under_way = self._has_body = False
         self._line = b""
-        # Those to a batch come one by one, and go as one array.
+        # Those to a batch come one by one, and go in one array.
         self._answers: list[bytes] = []
         self._stream: EventStream | None = None
         self._ready = asyncio.Event()
@@ -152,8 +154,8 @@ class RelayedResponse:
 
     async def _send_whole(self) -> None:
         answers, fields = self._answers, back(self._fields)
-        line = b"[" + b",".join(answers) + b"]" if len(answers) > 1 else (*answers, self._line)[0]
-        line = line.strip()
+        line = b",".join(answers) or self._line.strip()
+        line = b"[" + line + b"]" if answers and self._in_array else line
         if not line:
             await self._request.answer(self.status, fields)
             return

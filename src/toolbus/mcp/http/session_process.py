@@ -87,7 +87,7 @@ class SessionProcess(ClientSession):
         frame = read_frame(body)
         requests = requests_in(frame, body)
         stream = AnswerStream(self._buffer, self._next, len(requests))
-        stream.alias = alias
+        stream.alias, stream.in_array = alias, frame is None
         stream.listens = any(request.method == LISTEN for request in requests)
         stream.is_primed = self.standing.is_primed
         if requests:
