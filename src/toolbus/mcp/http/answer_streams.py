@@ -118,8 +118,7 @@ class AnswerStream(EventStream):
     def _take_answers(self) -> bytes:
         lines = [line.strip() for line in self._events.values()]
         answers = lines[len(lines) - self._answers :]
-        self._events.clear()
-        self.written, self.unwritten = self._next, 0
+        self.clear()
         # A server may have answered a batch by itself, in an array.
         is_whole = len(answers) == 1 and (not self.in_array or answers[0].startswith(b"["))
         return answers[0] if is_whole else b"[" + b",".join(answers) + b"]"

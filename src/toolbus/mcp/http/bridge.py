@@ -225,7 +225,7 @@ class Bridge:
                 else:
                     await _answer(request, body)
             finally:
-                session.cancel(stream)
+                session.forget(stream)
 
     async def _session_of(self, client: frozenset[tuple[str, str]]) -> SessionProcess:
         """Return the process of *client*, which is started for its first request."""

@@ -116,6 +116,13 @@ class EventStream:
         if self._events.pop(number, None) is not None and number > self.written:
             self.unwritten -= size
 
+    def clear(self) -> None:
+        """End it, and forget all events."""
+        self.end()
+        self._events.clear()
+        self.written, self.unwritten = self._next, 0
+        self.buffer.written()
+
     @property
     def is_kept(self) -> bool:
         """Whether there is something that a client may ask for."""

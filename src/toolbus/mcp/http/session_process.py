@@ -105,12 +105,12 @@ class SessionProcess(ClientSession):
         assert stream is not None  # noqa: S101 - it is a request
         return stream
 
-    def cancel(self, stream: AnswerStream) -> None:
-        """Cancel the request whose answer *stream* is, unless it has ended."""
+    def forget(self, stream: AnswerStream) -> None:
+        """Drop *stream*, which nobody can resume; a request that has no answer yet is cancelled."""
         if stream.alias is not None and not stream.ended:
-            stream.end()
             params = {"requestId": stream.alias.name}
             self.session.from_client(write_frame(method=CANCELLED, params=params))
+        stream.clear()
 
     def end_subscriptions(self) -> None:
         """End the answers that would go on as long as their clients like."""
@@ -217,11 +217,9 @@ class SessionProcess(ClientSession):
         params = params_of(frame)
         meta = params.get("_meta")
         subscription = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
-        stream = (
-            self._by_token.get(params.get("progressToken"))
-            if method == PROGRESS
-            else self._by_id.get(subscription)
-        )
+        name = params.get("progressToken") if method == PROGRESS else subscription
+        streams = self._by_token if method == PROGRESS else self._by_id
+        stream = streams.get(name) if isinstance(name, str | int) else None
         if stream is not None and _is_open(stream):
             return stream
         if method.endswith(_OF_THE_SESSION) and self.standing.is_read:

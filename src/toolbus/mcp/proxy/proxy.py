@@ -55,6 +55,8 @@ class Proxy(Participant):
         self.next_version: Proxy | None = None
         self.store: Store | None = None
         self.timeout = timeout
+        self._versions: list[object] = []
+        self._is_handled = False
         super().__init__(bus or EventBus(), Toolset(), Scope(agent_id="proxy"), tuple(components))
         if store is not None:
             self.keep_in(store)
@@ -117,8 +119,12 @@ class Proxy(Participant):
     @property
     def is_filtering(self) -> bool:
         """Whether a handler or a store is at work; if not, lines pass as bytes."""
-        handled = any(self.bus.handlers(event) for event in CATALOGUE)
-        return handled or self.store is not None or bool(self.tools)
+        # A relay asks for each request, and handlers change seldom.
+        versions = [self.bus.version(event) for event in CATALOGUE]
+        if versions != self._versions:
+            self._versions = versions
+            self._is_handled = any(self.bus.handlers(event) for event in CATALOGUE)
+        return self._is_handled or self.store is not None or bool(self.tools)
 
 
 def _make_approvals(*, store: Store) -> StoredApprovals:

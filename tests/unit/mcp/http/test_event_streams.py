@@ -1,8 +1,9 @@
 """Streams of events with clients that are slow, late, or come twice."""
 
 import asyncio
+import json
 
-from toolbus.mcp.http.answer_streams import AnswerStream, read_event_id
+from toolbus.mcp.http.answer_streams import Alias, AnswerStream, read_event_id
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
 
 
@@ -157,3 +158,35 @@ async def test_answers_alone_are_a_body():
 def test_ids_name_stream_and_event():
     assert read_event_id("3-17") == (3, 17)
     assert [read_event_id(text) for text in ("", "3", "-1", "a-b", "3-", "٣-1")] == [None] * 6
+
+
+def test_a_stream_that_is_cleared_holds_nothing():
+    buffer = EventBuffer(2**20)
+    stream, other = EventStream(buffer), EventStream(buffer)
+    for each in (stream, other):
+        each.put(b"x" * 2**19)
+    stream.clear()
+    stream.put(b"more")
+    other.put(b"y" * 2**18)
+
+    assert not stream.is_kept
+    assert other.holds_after(0)
+
+
+def test_what_a_client_chose_comes_back():
+    meta = {"progressToken": [1, "t"], "other": 2}
+    body = {"jsonrpc": "2.0", "id": 7, "method": "x", "params": {"_meta": meta, "a": "b"}}
+    alias, hidden = Alias.hide("toolbus-secret-1", json.dumps(body).encode())
+    sent = json.loads(hidden)
+    said = {"id": sent["id"], "method": "y", "params": sent["params"]}
+    quoted = {"text": 'not "toolbus-secret-1" itself'}
+
+    assert sent["id"] == "toolbus-secret-1"
+    assert sent["params"]["_meta"] == {"progressToken": "toolbus-secret-1-token", "other": 2}
+    assert sent["params"]["a"] == "b"
+    assert json.loads(alias.reveal(json.dumps(said).encode())) == {
+        "id": 7,
+        "method": "y",
+        "params": body["params"],
+    }
+    assert json.loads(alias.reveal(json.dumps(quoted).encode())) == quoted
