@@ -405,7 +405,8 @@ class _ServerConnection(asyncio.Protocol):
             if not request.has_begun:
                 await request.answer(500)
         finally:
-            self._task = None
+            # A closed connection lives until the collector comes, and its requests need not.
+            self._task = self._request = None
             self._end_request(request)
 
     def _end_request(self, request: HttpRequest) -> None:
@@ -418,7 +419,6 @@ class _ServerConnection(asyncio.Protocol):
             transport.abort()
         elif http.our_state is h11.DONE and http.their_state is h11.DONE and not self._is_last:
             http.start_next_cycle()
-            self._request = None
             self._wait_for_request()
             transport.resume_reading()
             self._take_events()

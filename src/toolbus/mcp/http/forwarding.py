@@ -70,15 +70,17 @@ class Upstream(NamedTuple):
         frame: Frame | None,
         line: bytes,
         schema: Mapping[str, Any] | None,
+        *,
+        is_changed: bool,
     ) -> HttpReply:
         """Send *line*, which is *frame*, in the place of *request*; raises `TransportError`.
 
-        The server must not be able to read anything else in it. *schema* is that of the tool which
-        it calls, if that is known.
+        The server must not be able to read anything else in it: where it *is_changed*, headers
+        repeat it anew. *schema* is that of the tool which it calls, if that is known.
         """
         fields = upward(self._headers(request))
         if is_stateless(request.headers):
-            fields = _repeating(fields, frame, schema)
+            fields = _repeating(fields, frame, schema) if is_changed else fields
         else:
             # They mean nothing there, and handlers may have rewritten what they repeat.
             fields = [(name, value) for name, value in fields if not _repeats(name)]

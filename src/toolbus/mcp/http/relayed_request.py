@@ -83,6 +83,8 @@ class RelayedRequest:
         self._answer_events: dict[Any, Event] = {}
         self._successor: RelayedRequest | None = None
         self._resumable = self._gone = False
+        # The line that goes on if no handler changes it: of that the client's headers are right.
+        self._unchanged = b""
 
     @property
     def listens(self) -> bool:
@@ -94,6 +96,8 @@ class RelayedRequest:
         """Answer the request; being cancelled means that the client has gone."""
         try:
             if self.request.method == "POST":
+                if is_stateless(self.request.headers):
+                    self._unchanged = self.client.session.as_judged(self.request.body)
                 self.client.session.from_client(self.request.body, self._channels)
             else:
                 self._start(None, b"")
@@ -179,9 +183,11 @@ class RelayedRequest:
     async def _send(self, exchange: _Exchange) -> str:
         """Send a request, and take the answer; return why a request in it has none."""
         try:
-            schema = self.client.session.schema(str(params_of(exchange.frame).get("name", "")))
+            schema, is_changed = None, exchange.line != self._unchanged
+            if is_changed:
+                schema = self.client.session.schema(str(params_of(exchange.frame).get("name", "")))
             reply = await self._server.send_judged(
-                self.request, exchange.frame, exchange.line, schema
+                self.request, exchange.frame, exchange.line, schema, is_changed=is_changed
             )
             try:
                 return await self._take(exchange, reply)
@@ -289,7 +295,7 @@ class RelayedRequest:
             await asyncio.wait(running)
         await self.client.leave(self, resumable=self._resumable)
         # What is detached lives as long as its session, and the rest until the collector comes.
-        self.request.body, self.frame = b"", None
+        self.request.body, self.frame, self._unchanged = b"", None, b""
 
 
 def _as_error(request_id: Any, answer: Frame | None, body: bytes, status: int) -> bytes:

@@ -11,8 +11,6 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from toolbus.http.addresses import without_query
 from toolbus.http.client import HttpClient, HttpReply, Timeouts, TransportError
 from toolbus.mcp.oauth.stored_login import StoredLogin
@@ -21,6 +19,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     Frame,
     FrameTooLongError,
     error_frame,
+    frames_in,
     read_frame,
 )
 from toolbus.mcp.protocol.repeated_headers import HeaderParams, is_header, routing
@@ -91,6 +90,7 @@ class RemoteServer:
         under_way, stateless = self._open.get(cancelled_id(frame), (None, False))
         if under_way is not None and stateless:
             # There the end of the answer's stream is what cancels, and no notification.
+            del self._open[cancelled_id(frame)]
             under_way.cancel()
             return
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -230,7 +230,7 @@ class RemoteServer:
                     last_id, wait = event.id or last_id, event.wait or wait
                     if event.data:
                         await self._take_line(frame, event.line)
-                        if _answers(event.data, frame):
+                        if frame is not None and frame.is_request and frame.id not in self._open:
                             await reply.finish(_REST)
                             return
             reply.close()
@@ -259,30 +259,23 @@ class RemoteServer:
         return await self._send("GET", headers.items(), b"", Timeouts())
 
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
-        if frame is not None and frame.method == "initialize":
-            self._learn_version(line)
-        elif frame is not None and frame.method == LIST:
+        """Take a line of the answer to *frame*."""
+        for answer in frames_in(line):
+            if answer.is_answer:
+                self._open.pop(answer.id, None)
+            if frame is not None and frame.method == "initialize":
+                match answer.result:
+                    case {"protocolVersion": str(version)} if is_header(version):
+                        self._headers[REVISION] = version
+        if frame is not None and frame.method == LIST:
             self._params.learn(line)
-        await self._pass_on(line)
-
-    async def _pass_on(self, line: bytes) -> None:
-        answer = read_frame(line)
-        if answer is not None and answer.is_answer:
-            self._open.pop(answer.id, None)
         if self._take is not None and (rest := self._take(line)) is not None:
             await rest
-
-    def _learn_version(self, line: bytes) -> None:
-        answer = read_frame(line)
-        if answer is not None and answer.result is not UNSET:
-            match answer.result:
-                case {"protocolVersion": str(version)} if is_header(version):
-                    self._headers[REVISION] = version
 
     async def _close_open(self, frame: Frame | None, problem: str) -> None:
         """Answer the request, if the server has not."""
         if frame is not None and frame.is_request and frame.id in self._open:
-            await self._pass_on(error_frame(frame.id, SERVER_GONE, problem))
+            await self._take_line(frame, error_frame(frame.id, SERVER_GONE, problem))
         elif problem and frame is not None and not frame.is_request:
             logger.warning("%s did not reach the server: %s", frame.method or "an answer", problem)
 
