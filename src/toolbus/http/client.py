@@ -342,7 +342,7 @@ class HttpConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
+        """Tell the reader of the answer."""
         kind = "" if exc is None else f": {type(exc).__name__}"
         self._break(f"{self._name} broke off{kind}")
 

@@ -1,4 +1,4 @@
-"""What a process answers to one HTTP request: a JSON body, or a stream that can be resumed."""
+"""The answer of a process to one HTTP request: a JSON body, or a stream that can be resumed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class AnswerStream(EventStream):
     async def body(self, request: HttpRequest) -> bytes | None:
         """Wait for what is put; return the JSON body of nothing but answers, None for a stream.
 
-        Who takes no stream gets the answers, and the rest is dropped.
+        A client that takes no stream gets the answers, and the rest is dropped.
         """
         self.takes_events = request.accepts(STREAM)
         plain = request.accepts(JSON) and not prefers_stream(request)

@@ -205,7 +205,8 @@ class Bridge:
             # There is none that means anything: closing the connection is what cancels.
             await request.answer(202)
         elif (problem := _misfit(request, frame)) is not None:
-            await _answer(request, error_frame(frame.id, *problem))
+            line = error_frame(frame.id, *problem)
+            await request.answer(_status_of(line), [("content-type", JSON)], line.strip())
         else:
             await self._ask_alone(request, frame)
 
@@ -219,11 +220,7 @@ class Bridge:
             stream = session.ask_alone(request.body)
             try:
                 await session.drain()
-                body = await stream.body(request)
-                if body is None:
-                    await stream.follow(request)
-                else:
-                    await _answer(request, body)
+                await _send(request, stream)
             finally:
                 session.forget(stream)
 
@@ -258,13 +255,13 @@ async def _refuse_start(request: HttpRequest, frame: Frame, error: Exception) ->
     await request.answer(502, [("content-type", JSON)], line.strip())
 
 
-async def _answer(request: HttpRequest, line: bytes) -> None:
-    """Send *line*, which answers a request of the stateless revision, under its HTTP status."""
+def _status_of(line: bytes) -> int:
+    """Return the HTTP status of an answer of the stateless revision."""
     frame, status = read_frame(line), 200
     if frame is not None and isinstance(frame.error, dict):
         code = frame.error.get("code")
         status = _STATUS.get(code, 200) if isinstance(code, int) else 200
-    await request.answer(status, [("content-type", JSON)], line.strip())
+    return status
 
 
 async def _send(
@@ -274,4 +271,5 @@ async def _send(
     if body is None:
         await stream.follow(request, fields)
     else:
-        await request.answer(200, [("content-type", JSON), *fields], body)
+        status = 200 if stream.alias is None else _status_of(body)
+        await request.answer(status, [("content-type", JSON), *fields], body)

@@ -1,4 +1,4 @@
-"""What a relay knows of one client: its session, what it waits for, and what it may ask again."""
+"""A client of a relay: its session, its requests under way, and answers that it may ask again."""
 
 from __future__ import annotations
 

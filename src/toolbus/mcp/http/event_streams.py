@@ -129,7 +129,7 @@ class EventStream:
         return bool(self._events) or not self.ended
 
     def holds_after(self, number: int) -> bool:
-        """Tell whether all that came after the event *number* is still there."""
+        """Return whether all that came after the event *number* is still there."""
         after = number + 1
         return 0 <= number < self._next and (after == self._next or after in self._events)
 

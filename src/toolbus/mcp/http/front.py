@@ -45,7 +45,7 @@ class Rules(NamedTuple):
         if self.token is not None and not self._knows(request.headers.get("authorization", "")):
             shown = [("www-authenticate", 'Bearer realm="toolbus"')]
             raise HttpError(401, "a bearer token is needed", shown)
-        # Who was led here by a page under a name of its own would show that name.
+        # A browser that a page led here under a name of its own shows that name.
         if not self._is_host(request.headers.get("host", "")):
             raise HttpError(403, "this Host is not allowed; see --allow-host")
         if not self._is_origin(request.headers.get("origin")):

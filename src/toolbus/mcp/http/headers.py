@@ -1,4 +1,4 @@
-"""Which HTTP headers pass where anything judges: those that have a meaning, in a form of theirs."""
+"""HTTP headers that pass where handlers judge: those that have a meaning, in a form of theirs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BACK = {
     "vary": _WORDS,
     "x-accel-buffering": re.compile("yes|no"),
 }
-"""What comes back from a server, and in which form; what it would say elsewhere nobody judges."""
+"""The headers of a server that come back, and their forms; no handler judges what others say."""
 
 _CORS = "access-control-"
 _CORS_VALUE = re.compile(r"[\x21-\x7e, ]{1,1000}")

@@ -79,7 +79,7 @@ class SessionProcess(ClientSession):
         self.task = asyncio.create_task(self._run())
 
     def takes(self, version: str | None) -> bool:
-        """Tell whether a request of this session may name the revision *version*."""
+        """Return whether a request of this session may name the revision *version*."""
         return version is None or version in HANDSHAKE or version == self.version
 
     def ask(self, body: bytes, alias: Alias | None = None) -> AnswerStream | None:
@@ -153,7 +153,7 @@ class SessionProcess(ClientSession):
     async def _run(self) -> None:
         try:
             reason = await failure_of(self._listen())
-            # Who is answered now, and asks again at once, is to learn that it has ended.
+            # A client that is answered now, and asks again at once, is to learn of the end.
             self.is_over = True
             self.session.server_gone(reason)
             await self.session.settle(self._limits.grace)

@@ -41,7 +41,7 @@ async def read_body(
 
 
 def _is_frames(body: bytes) -> bool:
-    """Tell whether *body* is more than one frame, each on its line."""
+    """Return whether *body* is more than one frame, each on its line."""
     lines = body.strip().split(b"\n")
     if len(lines) == 1 or read_frame(lines[0]) is None or read_batch(body) is not None:
         return False
@@ -60,4 +60,4 @@ async def _lines(start: bytes, chunks: AsyncIterator[bytes], limit: int) -> Asyn
 
 
 def _event(line: bytes) -> Event:
-    return Event(on_one_line(line) or None, raw=line)
+    return Event(on_one_line(line) or None)

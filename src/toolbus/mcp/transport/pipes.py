@@ -54,7 +54,7 @@ async def read_loop(number: int, take: Take) -> None:
 
 
 def _is_awaitable(number: int) -> bool:
-    """Tell whether a loop can wait for *number*, as it can for no regular file."""
+    """Return whether a loop can wait for *number*; for a regular file it cannot."""
     mode = os.fstat(number).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)
 

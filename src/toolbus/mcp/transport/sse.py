@@ -19,14 +19,13 @@ _MOST_DIGITS = 9
 class Event(NamedTuple):
     """One event: its *data*, None if it has none, its *id*, and milliseconds before a *retry*.
 
-    *raw* is how it came. It may be *named* a message, which it is without a name as well, and may
-    hold *comments*, which are for nobody.
+    It may be *named* a message, which it is without a name as well, and may hold *comments*, which
+    are for nobody.
     """
 
     data: bytes | None
     id: str | None = None
     retry: int | None = None
-    raw: bytes = b""
     named: bool = False
     comments: bool = False
 
@@ -48,7 +47,6 @@ class EventParser:
         self._limit, self._size = limit, 0
         self._partial: list[bytes] = []
         self._lines: list[bytes] = []
-        self._raw: list[bytes] = []
         self._first, self._halved = True, False
 
     def feed(self, chunk: bytes) -> list[Event]:
@@ -56,7 +54,6 @@ class EventParser:
         events = []
         if self._halved and chunk.startswith(b"\n"):
             # The CR before it has ended the line already, and perhaps its event.
-            self._raw.append(b"\n")
             chunk = chunk[1:]
             self._halved = False
         for part in chunk.splitlines(keepends=True):
@@ -74,15 +71,14 @@ class EventParser:
         """Take the line that has begun; return the event that it ends."""
         line = b"".join(self._partial)
         self._partial = []
-        self._raw.append(line)
         if self._first:
             self._first, line = False, line.removeprefix(_BOM)
         line = line.rstrip(b"\r\n")
         if line:
             self._lines.append(line)
             return None
-        event = _event(self._lines, b"".join(self._raw))
-        self._lines, self._raw, self._size = [], [], 0
+        event = _event(self._lines)
+        self._lines, self._size = [], 0
         return event
 
 
@@ -128,8 +124,7 @@ def rewrite_event(event: Event, data: bytes | None) -> bytes:
 
 def nameless(event: Event) -> Event:
     """Return *event* with its data alone, as if its stream could not be resumed."""
-    raw = write_event(on_one_line(event.data)) if event.data else b""
-    return Event(event.data or None, raw=raw)
+    return Event(event.data or None)
 
 
 def on_one_line(data: bytes) -> bytes:
@@ -142,7 +137,7 @@ def unbroken(data: bytes) -> bytes:
     return escape_breaks(on_one_line(data))
 
 
-def _event(lines: list[bytes], raw: bytes) -> Event:
+def _event(lines: list[bytes]) -> Event:
     data: list[bytes] = []
     event_id, retry, named, comments = None, None, False, False
     for line in lines:
@@ -159,4 +154,4 @@ def _event(lines: list[bytes], raw: bytes) -> Event:
                 retry = int(value)
             case b"":
                 comments = True
-    return Event(b"\n".join(data) if data else None, event_id, retry, raw, named, comments)
+    return Event(b"\n".join(data) if data else None, event_id, retry, named, comments)

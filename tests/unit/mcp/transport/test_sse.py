@@ -38,9 +38,6 @@ def test_pieces_make_no_difference(cuts):
         (None, None, None),
     ]
     assert found[5].wait == 60.0
-    # The end of the last line may come in halves.
-    assert STREAM.startswith(b"".join(one.raw for one in found))
-    assert len(b"".join(one.raw for one in found)) >= len(STREAM.removesuffix(b"\ndata: cut"))
 
 
 @pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b"", b"\r\n\xef\xbb\xbf"])
@@ -96,5 +93,5 @@ def test_a_written_event_is_read_again():
 def test_a_nameless_event_has_its_data_alone():
     named, primer = EventParser(1_000).feed(b": c\nid: 7\nretry: 5\ndata: a\n\nid: 8\ndata:\n\n")
 
-    assert nameless(named)[:4] == (b"a", None, None, b"data: a\n\n")
-    assert nameless(primer)[:4] == (None, None, None, b"")
+    assert nameless(named)[:4] == (b"a", None, None, False)
+    assert nameless(primer)[:4] == (None, None, None, False)
