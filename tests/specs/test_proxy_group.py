@@ -795,6 +795,40 @@ async def test_each_http_client_has_its_servers(here, environment):
     assert alone[0] == alone[2] != alone[1]
 
 
+@pytest.mark.parametrize("options", [[], ["--with", "policy.py:Policy"]], ids=["plain", "judged"])
+async def test_a_subscription_over_http_is_a_stream(here, environment, options):
+    configure(here, a=LISTENING, b=LISTENING)
+    told = []
+
+    async with listening(environment, here, "--config", "toolbus.toml", *options) as web:
+
+        async def listen():
+            frame = {"jsonrpc": "2.0", "id": "mine", "method": "subscriptions/listen"}
+            frame["params"] = {"notifications": {"toolsListChanged": True}, **OWN}
+            fields = {"mcp-protocol-version": "2026-07-28", "mcp-method": frame["method"]}
+            fields["accept"] = "application/json, text/event-stream"
+            async with web.http.stream("POST", web.url, json=frame, headers=fields) as reply:
+                async for line in reply.aiter_lines():
+                    name, _, data = line.partition(":")
+                    told.extend([json.loads(data)] if name == "data" else [])
+
+        async with asyncio.timeout(60):
+            listening_task = asyncio.create_task(listen())
+            await until(lambda: told)
+            for name in ("a_change", "b_change", "a_end"):
+                call = {"name": name, "arguments": {}, **OWN}
+                own = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call"}
+                await web.post("tools/call", call, **own, mcp_name=name)
+            await listening_task
+
+    changed = "notifications/tools/list_changed"
+    acknowledged = "notifications/subscriptions/acknowledged"
+    assert [one.get("method") for one in told] == [acknowledged, changed, changed, None]
+    assert told[-1]["id"] == "mine"
+    metas = [(one.get("params") or one["result"])["_meta"] for one in told]
+    assert [meta[SUBSCRIPTION] for meta in metas] == ["mine"] * 4
+
+
 @pytest.mark.full  # Real servers.
 async def test_two_real_servers_stand_behind_one(here, environment):
     (here / "work").mkdir()
