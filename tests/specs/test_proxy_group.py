@@ -534,6 +534,50 @@ async def test_a_task_of_the_stateless_revision_is_too(grouped, here):
     assert not [m for m in seen(here, "a") if m["method"].startswith(("tasks/", "subscriptions/"))]
 
 
+ONLY = """\
+from toolbus import AgentComponent, ToolAdapter
+
+class Hide(ToolAdapter):
+    tools = ("b_secrets",)
+    def adapt_response(self, response, call):
+        assert call.arguments == {"of": "today"}
+        return response.map_text(lambda text: text.replace("secret", "[hidden]"))
+
+class Only(AgentComponent):
+    def __init__(self):
+        self.register_tool_adapter(Hide())
+"""
+
+
+async def test_a_task_s_result_is_judged_as_its_call_s(grouped, here):
+    (here / "only.py").write_text(ONLY)
+    later = TASKS.replace('name + " result"', '"a secret"')
+    told = f"""{STATELESS}
+    CAN = {{"tools": {{}}, "extensions": {{"io.modelcontextprotocol/tasks": {{}}}}}}
+    def take(m, method, params):
+        if method == "tools/call":
+            return {{"resultType": "task", "taskId": "t1", "status": "working"}}
+        done = {{"taskId": "t1", "status": "completed", "result": text("a secret")}}
+        send(method="notifications/tasks", params=done)
+        return done
+    """
+    call = {"name": "b_secrets", "arguments": {"of": "today"}, "task": {}}
+    task, only = {"taskId": "b_t1"}, ["--with", "only.py:Only"]
+
+    async with grouped(*only, b=later) as wire:
+        await wire.ask(1, "tools/call", call)
+        result = (await wire.ask(2, "tasks/result", task))["result"]
+    async with grouped(*only, begun=False, b=told) as wire:
+        await wire.ask(1, "tools/call", {**call, **OWN})
+        state = (await wire.ask(2, "tasks/get", {**task, **OWN}))["result"]
+        (notice,) = [m["params"] for m in map(json.loads, wire.lines) if "method" in m]
+
+    hidden = {"content": [{"type": "text", "text": "a [hidden]"}]}
+    assert result["content"] == hidden["content"]
+    assert (state["result"], notice["result"]) == (hidden, hidden)
+    assert (state["taskId"], state["status"], notice["taskId"]) == ("b_t1", "completed", "b_t1")
+
+
 async def test_no_server_reaches_a_neighbour_s_task(grouped, here):
     evil = """
     RELATED = "io.modelcontextprotocol/related-task"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -37,6 +39,9 @@ UNCHANGED = object()
 
 _WITHHELD = frozenset({"denied", "withheld", "invalid_result"})
 _RECORDED = frozenset({"resources/read", "prompts/get"})
+_OF_TASKS = frozenset({"tasks/get", "tasks/result", "notifications/tasks"})
+"""What brings the result of a call later: MCP 2025-11-25, basic/utilities/tasks, and SEP-2663."""
+_MAX_TASKS = 10_000
 
 
 class ResponseRejected(ToolbusError):
@@ -55,6 +60,15 @@ class ServerMessages:
 
     def __init__(self, bus: EventBus, scope: Scope, tool_list: ToolList, log: SessionLog) -> None:
         self._bus, self._scope, self._tool_list, self._log = bus, scope, tool_list, log
+        self._task_calls: OrderedDict[str, ToolCall] = OrderedDict()
+
+    def learn_task(self, call: ToolCall, result: Any) -> None:
+        """Remember that *call* has made the task in *result*, if there is one."""
+        for owner in (result, result.get("task")) if isinstance(result, dict) else ():
+            if isinstance(owner, dict) and isinstance(owner.get("taskId"), str):
+                self._task_calls[owner["taskId"]] = call
+                if len(self._task_calls) > _MAX_TASKS:
+                    self._task_calls.popitem(last=False)
 
     async def answer(self, request: OpenRequest, frame: Frame) -> None:
         """Send the client the answer *frame* to its *request* as handlers leave it."""
@@ -89,6 +103,8 @@ class ServerMessages:
                 listed = await self._tool_list.relist(came, first=first)
             body = await self._body(LIST, listed, _call(LIST))
             return listed if body is UNCHANGED and listed is not came else body
+        if request.method in _OF_TASKS:
+            return await self._task(request.method, came, params)
         if request.method in _RECORDED:
             return await self._recorded(request.method, came, params)
         return await self._body(request.method, came, _call(request.method))
@@ -104,6 +120,24 @@ class ServerMessages:
             if rest is UNCHANGED and is_same(response, seen.response):
                 return UNCHANGED
             return seen.lower_result(response, seen.rest if rest is UNCHANGED else rest)
+
+    async def _task(self, method: str, came: Any, params: Any) -> Any:
+        """Return what handlers leave of a task with *params*, whose result is that of a call."""
+        task_id = params.get("taskId") if isinstance(params, dict) else None
+        made_by = self._task_calls.get(task_id) if isinstance(task_id, str) else None
+        call = _call(method) if made_by is None else made_by
+        if method == "tasks/result":
+            return await self._result(call, came)
+        is_notice = method == "notifications/tasks"
+        if not (isinstance(came, dict) and isinstance(came.get("result"), dict)):
+            return await self._body(method, came, _call(method), params=is_notice)
+        state = {name: value for name, value in came.items() if name != "result"}
+        result = await self._result(call, deepcopy(came["result"]))
+        seen = await self._body(method, deepcopy(state), _call(method), params=is_notice)
+        if result is UNCHANGED and seen is UNCHANGED:
+            return UNCHANGED
+        state = state if seen is UNCHANGED else seen
+        return {**state, "result": came["result"] if result is UNCHANGED else result}
 
     async def _recorded(self, method: str, came: Any, params: Any) -> Any:
         """Return what handlers leave of a result that the model will read, and keep it."""
@@ -132,7 +166,9 @@ class ServerMessages:
         if method.endswith("list_changed"):
             self._tool_list.forget()
         try:
-            if frame.params is not UNSET:
+            if method in _OF_TASKS and frame.params is not UNSET:
+                body = await self._task(method, frame.params, frame.params)
+            elif frame.params is not UNSET:
                 body = await self._body(method, frame.params, _call(method), params=True)
         except ResponseRejected as error:
             logger.warning("%s of the server was withheld: %s", method, error.reason)
