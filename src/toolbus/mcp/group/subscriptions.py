@@ -41,7 +41,7 @@ class ClientSubscription:
         notify: Callable[[bytes], object],
     ) -> None:
         self._own_id, self._kinds, self._notify = own_id, kinds, notify
-        self._begun: set[tuple[GroupedServer, int]] = set()
+        self._acknowledged: set[tuple[GroupedServer, int]] = set()
         self._filters = {(server, server.next_id()): theirs for server, theirs in filters.items()}
 
     async def run(self, params: dict[str, Any]) -> Any:
@@ -60,7 +60,7 @@ class ClientSubscription:
             lasting = {*asking}
             while lasting:
                 done, lasting = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
-                if any(asking[task] in self._begun for task in done):
+                if any(asking[task] in self._acknowledged for task in done):
                     return {"resultType": "complete", "_meta": {SUBSCRIPTION: self._own_id}}
             # Without a server that tells anything it lasts until the client cancels it.
             return await asyncio.Future()
@@ -86,7 +86,7 @@ class ClientSubscription:
         key = server, request_id
         theirs = self._filters.get(key)
         if theirs is not None and method == _ACKNOWLEDGED:
-            self._begun.add(key)
+            self._acknowledged.add(key)
         elif theirs is not None and method == _UPDATED and not _is_below(params.get("uri"), theirs):
             logger.warning("server %r tells of a foreign resource; dropped", server.name)
         elif theirs is not None:
