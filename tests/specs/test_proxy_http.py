@@ -556,6 +556,40 @@ async def test_stateless_calls_share_a_list(raw, listening, policy):
     assert sum(method == "tools/call" for method, _ in asked) == 6
 
 
+HIDE = """
+    class Hide(ToolAdapter):
+        tools = ("echo",)
+        def adapt_response(self, response, call):
+            return response.map_text(lambda text: text.replace("canary", "[hidden]"))
+    class Policy(AgentComponent):
+        def __init__(self):
+            self.register_tool_adapter(Hide())
+"""
+
+
+async def test_a_stateless_task_is_its_client_s(raw, listening, policy):
+    def take(_method, _headers, body):
+        asked = json.loads(body)
+        done = {"content": [{"type": "text", "text": "a canary"}]}
+        state = {"taskId": "t1", "status": "completed", "result": done}
+        return answer(frame(asked["id"], result={"tools": [], "content": [], **state}))
+
+    async with raw(take) as (url, _), listening(*policy(HIDE), "--", url) as web:
+
+        async def ask(method, name, who):
+            params = {"name": name, "taskId": name, "arguments": {}, "_meta": {VERSION: STATELESS}}
+            body = frame(1, method, params=params)
+            headers = {"mcp-method": method, "mcp-name": name, "authorization": who}
+            named = BOTH | headers | {"mcp-protocol-version": "2026-07-28"}
+            return (await web.http.post(web.url, content=body, headers=named)).json()
+
+        await ask("tools/call", "echo", "Bearer a")
+        own, other = [await ask("tasks/get", "t1", f"Bearer {who}") for who in "ab"]
+
+    assert own["result"]["result"]["content"][0]["text"] == "a [hidden]"
+    assert "no call of this session made the task" in other["error"]["message"]
+
+
 @pytest.mark.parametrize("judged", [False, True])
 async def test_a_relayed_stream_can_be_resumed(raw, listening, policy, judged, here):
     count = """\

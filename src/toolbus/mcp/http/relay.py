@@ -18,6 +18,7 @@ from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, is_stateless
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
     from collections.abc import Hashable
 
     from toolbus.http.server import HttpRequest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.tool_list import ToolList
+    from toolbus.messages.records import ToolCall
 
 logger = logging.getLogger("toolbus")
 
@@ -34,6 +36,9 @@ _SETTLE = 1.0
 _ENDED = "the proxy has ended"
 _LIST_SECONDS, _MOST_LISTS = 60.0, 100
 """Seconds after which a server is asked again for its tools, and how many lists are kept."""
+
+_MOST_CLIENTS = 10_000
+"""Clients without sessions of which it is known which calls made their tasks."""
 
 
 class Relay:
@@ -47,6 +52,7 @@ class Relay:
         self._is_closing = False
         # What stateless requests have learned of the server's tools, for others like them.
         self._tool_lists: dict[Hashable, ToolList] = {}
+        self._task_calls: dict[Hashable, OrderedDict[str, ToolCall]] = {}
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""
@@ -112,6 +118,9 @@ class Relay:
         key = asker, self._proxy.current, time.monotonic() // _LIST_SECONDS
         if (known := self._tool_lists.get(key)) is not None:
             client.session.tool_list.adopt(known)
+        # A task is made by one request, and asked for by others of the same client.
+        messages = client.session.server_messages
+        messages.task_calls = self._task_calls.setdefault(asker, messages.task_calls)
         try:
             await self._pass_on(request, frame, client)
         finally:
@@ -120,6 +129,8 @@ class Relay:
                 self._tool_lists[key] = client.session.tool_list
             while len(self._tool_lists) > _MOST_LISTS:
                 del self._tool_lists[next(iter(self._tool_lists))]
+            while len(self._task_calls) > _MOST_CLIENTS:
+                del self._task_calls[next(iter(self._task_calls))]
 
     async def _pass_on(self, request: HttpRequest, frame: Frame | None, client: Client) -> None:
         relayed = RelayedRequest(request, frame, client, self._server)

@@ -60,15 +60,16 @@ class ServerMessages:
 
     def __init__(self, bus: EventBus, scope: Scope, tool_list: ToolList, log: SessionLog) -> None:
         self._bus, self._scope, self._tool_list, self._log = bus, scope, tool_list, log
-        self._task_calls: OrderedDict[str, ToolCall] = OrderedDict()
+        self.task_calls: OrderedDict[str, ToolCall] = OrderedDict()
+        """By the ids of tasks: the calls that made them."""
 
     def learn_task(self, call: ToolCall, result: Any) -> None:
         """Remember that *call* has made the task in *result*, if there is one."""
         for owner in (result, result.get("task")) if isinstance(result, dict) else ():
             if isinstance(owner, dict) and isinstance(owner.get("taskId"), str):
-                self._task_calls[owner["taskId"]] = call
-                if len(self._task_calls) > _MAX_TASKS:
-                    self._task_calls.popitem(last=False)
+                self.task_calls[owner["taskId"]] = call
+                if len(self.task_calls) > _MAX_TASKS:
+                    self.task_calls.popitem(last=False)
 
     async def answer(self, request: OpenRequest, frame: Frame) -> None:
         """Send the client the answer *frame* to its *request* as handlers leave it."""
@@ -124,13 +125,17 @@ class ServerMessages:
     async def _task(self, method: str, came: Any, params: Any) -> Any:
         """Return what handlers leave of a task with *params*, whose result is that of a call."""
         task_id = params.get("taskId") if isinstance(params, dict) else None
-        made_by = self._task_calls.get(task_id) if isinstance(task_id, str) else None
-        call = _call(method) if made_by is None else made_by
+        call = self.task_calls.get(task_id) if isinstance(task_id, str) else None
+        has_result = isinstance(came, dict) and isinstance(came.get("result"), dict)
+        is_notice = method == "notifications/tasks"
+        if not has_result and method != "tasks/result":
+            return await self._body(method, came, _call(method), params=is_notice)
+        if call is None:
+            # Handlers of one tool would not know that the result is that tool's.
+            reason = "no call of this session made the task, so that its result cannot be judged"
+            raise ResponseRejected(f"{reason}; call the tool again")
         if method == "tasks/result":
             return await self._result(call, came)
-        is_notice = method == "notifications/tasks"
-        if not (isinstance(came, dict) and isinstance(came.get("result"), dict)):
-            return await self._body(method, came, _call(method), params=is_notice)
         state = {name: value for name, value in came.items() if name != "result"}
         result = await self._result(call, deepcopy(came["result"]))
         seen = await self._body(method, deepcopy(state), _call(method), params=is_notice)
