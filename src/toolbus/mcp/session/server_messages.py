@@ -63,9 +63,9 @@ class ServerMessages:
         self.task_calls: OrderedDict[str, ToolCall] = OrderedDict()
         """By the ids of tasks: the calls that made them."""
 
-    def learn_task(self, call: ToolCall, result: Any) -> None:
+    def learn_task(self, call: ToolCall, result: dict[str, Any]) -> None:
         """Remember that *call* has made the task in *result*, if there is one."""
-        for owner in (result, result.get("task")) if isinstance(result, dict) else ():
+        for owner in (result, result.get("task")):
             if isinstance(owner, dict) and isinstance(owner.get("taskId"), str):
                 self.task_calls[owner["taskId"]] = call
                 if len(self.task_calls) > _MAX_TASKS:

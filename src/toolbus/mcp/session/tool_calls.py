@@ -219,8 +219,9 @@ class ProxiedCall:
         line = self._line_for(request_id, name, arguments)
         answer = await self._session.pending.ask(request_id, line, self.channels.to_server)
         member, body = answer_member(answer)
-        made_by = ToolCall(id=self.call.id, name=name, arguments=arguments)
-        self._session.server_messages.learn_task(made_by, body)
+        if isinstance(body, dict) and ("task" in body or "taskId" in body):
+            made_by = ToolCall(id=self.call.id, name=name, arguments=arguments)
+            self._session.server_messages.learn_task(made_by, body)
         try:
             seen = decode_body(CALL if member == "result" else ERROR, body)
         except ValueError as error:
