@@ -516,7 +516,6 @@ SPOKEN = [
     "python -m toolbus approvals deny 8c01",
     "env -i script -qec 'toolbus approvals approve 8c01' /dev/null",
     "tmux send-keys -t 0 'toolbus approvals approve 8c01' Enter",
-    "printf 'toolbus trust' | sh",
     "cat ~/.config/toolbus/approvals.secret",
     "cp -r ~/.local/state/toolbus/logins here",
     "echo x > ~/.config/toolbus/approvals.secret",
@@ -552,4 +551,10 @@ async def test_what_speaks_for_a_person_is_denied(place, tmp_path, monkeypatch):
             context = await bus.apply(TOOL_CALL_BEFORE, call, scope=Scope(session_id="s"))
             denied[line] = context.denied.reason if context.denied else ""
 
+        printed = ToolCall(
+            id="c", name="shell", arguments={"command": "printf 'toolbus trust' | sh"}
+        )
+        context = await bus.apply(TOOL_CALL_BEFORE, printed, scope=Scope(session_id="s"))
+
     assert [line for line, reason in denied.items() if "no rule lifts this" not in reason] == ["ls"]
+    assert context.asked

@@ -63,7 +63,7 @@ names of its tools and prompts (files_read, wiki_search), also for handlers:
   env = { KEY = "env:FILES_KEY" }
 A command gets its `env`, HOME, LOGNAME, PATH, SHELL, TERM and USER, and no
 other variable. A server that fails is reported and left out; the others go on.
-Each revision of MCP that all of them speak is spoken, with a handshake or, since
+A revision of MCP that all of them speak is spoken, with a handshake or, since
 2026-07-28, without. Ids of tasks begin with a server's name as well.
 
 With --listen it speaks streamable HTTP to any number of clients, in front of an

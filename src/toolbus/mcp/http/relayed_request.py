@@ -16,6 +16,7 @@ from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.relayed_response import RelayedResponse
 from toolbus.mcp.http.requests import requests_in
+from toolbus.mcp.protocol.canonical import Refusal, from_client
 from toolbus.mcp.protocol.jsonrpc import (
     SERVER_GONE,
     Frame,
@@ -97,7 +98,8 @@ class RelayedRequest:
         try:
             if self.request.method == "POST":
                 if is_stateless(self.request.headers):
-                    self._unchanged = self.client.session.as_judged(self.request.body)
+                    canonical = from_client(self.request.body)
+                    self._unchanged = b"" if isinstance(canonical, Refusal) else canonical.line
                 self.client.session.from_client(self.request.body, self._channels)
             else:
                 self._start(None, b"")

@@ -217,14 +217,14 @@ class ProtectedFiles:
     def _protected_below(self, folder: str, resolver: PathResolver) -> str | None:
         """Return such a file in *folder* that is there, None if there is none."""
         folded = fold(folder)
-        own = [
+        listed = [
             path for path in (*self._paths, *map(str, open_files())) if is_in(fold(path), folded)
         ]
         inner = [each for each in _reading_folders(resolver) if is_in(fold(each), folded)]
         settings = [posixpath.join(each, name) for each in inner for name in SETTINGS]
         named = [name.partition("/")[2] for name in SETTINGS if _is_in_folder(name, folded)]
         settings += [posixpath.join(folder, name) for name in named]
-        return next(filter(posixpath.lexists, (*own, *settings)), None)
+        return next(filter(posixpath.lexists, (*listed, *settings)), None)
 
     def _is_hard_link(self, path: str, resolver: PathResolver) -> bool:
         """Return whether *path* is another name of such a file."""

@@ -130,8 +130,8 @@ def read_ps(parsed: ParsedCommand) -> Sequence[Word]:
 
 def read_yq(parsed: ParsedCommand) -> Sequence[Word]:
     """Judge an expression of yq: its functions load… read files, env… the environment."""
-    given = [value for option, value in parsed.values if "--expression" in option.names]
-    for word in (*given, *parsed.operands[:1]):
+    expressions = [value for option, value in parsed.values if "--expression" in option.names]
+    for word in (*expressions, *parsed.operands[:1]):
         if word.known and "load" in word.text:
             parsed.uses.read(Word("a file that yq names", known=False))
         if not word.known or _ENVIRONMENT.search(word.text) or _YQ_ENVIRONMENT.search(word.text):
