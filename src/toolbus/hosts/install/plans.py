@@ -178,14 +178,14 @@ def plan_removal(host: str, project: Path | None = None) -> InstallPlan:
 def _plan_edit(target: EditTarget, record: InstallRecord, project: Path | None) -> SettingsEdit:
     """Return the edit that puts *target* in the place of an older installation's part."""
     end = _plan_end(target, record, project)
-    before = None if end.after is None else end.after.decode()
-    edit = replace(end, before=target.record(before))
+    installed = target.install(None if end.after is None else end.after.decode())
     if end.file.text is not None and target.holds(end.file.text):
-        return replace(edit, after=end.file.data)
-    return replace(
-        edit,
-        after=target.install(before).encode(),
-        added=target.added(before),
+        return replace(end, before=installed.before, after=end.file.data)
+    return SettingsEdit(
+        file=end.file,
+        before=installed.before,
+        after=installed.text.encode(),
+        added=installed.added,
         summary=target.summary if isinstance(target, JsonHooks) else (),
         is_program=isinstance(target, OwnFile),
     )

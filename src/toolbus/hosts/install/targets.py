@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 
 BRIDGE_MARK = "// Written by `toolbus hosts install`; `toolbus hosts uninstall` removes it.\n"
 """The first line of a file that is all ours."""
+
+
+class Installed(NamedTuple):
+    """The *text* of a file with ours in it, the lines *added*, and the record for removal."""
+
+    text: str
+    added: tuple[str, ...]
+    before: RecordedFile
 
 
 class JsonHooks(Struct, frozen=True, kw_only=True):
@@ -78,25 +86,23 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
         has_variables = self.variables.keys() <= variables.keys()
         return has_variables and _in_order(installed) == _in_order(self.entries)
 
-    def record(self, text: str | None) -> RecordedFile:
-        """Return what removal has to know of *text*, which holds nothing of ours yet."""
-        if text is None or not text.strip():
-            return RecordedFile(existed=text is not None, blank=text)
-        parts = dict(present_parts(text, self._root(text), self._additions()))
-        return RecordedFile(existed=True, parts=parts)
-
-    def install(self, text: str | None) -> str:
+    def install(self, text: str | None) -> Installed:
         """Return *text*, which holds nothing of ours, with the entries behind all others."""
+        additions: dict[str, Any] = {"hooks": {event: [entry] for event, entry in self.entries}}
+        if self.variables:
+            additions["env"] = self.variables
         if text is None or not text.strip():
-            return add_values("{}\n", locate(self.path, "{}"), self.initial | self._additions())
+            new = add_values("{}\n", locate(self.path, "{}"), self.initial | additions)
+            before = RecordedFile(existed=text is not None, blank=text)
+            return Installed(new, tuple(new.splitlines()), before)
         self.events(text)
-        return add_values(text, self._root(text), self._additions())
-
-    def added(self, text: str | None) -> tuple[str, ...]:
-        """Return the lines that `install` adds to *text*."""
-        if text is None or not text.strip():
-            return tuple(self.install(text).splitlines())
-        return added_lines(text, self._root(text), self._additions())
+        root = self._root(text)
+        parts = dict(present_parts(text, root, additions))
+        return Installed(
+            text=add_values(text, root, additions),
+            added=added_lines(text, root, additions),
+            before=RecordedFile(existed=True, parts=parts),
+        )
 
     def remove(self, text: str, before: RecordedFile | None) -> str | None:
         """Return *text* without anything of ours; None: the file goes.
@@ -140,10 +146,6 @@ class JsonHooks(Struct, frozen=True, kw_only=True):
             raise ConfigurationError("'env' in it is not an object; mend it first", str(self.path))
         return hooks
 
-    def _additions(self) -> dict[str, Any]:
-        additions: dict[str, Any] = {"hooks": {event: [entry] for event, entry in self.entries}}
-        return additions | ({"env": self.variables} if self.variables else {})
-
     def _root(self, text: str) -> JsonNode:
         root = locate(self.path, text if text.strip() else "{}")
         if root.keys is None:
@@ -168,17 +170,11 @@ class TomlBlock(Struct, frozen=True, kw_only=True):
         installed = find_block(self.path, text, self.label, self.pattern)
         return installed == self.block.rstrip("\n")
 
-    def record(self, text: str | None) -> RecordedFile:
-        """Return what removal has to know of *text*, which holds nothing of ours yet."""
-        return RecordedFile(existed=text is not None)
-
-    def install(self, text: str | None) -> str:
+    def install(self, text: str | None) -> Installed:
         """Return *text*, which holds no such block, with it."""
-        return append_block(self.path, text or "", self.block, self.label)
-
-    def added(self, text: str | None) -> tuple[str, ...]:
-        """Return the lines that `install` adds to *text*."""
-        return tuple(self.install(text).removeprefix(text or "").strip().splitlines())
+        new = append_block(self.path, text or "", self.block, self.label)
+        added = new.removeprefix(text or "").strip().splitlines()
+        return Installed(new, tuple(added), RecordedFile(existed=text is not None))
 
     def remove(self, text: str, before: RecordedFile | None) -> str | None:
         """Return *text* without the block; None: the file goes, as nothing was there before."""
@@ -201,20 +197,12 @@ class OwnFile(Struct, frozen=True, kw_only=True):
         """Return whether *text* is what would be written."""
         return text == self.content
 
-    def record(self, text: str | None) -> RecordedFile:  # noqa: ARG002 - as the other targets
-        """Return what removal has to know: such a file was never there before."""
-        return RecordedFile()
-
-    def install(self, text: str | None) -> str:
+    def install(self, text: str | None) -> Installed:
         """Return the content; raises `ConfigurationError` if the file is somebody else's."""
         if text is not None:
             reason = "it is there and was not written by toolbus; move it away, and try again"
             raise ConfigurationError(reason, str(self.path))
-        return self.content
-
-    def added(self, text: str | None) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the lines that `install` adds."""
-        return tuple(self.content.splitlines())
+        return Installed(self.content, tuple(self.content.splitlines()), RecordedFile())
 
     def remove(self, text: str, before: RecordedFile | None) -> str | None:  # noqa: ARG002
         """Return None for a file of ours, it goes; another's file as it is."""

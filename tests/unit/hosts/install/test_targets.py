@@ -39,13 +39,13 @@ def test_hooks_come_and_go_in_any_layout(host, text, has_crlf):
     if has_crlf:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     target = install_target(host, None, SCRIPT, "/usr/bin/python3")
-    before, value = target.record(text), locate(FILE, text).value
+    value = locate(FILE, text).value
 
-    installed = target.install(text)
+    installed, added, before = target.install(text)
     written_anew = json.dumps(locate(FILE, installed).value, indent=4)
 
     assert target.holds(installed)
-    assert not any("mine" in line for line in target.added(text))
+    assert not any("mine" in line for line in added)
     assert target.remove(installed, before) == text
     rest = target.remove(written_anew, before)
     assert locate(FILE, rest).value == value
