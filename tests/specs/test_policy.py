@@ -924,7 +924,7 @@ RULE = '[[rule]]\nname = "r"\nverdict = "deny"\n'
         (f"{RULE}reads = 'a/*/../b'", "policy.toml:4: rule 'r': key 'reads': no pattern goes up"),
         (
             f"{RULE}hosts = 'https://x'",
-            "policy.toml:4: rule 'r': key 'hosts': 'https://x' is no host",
+            "policy.toml:4: rule 'r': key 'hosts': 'https://x' is not a host",
         ),
         (f"{RULE}when = 'a +'", "policy.toml:4: rule 'r': key 'when': CEL cannot read it: "),
         (f"{RULE}when = '1 + 1'", "policy.toml:4: rule 'r': key 'when': it gives INT and not true"),

@@ -243,11 +243,11 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
     ("old", "new", "reason"),
     [
         ("Reads a file.", "Sends a file.", "tool 'read': its digest is not that of its text"),
-        ("{", "<", "this is no JSON"),
+        ("{", "<", "this is not JSON"),
         ('"tools": {', '"tool": {', "unknown field `tool`"),
         ('"version": 1', '"version": 2', "it is of version 2, and this toolbus reads 1"),
         ('"version": 1', '"version": 1, "version": 1', "a key stands twice"),
-        ('"description": [', '"description": [1, ', "'description' is no list of lines"),
+        ('"description": [', '"description": [1, ', "'description' is not a list of lines"),
         ('"output_schema": null', '"other": null', "tool 'read': its digest is not that"),
     ],
 )

@@ -41,7 +41,7 @@ class Quota(NamedTuple):
     seconds: float | None = None
     by_run: bool = False
     path: tuple[str, ...] = ()
-    """Where the argument is that is added up, if the measure is "total"."""
+    """The place of the argument that is added up, if the measure is "total"."""
 
     @property
     def counts_at_end(self) -> bool:
@@ -142,7 +142,7 @@ LIMIT_NAMES: dict[type[Limit], str] = {
     NeverAfter: "never_after",
     Repeats: "repeats",
 }
-"""What each is called in the file."""
+"""The name of each kind in the file."""
 
 
 class Outcome(NamedTuple):
@@ -163,7 +163,7 @@ class NamedCall(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What rules call it."""
+        """Its name in rules."""
         return self.rule.name
 
     def ended(self, message: ToolMessage) -> bool | None:

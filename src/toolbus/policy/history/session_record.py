@@ -42,7 +42,7 @@ class CallTime(NamedTuple):
 
 
 class SessionRecord:
-    """What is remembered of a session; made of the JSON *value* that `value` returns."""
+    """The record of a session; made of the JSON *value* that `value` returns."""
 
     def __init__(self, value: Mapping[str, Any] | None) -> None:
         known: dict[str, Any] = {} if value is None else thaw(value)

@@ -227,12 +227,12 @@ def _host_range(text: str) -> HostRange:
             return HostRange(text, "", ipaddress.ip_network(name, strict=False), port)
         except ValueError:
             way_out = "give a host such as 'example.com', '*.example.com' or '10.0.0.0/8'"
-            raise ValueError(f"{text!r} is no host; {way_out}") from None
+            raise ValueError(f"{text!r} is not a host; {way_out}") from None
     prefix = "*." if name.startswith("*.") else ""
     host = canonical_host(_in_ascii(name.removeprefix(prefix)))
     if not host or "*" in host:
         way_out = "a star stands in front of a domain only: '*.example.com'"
-        raise ValueError(f"{text!r} is no host; {way_out}")
+        raise ValueError(f"{text!r} is not a host; {way_out}")
     return HostRange(text, f"{prefix}{host}", None, port)
 
 

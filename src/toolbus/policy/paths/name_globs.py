@@ -34,7 +34,7 @@ _Token = str | CharacterSet | None
 
 
 class NameGlob(NamedTuple):
-    """One component of a path: its *tokens*, and the *literal* name if it is no glob."""
+    """One component of a path: its *tokens*, and the *literal* name if it is not a glob."""
 
     tokens: tuple[_Token, ...]
     literal: str | None

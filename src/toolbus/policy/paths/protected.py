@@ -138,7 +138,7 @@ class ProtectedFiles:
         return doubtful(doubt)
 
     def judge_text(self, text: str, resolver: PathResolver) -> Touch:
-        """Return whether *text*, an argument of a tool that is no shell, may be such a file."""
+        """Return whether *text*, an argument of a tool that is not a shell, may be such a file."""
         if not 0 < len(text) <= LONGEST_PATH or "\n" in text or "\0" in text:
             return _NO
         for resolved in find_targets(PathUse(argument_word(text), "write"), resolver).paths:
@@ -258,7 +258,7 @@ def judge_reading(uses: Iterable[PathUse], resolver: PathResolver) -> Touch:
 
 
 def judge_secret_text(text: str, resolver: PathResolver) -> Touch:
-    """Return whether *text*, an argument of a tool that is no shell, may be such a secret."""
+    """Return whether *text*, an argument of a tool that is not a shell, may be such a secret."""
     touch = judge_reading([PathUse(argument_word(text), "read")], resolver)
     if touch.answer != "yes":
         return touch

@@ -35,9 +35,9 @@ DEEPEST = 200
 """Components of a path beyond which it is not followed."""
 
 _DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(/dev|/proc/self)/fd/\w+")
-"""What the program that opened it was judged for."""
+"""Files that are open already: the program that opened one was judged for that."""
 _OF_PROCESS = re.compile(r"/proc/.+/(cwd|exe|fd|map_files|root|task)")
-"""What is a link, or a folder of links, for each process (proc(5)), or of its threads."""
+"""Links, and folders of links, that each process or thread has (proc(5))."""
 _NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR})
 T = TypeVar("T")
 
@@ -46,9 +46,9 @@ class CallPlace(Struct, frozen=True):
     """The place where a call is judged: absolute paths."""
 
     folder: str | None
-    """Where its shell begins, or what its relative paths start from; None if that is unknown."""
+    """The folder where its shell begins, or its relative paths; None if that is unknown."""
     home: str | None = None
-    """What ``~`` is there; None: the home folder of this process."""
+    """The home folder there; None: that of this process."""
 
 
 class FolderChoice(NamedTuple):
@@ -65,21 +65,21 @@ class ResolvedPath(NamedTuple):
     """The real *path* to which a path leads, and all *names* it goes by on the way, *path* first.
 
     Other names are those of links, from where each of them really is. A *doubt* says why it may
-    lead elsewhere. The path is "" for what is no file, as a descriptor.
+    lead elsewhere. The path is "" for a descriptor, which is not a file.
     """
 
     path: str
     names: tuple[str, ...]
     doubt: str = ""
     entry: str = ""
-    """Where the last component itself is: what is removed or replaced, if that is a link."""
+    """The place of the last component itself, which is removed or replaced if it is a link."""
 
 
 _ROOT = ResolvedPath("/", ("/",), "", "/")
 
 
 class PathResolver:
-    """Where paths lead for a call at *place*; it asks the file system once for each name.
+    """Resolves paths for a call at *place*; it asks the file system once for each name.
 
     Make a new one for each verdict: what it has seen may change.
     """

@@ -64,7 +64,7 @@ class Expansion(NamedTuple):
 
 
 def argument_word(text: str) -> Word:
-    """Return the word for *text*, a path in the arguments of a tool that is no shell.
+    """Return the word for *text*, a path in the arguments of a tool that is not a shell.
 
     Such tools expand ``~`` and nothing else.
     """

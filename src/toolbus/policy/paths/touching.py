@@ -45,7 +45,7 @@ Answer = Literal["no", "yes", "maybe"]
 
 
 class Touch(NamedTuple):
-    """What was found out about one use of a path.
+    """An answer about one use of a path.
 
     *path* is the name that decided, from the root on, and *pattern* the text of the pattern that
     it met; both are "" where there is none. *reason* says why it is "maybe".

@@ -40,7 +40,7 @@ PinKind = Literal["tool", "prompt", "instructions"]
 
 
 class PinChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one pinned thing of *server*, "" for the program's own; *note* says more."""
+    """A change of one pinned thing of *server*, "" for the program's own; *note* says more."""
 
     server: str
     kind: PinKind

@@ -207,7 +207,7 @@ class PinJudge:
 
 
 class PinnedSession:
-    """What one session was shown: objections by tool, what was asked, what a person accepted."""
+    """The state of one session: objections by tool, questions, and what a person accepted."""
 
     def __init__(self) -> None:
         self.objections: dict[str, PinObjection | None] = {}
@@ -324,7 +324,7 @@ class PinTools(AgentComponent):
     def filter_server_text(
         self, response: ToolResponse, method: str, scope: Scope
     ) -> ToolResponse | None:
-        """Return what is left of the answer to *method*, which is no tool of ours; None: all."""
+        """Return the rest of the answer to a *method* that is not one of our tools; None: all."""
         if self.host is not None and self.host.tools.get(method) is not None:
             return None
         if method == _PROMPTS:

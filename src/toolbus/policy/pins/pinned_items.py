@@ -69,14 +69,14 @@ _AGAIN = "write it anew with `toolbus pin`"
 
 
 class PinnedItem(NamedTuple):
-    """What a tool, a prompt or a server says: JSON *fields*, and their digest."""
+    """The JSON *fields* that a tool, a prompt or a server says of itself, and their digest."""
 
     fields: Mapping[str, Any]
     digest: str
 
 
 class PinnedServer(NamedTuple):
-    """What a server says: *instructions*, and by their names *tools* and *prompts*."""
+    """The *instructions* of a server, and by their names its *tools* and *prompts*."""
 
     tools: Mapping[str, PinnedItem] = {}
     prompts: Mapping[str, PinnedItem] = {}
@@ -84,7 +84,7 @@ class PinnedServer(NamedTuple):
 
 
 class ToolPins(NamedTuple):
-    """What was accepted: of the program's own tools, *program*, and of *servers* by their names.
+    """All that was accepted: the program's own tools, and *servers* by their names.
 
     Tools and prompts have the names that a model is told, with the prefix of their server.
     """
@@ -101,7 +101,7 @@ class ToolPins(NamedTuple):
 def pin_tool(spec: ToolSpec, *, is_own: bool = False) -> PinnedItem:
     """Return what the tool of *spec* says; one that is not our *own* has the annotations of MCP.
 
-    Where a server does not describe a tool, hosts put its title or name: that is no description.
+    Hosts put the title or name of a tool that has no description in that place; it does not count.
     """
     annotations = thaw(spec.annotations)
     description = spec.description
@@ -196,7 +196,7 @@ def _item_table(item: PinnedItem) -> dict[str, Any]:
 
 
 class _LockedServer(msgspec.Struct, forbid_unknown_fields=True):
-    """What the lock file has of a server."""
+    """The part of the lock file that is about one server."""
 
     tools: dict[str, dict[str, Any]] = {}
     prompts: dict[str, dict[str, Any]] = {}
@@ -221,7 +221,7 @@ def read_lock(file: Path, data: bytes | None = None) -> ToolPins:
     try:
         return _pins(json.loads(text, object_pairs_hook=_unique))
     except json.JSONDecodeError as error:
-        reason = f"this is no JSON: {error.msg.lower()}; {_AGAIN}"
+        reason = f"this is not JSON: {error.msg.lower()}; {_AGAIN}"
         raise ConfigurationError(reason, str(file), error.lineno, error.colno) from None
     except RecursionError:
         raise ConfigurationError(f"it is nested too deeply; {_AGAIN}", str(file)) from None
@@ -268,7 +268,7 @@ def _locked_item(kind: str, name: str, table: dict[str, Any], where: str) -> Pin
     for key in _IN_LINES:
         lines = fields.get(key, [])
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-            raise _LockError(f"{where}: {key!r} is no list of lines")
+            raise _LockError(f"{where}: {key!r} is not a list of lines")
         if key in fields:
             fields[key] = "\n".join(lines)
     item = _item(kind, name, fields)

@@ -195,7 +195,7 @@ def test_a_local_file_is_no_host():
     "text", ["", "a*.com", "*.*.com", "a b", "https://example.com", "1.2.3.4.5", "*example.com"]
 )
 def test_a_pattern_that_is_no_host_is_refused(text):
-    with pytest.raises(ValueError, match="is no host"):
+    with pytest.raises(ValueError, match="is not a host"):
         host_patterns([text])
 
 
