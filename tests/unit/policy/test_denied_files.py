@@ -107,6 +107,8 @@ def test_what_reads_other_files_is_not_asked_about(project, line):
         "xargs -a .env echo",
         "dd if=.env of=/tmp/x",
         "env -S 'cat .env'",
+        "ruby -c .env",
+        "node --check .env",
         "systemd-analyze cat-config .env",
         "yq .env",
         "yq --expression . .env",

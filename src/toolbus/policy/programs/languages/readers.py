@@ -385,7 +385,11 @@ def read_interpreter(parsed: ParsedCommand) -> Sequence[Word]:
     is_module = parsed.option("-m", "--test", "--run")
     if is_module:
         parsed.uses.effects.add("run-code")
-    if is_module or parsed.option("-c", "-e", "--eval", "-p", "-pe", "--check"):
+    if parsed.instead is not None and not parsed.helps:
+        # It only checks the syntax, and prints the lines that are wrong.
+        parsed.kinds = ("path",)
+        return parsed.operands
+    if is_module or parsed.option("-c", "-e", "--eval", "-p", "-pe"):
         return ()
     if not parsed.operands or parsed.operands[0].text == "-":
         parsed.uses.effects.add("run-code")
