@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.config.loading import load, load_changed, load_configuration, load_nearest
-from toolbus.config.trust import TRUSTED
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
-from toolbus.settings.private_files import signature
-from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -134,11 +131,16 @@ async def _follow(
     """
     import asyncio  # noqa: PLC0415 - as above
 
+    from toolbus.config.trust import TRUSTED  # noqa: PLC0415 - as above
+    from toolbus.settings.private_files import signature  # noqa: PLC0415 - as above
+    from toolbus.settings.user_folders import config_folder  # noqa: PLC0415 - as above
+
+    folder = config_folder()
     in_force = previous = signature(file)
     refused: tuple[Signature, Signature] | None = None
     while True:
         await asyncio.sleep(_PAUSE)
-        now, trusted = signature(file), _signature_of_trust()
+        now, trusted = signature(file), None if folder is None else signature(folder / TRUSTED)
         # Half a file may be a valid one with fewer guards, so it has to be as it was before.
         settled, previous = now == previous, now
         if now == in_force:
@@ -169,8 +171,3 @@ async def _replace(
     proxy.current.next_version = new
     logger.warning("%s has changed: it is in force for new sessions", file)
     return True
-
-
-def _signature_of_trust() -> Signature:
-    folder = config_folder()
-    return None if folder is None else signature(folder / TRUSTED)
