@@ -205,7 +205,12 @@ class SessionProcess(ClientSession):
     def _to_client(self, stream: AnswerStream | None, line: bytes) -> None:
         """Send what answers nothing, on *stream* if that can be."""
         if stream is None or not _is_open(stream):
-            stream = self._stream_for(read_frame(line))
+            frame = read_frame(line)
+            if frame is not None and frame.is_answer and frame.id is not None:
+                # Another request's stream is no place for it.
+                logger.warning("the server answered what nobody asked or it answered before")
+                return
+            stream = self._stream_for(frame)
         stream.put(line)
 
     def _stream_for(self, frame: Frame | None) -> AnswerStream:
