@@ -173,7 +173,7 @@ class Connection:
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as subscription:
-                    # What changed before it was there, nobody told.
+                    # The server told of no change before the subscription began.
                     self._changed.set()
                     async for _ in subscription:
                         pause = _FIRST_PAUSE

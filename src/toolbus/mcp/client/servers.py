@@ -1,4 +1,4 @@
-"""How an MCP server is reached: a command, or an address, by options that are checked once."""
+"""Servers of an MCP client: commands and addresses, with options that are checked once."""
 
 from __future__ import annotations
 

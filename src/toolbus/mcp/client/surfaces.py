@@ -49,7 +49,9 @@ async def read_surface(
     except TimeoutError:
         raise ToolServerError(reached.label, f"no answer within {seconds:g} s") from None
     except FreezeError as error:
-        raise ToolServerError(reached.label, f"it lists what is no JSON: {error}") from error
+        raise ToolServerError(
+            reached.label, f"it lists values that are not JSON: {error}"
+        ) from error
     except Exception as error:
         trouble = f" ({reached.trouble})" if reached.trouble else ""
         raise ToolServerError(reached.label, f"{text_of(error)}{trouble}") from error

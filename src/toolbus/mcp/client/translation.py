@@ -88,7 +88,7 @@ def to_response(result: CallToolResult) -> ToolResponse:
     """Return *result* as a response.
 
     Its `_meta`, and the annotations of its blocks, are for programs, not for models, and left out.
-    Raises `FreezeError` for what is no JSON.
+    Raises `FreezeError` for values that are not JSON.
     """
     return ToolResponse(
         content=tuple([_part(block) for block in result.content]),

@@ -171,7 +171,7 @@ class GroupedServer:
         if (request := self.pending.asked.take(frame.id)) is not None:
             resolve(request, frame)
         else:
-            logger.warning("server %r answered what nobody asked; dropped", self.name)
+            logger.warning("server %r answered a request that it never got; dropped", self.name)
 
     def give_up(self, request_id: Any, reason: str) -> None:
         """Answer the request *request_id* in place of the server, for *reason*, if it is open."""

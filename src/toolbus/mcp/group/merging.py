@@ -1,4 +1,4 @@
-"""What several servers say, as one says it: names and ids with prefixes, lists, abilities.
+"""Words of several servers as those of one: names and ids with prefixes, lists, abilities.
 
 A name begins with its server's name and "_". A server's name holds none, so the first one ends it,
 and two servers cannot make the same name. See MCP 2025-11-25, server/tools, "Tool Names". Ids of

@@ -1,4 +1,4 @@
-"""How the client of a group begins: with a handshake, or with requests that name their revision.
+"""The beginning of a client of a group: a handshake, or requests that name their revision.
 
 Servers are asked as the client asks. A group knows the revisions that all its servers know, so a
 server that knows handshakes alone keeps its neighbours to them.

@@ -237,7 +237,7 @@ class ServerGroup:
             for part in batch:
                 await self._from_server(server, part)
         elif line.strip():
-            logger.warning("server %r wrote %d bytes that are no JSON-RPC", server.name, len(line))
+            logger.warning("server %r wrote %d bytes that are not JSON-RPC", server.name, len(line))
             server.give_up(scan_top_level(line)[0], "the server's answer is no JSON-RPC")
         if self._outbox.qsize() > _MOST_WAITING:
             await self._outbox.join()
@@ -252,7 +252,9 @@ class ServerGroup:
         elif frame.method == CANCELLED:
             self._cancelled(server, cancelled_id(frame))
         elif frame.method == PROGRESS and not server.owes_progress(frame):
-            logger.warning("server %r told of progress that nobody asked for; dropped", server.name)
+            logger.warning(
+                "server %r told of the progress of no open request; dropped", server.name
+            )
         elif frame.method is not UNSET:
             self._notify_client(server, frame)
 
