@@ -99,12 +99,12 @@ class GroupedServer:
         return RemoteServer(settings.url, self._limits, None, settings.headers)
 
     async def restart(self) -> None:
-        """Start a process that was asked for its revisions anew, and wait until it is there.
+        """Start its process anew, if it is one, and wait until it is there.
 
         The first request of a process may decide for good which revisions it speaks: MCP
         2026-07-28, basic/versioning, "Backward Compatibility".
         """
-        if self.is_probed and self._settings.url is None and self.link and self.gone is None:
+        if self._settings.url is None and self.link and self.gone is None:
             self.connected.clear()
             self._restarts = True
             await self.link.end(self._limits.grace, at_once=True)

@@ -99,16 +99,23 @@ class Negotiation:
 
     async def _greet(self, server: GroupedServer, params: Any) -> Hello | None:
         """Return the result of a server's handshake, None if it refuses."""
-        await server.restart()
+        await server.connected.wait()
+        if server.is_probed and server.ready:
+            await server.restart()
         try:
             hello: Hello = await server.ask("initialize", params)
             match hello:
                 case {"protocolVersion": str(), "capabilities": dict()}:
+                    server.is_probed = False
                     self._count_in(server, hello)
                     return hello
             reason = "its answer is not a handshake"
         except ServerError as error:
             reason = str(error)[:200]
+            if server.is_probed and server.gone is None:
+                # A probe that was given up may have come first all the same.
+                await server.restart()
+                return await self._greet(server, params)
         server.fail(f"refused the handshake: {reason}")
         server.finish()
         return None

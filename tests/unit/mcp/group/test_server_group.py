@@ -90,15 +90,47 @@ async def test_a_handshake_in_the_midst_of_a_discovery_begins_anew(tmp_path, mon
     async with running(tmp_path, a="server/discover", b="") as (_, ask, heard):
         discovering = asyncio.create_task(ask(1, "server/discover", _meta=meta))
         await asyncio.sleep(0.5)
-        first = await ask(2, "initialize")
-        second = await discovering
+        beginning = asyncio.create_task(ask(2, "initialize"))
+        await asyncio.sleep(0.1)
+        (tmp_path / "go").touch()
+        answers = [await discovering, await beginning]
         listed = await ask(3, "tools/list")
 
-    refused, begun = sorted((first, second), key=lambda answer: answer["id"])
+    refused, begun = sorted(answers, key=lambda answer: answer["id"])
     assert refused["error"]["message"] == "the client has begun with initialize"
     assert begun["result"]["serverInfo"]["name"] == "toolbus (a, b)"
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["a_x", "b_x"]
     assert heard.empty()
+
+
+async def test_a_probe_that_came_first_all_the_same_is_undone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    # It speaks as its first request does, and refuses the other way.
+    locking = SERVER.replace(
+        "    tools =",
+        """\
+    era = globals().setdefault("era", m["method"])
+    if era == "server/discover" and m["method"] == "initialize":
+        error = {"code": -32022, "message": "too late"}
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": error}), flush=True)
+        continue
+    tools =""",
+    )
+    monkeypatch.setitem(globals(), "SERVER", locking)
+
+    async with running(tmp_path, a="server/discover", b="") as (_, ask, _):
+        discovering = asyncio.create_task(ask(1, "server/discover", _meta=meta))
+        await asyncio.sleep(0.5)
+        beginning = asyncio.create_task(ask(2, "initialize"))
+        await asyncio.sleep(0.1)
+        (tmp_path / "go").touch()
+        answers = [await discovering, await beginning]
+        listed = await ask(3, "tools/list")
+
+    begun = max(answers, key=lambda answer: answer["id"])
+    assert begun["result"]["serverInfo"]["name"] == "toolbus (a, b)"
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["a_x", "b_x"]
 
 
 async def test_what_is_no_frame_is_answered(tmp_path, monkeypatch):
