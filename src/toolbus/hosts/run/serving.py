@@ -91,9 +91,9 @@ def answer_one(settings: hook_client.Settings) -> None:
             request = await read_request(reader)
             _work_in(request.folder)
             await respond(partial(_answer, service), request, reader, writer)
+        os._exit(0)  # A loop's end would wait for a thread in which a component hangs.
 
     asyncio.run(run())
-    os._exit(0)  # Nobody waits for what else an end does.
 
 
 async def _answer(service: HookService, request: HookRequest, data: bytes) -> HookAnswer | Path:
