@@ -1,6 +1,6 @@
 import pytest
 
-from toolbus.policy.rules.documents import PolicyFile
+from toolbus.policy.rules.documents import PolicyFile, read_table
 from toolbus.policy.shell.syntax import SyntaxRefusedError
 from toolbus.policy.tools import remarks
 
@@ -33,3 +33,29 @@ def test_mistakes_around_a_row_that_is_not_a_table_are_found(tmp_path):
         "rule 'r': unknown verdict 'dney'",
         "rule 'r': key 'tools': expected a text, or a list of texts, got 1",
     ]
+
+
+ALLOW, DENY = {"verdict": "allow"}, {"verdict": "deny"}
+
+
+@pytest.mark.parametrize(
+    ("wider", "narrower", "expected"),
+    [
+        (DENY | {"reads": ["a", "b"]}, DENY | {"reads": "a", "command": "cat"}, True),
+        (DENY | {"reads": "a"}, DENY | {"reads": ["a", "b"]}, False),
+        (DENY | {"outside": "a"}, DENY | {"outside": ["a", "b"]}, True),
+        (DENY | {"hosts": "*.org"}, ALLOW | {"hosts": "a.org"}, False),
+        (DENY | {"tools": "m*"}, ALLOW | {"tools": "mail", "agent": "x"}, True),
+        (ALLOW | {"command": "x"}, ALLOW | {"command": "x", "effects": "read"}, False),
+        (ALLOW | {"command": "x", "effects": "read"}, ALLOW | {"command": "x"}, False),
+        (ALLOW | {"reads": "a"}, ALLOW | {"reads": "a", "hosts": "b.org"}, False),
+        (ALLOW | {"reads": ["a", "b"]}, ALLOW | {"reads": "a"}, True),
+        (DENY | {"repeats": 2}, DENY | {"repeats": 2, "tools": "x"}, True),
+        (DENY | {"repeats": 2}, ALLOW | {"repeats": 2}, False),
+        (DENY | {"arguments": {"a": 1}}, DENY | {"arguments": {"a": True}}, False),
+    ],
+)
+def test_a_rule_covers_another_only_if_it_certainly_speaks_too(wider, narrower, expected):
+    table = {"rule": [wider | {"name": "wider"}, narrower | {"name": "narrower"}]}
+
+    assert remarks.covers(*read_table(table).rules) is expected

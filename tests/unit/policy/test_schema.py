@@ -49,3 +49,30 @@ def test_an_error_has_the_path_of_what_is_wrong(table, path, reason):
     (mistake,) = reader.mistakes
     assert mistake.path == path
     assert mistake.reason.startswith(reason)
+
+
+def test_what_is_right_beside_a_mistake_is_read():
+    reader = TableReader()
+    rule = RULE | {"tools": "x", "hosts": 3, "arguments": {"a": 1, "b": {"patern": "x"}}}
+
+    tables = reader.read({"default": "alow", "rule": [3, rule]}, PolicyTable)
+
+    assert [mistake.path for mistake in reader.mistakes] == [
+        ("default",),
+        ("rule", 0),
+        ("rule", 1, "hosts"),
+        ("rule", 1, "arguments", "b", "patern"),
+    ]
+    assert (tables.default, tables.rule[0]) == ("ask", msgspec.UNSET)
+    assert (tables.rule[1].tools, tables.rule[1].arguments["a"]) == ("x", 1)
+
+
+def test_a_table_without_its_required_keys_is_a_mistake_each():
+    reader = TableReader()
+
+    reader.read({"rule": [{"tools": "x"}]}, PolicyTable)
+
+    assert [mistake.reason for mistake in reader.mistakes] == [
+        "it has no `name`, which it needs",
+        "it has no `verdict`, which it needs",
+    ]
