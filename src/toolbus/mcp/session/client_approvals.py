@@ -1,4 +1,11 @@
-"""The gate of a client's calls: a form that the client shows, and the questions in a store."""
+"""The gate of a client's calls: forms that the client shows, and questions that a store keeps.
+
+A client is asked by a form, MCP 2025-11-25, client/elicitation, "Form Mode", or inside of a result,
+MCP 2026-07-28, basic/patterns/mrtr ("Multi Round-Trip Requests"): a result of the type
+`input_required` has `inputRequests`, and a `requestState` that the client sends back, with its
+`inputResponses`, when it asks the same again. A server behind the proxy may ask like that, too, so
+the members that the client brought for it are kept with our state and put back.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +13,59 @@ import asyncio
 import hashlib
 import hmac
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections import OrderedDict
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from toolbus.approvals import answer
+from toolbus.approvals.display import channel_text
 from toolbus.approvals.records import read_question
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.events.catalogue import Deny
-from toolbus.mcp.session.client_questions import question_form, telling_progress
-from toolbus.mcp.session.round_trips import (
-    RESPONSES,
-    STATE,
-    AskedBefore,
-    RequestStates,
-    asks_back,
-    input_required,
-)
+from toolbus.mcp.protocol.jsonrpc import write_frame
+from toolbus.mcp.protocol.revisions import CAPABILITIES, PROGRESS, VERSION
 from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.gate import CallGate, Pending, nobody_to_ask
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 
+    from toolbus.approvals import Question
     from toolbus.approvals.waiting import QuestionAsker
     from toolbus.mcp.session.named_sessions import NamedSession
+    from toolbus.mcp.session.request_table import PendingRequests, Send
     from toolbus.mcp.session.tool_calls import ProxiedCall
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.gate import ApprovalRequest, Permit
 
-
 _CLIENT = "client"
+ELICIT = "elicitation/create"
+
+MAX_SHOWN = 10_000
+"""Characters of a question that a form shows; what is longer is answered elsewhere."""
+
+PAUSE = 5.0
+"""Seconds between two notifications."""
+
+_STEP = 1e-6
+_TEXT = "a person is asked to approve this call"
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "approve": {"type": "boolean", "title": "Allow it", "description": "Run this tool call"}
+    },
+    "required": ["approve"],
+}
+
+STATE, RESPONSES = "requestState", "inputResponses"
+_KEY = "toolbus-approval"
+_LIMIT, _BYTES = 10_000, 2**24
+"""How many questions, of how many bytes, are remembered; older ones are asked again."""
 
 
 class ClientApprovals:
@@ -164,3 +193,170 @@ async def _unless(
         work.cancel()
         leaving.cancel()
         await asyncio.wait({work, leaving})
+
+
+# --- forms, and progress while a person is waited for ---------------------------------------------
+
+
+def question_form(question: Question) -> dict[str, Any] | None:
+    """Return the params of an elicitation that asks *question*; None if they would not show all."""
+    text, is_whole = channel_text(question, MAX_SHOWN)
+    return {"message": text, "requestedSchema": _SCHEMA} if is_whole else None
+
+
+async def elicit(
+    pending: PendingRequests, to_client: Send, question: Question, _: ApprovalRequest
+) -> bool | None:
+    """Put *question* to the person in front of the client, one question at a time.
+
+    Returns None if that person was not asked, or said nothing.
+    """
+    form = question_form(question)
+    if form is None:
+        return None
+    reply = await pending.ask_client(ELICIT, form, to_client)
+    return None if reply.failed else verdict_of(reply.result)
+
+
+def verdict_of(result: Any) -> bool | None:
+    """Return what the person said: only a filled-in form that approves is a yes; None: nothing."""
+    match result:
+        case {"action": "accept", "content": {"approve": True}}:
+            return True
+        case {"action": str()}:
+            return False
+    return None
+
+
+def can_elicit(params: Any) -> bool:
+    """Return whether *params* of `initialize` declare a client that shows forms."""
+    match params:
+        case {"capabilities": {"elicitation": dict(modes)}}:
+            return not modes or "form" in modes
+    return False
+
+
+@asynccontextmanager
+async def telling_progress(
+    params: Mapping[str, Any], send: Send, pause: float = PAUSE
+) -> AsyncIterator[None]:
+    """Tell *send* every *pause* seconds that the call with *params* waits, if it gave a token.
+
+    A client's own limit may begin anew with each progress: MCP 2025-11-25, basic/utilities/progress
+    and basic/lifecycle, "Timeouts".
+    """
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    if isinstance(token, bool) or not isinstance(token, str | int):
+        yield
+        return
+    telling = asyncio.create_task(_notify(token, send, pause))
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.wait({telling})
+
+
+async def _notify(token: str | int, send: Send, pause: float) -> None:
+    for number in count(1):
+        await asyncio.sleep(pause)
+        # It has to grow, and what the server tells later begins at 0 or 1.
+        params = {"progressToken": token, "progress": number * _STEP, "message": _TEXT}
+        send(write_frame(method=PROGRESS, params=params))
+
+
+# --- questions inside of results ------------------------------------------------------------------
+
+
+class AskedBefore(NamedTuple):
+    """The question that was put to the client, the digest of its text, and the question's session.
+
+    *restored* holds the `requestState` and `inputResponses` that are the server's.
+    """
+
+    question_id: str
+    digest: str
+    session_id: str
+    restored: dict[str, Any]
+
+
+class RepeatedCall(NamedTuple):
+    """A call that was *asked* about before; *verdict* is the person's, None if there is none.
+
+    *params* are those for the server.
+    """
+
+    params: dict[str, Any]
+    asked: AskedBefore
+    verdict: bool | None
+
+
+class ForeignStateError(ValueError):
+    """A state looks like one of ours, and was changed, or given to somebody else."""
+
+    def __init__(self) -> None:
+        super().__init__("its `requestState` is none that was given here; call again without it")
+
+
+class RequestStates:
+    """The states that one proxy has given to clients; states of others are the server's business.
+
+    A state may be used twice: a question is answered and its yes taken once, which the store sees
+    to, whoever brings its id.
+    """
+
+    def __init__(self) -> None:
+        # One proxy may stand behind another one.
+        self._prefix = f"toolbus-{secrets.token_hex(8)}."
+        self._asked: OrderedDict[str, AskedBefore] = OrderedDict()
+        self._size = 0
+
+    def write(self, asked: AskedBefore) -> str:
+        """Return a state that stands for *asked*."""
+        state = self._prefix + secrets.token_hex(16)
+        self._asked[state] = asked
+        self._size += len(encode(asked.restored))
+        while len(self._asked) > _LIMIT or (self._size > _BYTES and len(self._asked) > 1):
+            self._size -= len(encode(self._asked.popitem(last=False)[1].restored))
+        return state
+
+    def read(self, params: Mapping[str, Any], session_id: str) -> RepeatedCall | None:
+        """Return what was asked in *session_id* about the call with *params*; None: nothing.
+
+        Raises `ForeignStateError`.
+        """
+        state = params.get(STATE)
+        if not (isinstance(state, str) and state.startswith(self._prefix)):
+            return None
+        asked = self._asked.get(state)
+        if asked is None or asked.session_id != session_id:
+            raise ForeignStateError
+        plain = {name: value for name, value in params.items() if name not in {STATE, RESPONSES}}
+        verdict = _verdict_in(params.get(RESPONSES))
+        return RepeatedCall({**plain, **asked.restored}, asked, verdict)
+
+
+def asks_back(params: Mapping[str, Any]) -> bool:
+    """Return whether a result may ask the client that sent *params*: it shows forms.
+
+    Its capabilities stand in each of its requests: MCP 2026-07-28, basic, "_meta".
+    """
+    meta = params.get("_meta")
+    if not (isinstance(meta, dict) and VERSION in meta):
+        return False
+    return can_elicit({"capabilities": meta.get(CAPABILITIES)})
+
+
+def input_required(question: Mapping[str, Any], state: str) -> dict[str, Any]:
+    """Return the result that has the client put *question*, the params of an elicitation."""
+    return {
+        "resultType": "input_required",
+        "inputRequests": {_KEY: {"method": ELICIT, "params": {"mode": "form", **question}}},
+        STATE: state,
+    }
+
+
+def _verdict_in(responses: Any) -> bool | None:
+    response = responses.get(_KEY) if isinstance(responses, dict) else None
+    return verdict_of(response) if isinstance(response, dict) else None

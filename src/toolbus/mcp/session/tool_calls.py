@@ -22,11 +22,14 @@ from toolbus.mcp.protocol.jsonrpc import (
 )
 from toolbus.mcp.protocol.revisions import CALL, ERROR, VERSION
 from toolbus.mcp.session.bodies import CallResult, decode_body, refusal, rendered
-from toolbus.mcp.session.client_approvals import CallApprovals
-from toolbus.mcp.session.client_questions import can_elicit, elicit
+from toolbus.mcp.session.client_approvals import (
+    CallApprovals,
+    ForeignStateError,
+    can_elicit,
+    elicit,
+)
 from toolbus.mcp.session.named_sessions import client_name
 from toolbus.mcp.session.request_table import run_or_fail
-from toolbus.mcp.session.round_trips import ForeignStateError
 from toolbus.mcp.session.server_messages import (
     UNCHANGED,
     ResponseRejected,

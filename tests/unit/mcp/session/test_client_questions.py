@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from toolbus.mcp.session.client_questions import telling_progress
+from toolbus.mcp.session.client_approvals import telling_progress
 
 
 async def told(params, count):

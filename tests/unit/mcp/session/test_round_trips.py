@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.mcp.session.round_trips import (
+from toolbus.mcp.session.client_approvals import (
     AskedBefore,
     ForeignStateError,
     RequestStates,
