@@ -197,23 +197,27 @@ def _walk(value: Any, frame: ResultFrame, change: Change, name: str = "", depth:
 def _walk_members(
     value: dict[str, Any], frame: ResultFrame, change: Change, depth: int
 ) -> Iterator[tuple[str, Any]]:
-    mime_name = next((name for name in _MIME_NAMES if _is_mime_type(value.get(name))), None)
+    mime_name = next((name for name in _MIME_NAMES if _is_mime_type(value.get(name))), "")
     for key, item in value.items():
         if key in frame.excerpts:
             yield key, _emptied(item, frame, key)
             continue
-        if not _is_name(key, frame):
-            part = TextPart(text=mend_text(key))
-            if change(part) != part:
-                raise _NameChangedError
-        is_data = key in frame.media or (mime_name is not None and _is_data(key, value))
-        if key == mime_name:
+        _check_name(key, frame, change)
+        if mime_name and key == mime_name:
             yield key, item
-        elif is_data and isinstance(item, str) and _BASE64.fullmatch(item):
+        elif _is_data(key, value, frame, typed=bool(mime_name)):
             mime_type = value[mime_name] if mime_name else "application/octet-stream"
             yield key, _changed(item, _media(mend_text(item), mime_type), change)
         else:
             yield key, _walk(item, frame, change, key, depth)
+
+
+def _check_name(key: str, frame: ResultFrame, change: Change) -> None:
+    """Raise `_NameChangedError` if *key* is a text that changes: a name has no other place."""
+    if not _is_name(key, frame):
+        part = TextPart(text=mend_text(key))
+        if change(part) != part:
+            raise _NameChangedError
 
 
 def _changed(text: str, part: Part, change: Change) -> str:
@@ -248,12 +252,15 @@ def _is_mime_type(value: Any) -> bool:
     return isinstance(value, str) and _MIME_TYPE.fullmatch(value) is not None
 
 
-def _is_data(key: str, value: Mapping[str, Any]) -> bool:
-    """Tell whether the member *key* of *value*, which has a type, is data and no text."""
-    if key not in _DATA_NAMES:
+def _is_data(key: str, value: Mapping[str, Any], frame: ResultFrame, *, typed: bool) -> bool:
+    """Return whether the member *key* of *value*, which has a type or not, is base64 data."""
+    is_known, item = key in frame.media, value[key]
+    if not is_known and not (typed and key in _DATA_NAMES):
+        return False
+    if not isinstance(item, str) or _BASE64.fullmatch(item) is None:
         return False
     is_resource = key == "blob" and "uri" in value
-    return is_resource or value.get("type") in _MEDIA_TYPES or len(str(value[key])) >= _SHORTEST
+    return is_known or is_resource or value.get("type") in _MEDIA_TYPES or len(item) >= _SHORTEST
 
 
 def _media(data: str, mime_type: str) -> Part:

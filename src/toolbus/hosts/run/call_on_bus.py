@@ -203,7 +203,7 @@ class CallOnBus(EventOnBus):
         earlier = await self._chain.store.read_call(session_id, executed.id)
         self._transcript = Transcript(self._bus, session_id, None, earlier)
         answers = [message for message in earlier if isinstance(message, ToolMessage)]
-        requested = next((each for each in _calls_of(earlier) if each.id == executed.id), None)
+        requested = {call.id: call for call in _calls_of(earlier)}.get(executed.id)
         if requested is None:
             # Nobody was told of the call: its hook is missing, or could not be answered.
             await self._enter(AssistantMessage(id=f"{executed.id}-1", tool_calls=(executed,)))
@@ -214,7 +214,7 @@ class CallOnBus(EventOnBus):
         call = CallInProgress(requested or executed, runner)
         call.resume(executed, response)
         read = (await runner.finish(call)).response
-        if any(_is_refusal(message) for message in answers):
+        if any(map(_is_refusal, answers)):
             self._log.messages.clear()
             self._note(f"{self._dialect.facts.title} ran the call although it was denied")
         return HookDecision() if _are_same(read, response) else HookDecision(response=read)
