@@ -46,7 +46,7 @@ def frame_of(tool: str) -> ResultFrame:
 
 
 def is_mcp(tool: str) -> bool:
-    """Tell whether *tool* is one of an MCP server."""
+    """Return whether *tool* belongs to an MCP server."""
     return tool.startswith("mcp__")
 
 

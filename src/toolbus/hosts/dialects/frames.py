@@ -43,17 +43,17 @@ _MEDIA_TYPES = ("image", "audio", "base64")
 _SHORTEST = 128
 """Letters of base64 in a member that may as well be somebody's text; a key has fewer."""
 _COPIES = ("structuredContent", "_meta")
-"""What of an MCP result says once more, or about, what its content said."""
+"""Members of an MCP result that repeat its content, or are about it."""
 
 _FIXED = re.compile(
     r".{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|toolu_\w{24}|data:[^,]*;base64,.*"
 )
-"""What a host writes as a type or an id; anything longer may be a text of others, or a key."""
+"""A type or an id that a host writes; anything longer may be a text of others, or a key."""
 _IDENTIFIER = re.compile(r"[a-z][A-Za-z_]{0,39}")
 
 
 class ResultFrame(Struct, frozen=True, kw_only=True):
-    """What in a tool's results its host wrote, so that it is no text.
+    """The parts of a tool's results that its host wrote, so that they are not texts.
 
     Args:
         names: the names of members that every such result has; others may be texts too.
@@ -170,7 +170,7 @@ def put_whole(value: Any, frame: ResultFrame, text: str) -> Any:
 
 
 def are_blocks(value: Any) -> bool:
-    """Tell whether *value* is a list of content blocks, or an empty list."""
+    """Return whether *value* is a list of content blocks, or an empty list."""
     return isinstance(value, list) and all(
         isinstance(item, dict) and isinstance(item.get("type"), str) for item in value
     )
@@ -235,14 +235,14 @@ def _changed(text: str, part: Part, change: Change) -> str:
 
 
 def _is_name(key: str, frame: ResultFrame) -> bool:
-    """Tell whether the host gave the name *key*."""
+    """Return whether the host gave the name *key*."""
     if not key or key in frame.names or key in frame.media:
         return True
     return frame.identifiers and _IDENTIFIER.fullmatch(key) is not None
 
 
 def _is_word(text: str, name: str, frame: ResultFrame) -> bool:
-    """Tell whether the host said *text* in the member *name*."""
+    """Return whether the host wrote *text* in the member *name*."""
     return text in frame.words.get(name, ()) or (
         name in frame.fixed and _FIXED.fullmatch(text) is not None
     )

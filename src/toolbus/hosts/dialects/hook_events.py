@@ -1,4 +1,4 @@
-"""What a hook event of any host says, what is decided about it, and what a host can be told.
+"""The records of a hook event: the event, the decision about it, and the answer to its host.
 
 A host is a coding agent that starts our command for each event of its hooks. Its dialect reads
 the JSON of the event as a `HookEvent`, and writes a `HookDecision` as the `HookAnswer` that the
@@ -16,7 +16,7 @@ from toolbus.messages.records import ToolCall, ToolResponse
 HookKind: TypeAlias = Literal[
     "call", "result", "prompt", "answer", "session_start", "session_end", "other"
 ]
-"""What an event is about: a call before it runs, its result or failure, a person's prompt, the
+"""The subject of an event: a call before it runs, its result or failure, a person's prompt, the
 model's final text of a turn, the session, or something that is only observed."""
 
 Ability: TypeAlias = Literal[
@@ -30,7 +30,7 @@ Ability: TypeAlias = Literal[
     "add_context",
     "block_prompt",
 ]
-"""What a host lets a hook do; `ask` is a question of its own to the person.
+"""A deed that a host lets a hook do; `ask` is a question of its own to the person.
 
 `fill_arguments`: rewritten arguments stay from its model, and are no permission to run the call.
 """
@@ -46,15 +46,15 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     Args:
         host: the dialect's name, such as "claude-code".
         name: the event as the host calls it.
-        kind: what it is about.
+        kind: its subject.
         session_id: the host's own id of its session.
-        folder: where the session's tools work now, absolute; "" if the host does not say.
+        folder: the absolute folder in which the tools work now; "" if the host does not say.
         agent: the id of a sub-agent that speaks; "" for the session's main agent.
-        call: of a call what the host is about to run; of a result what it ran. Its id is "" where
-            the host gives calls none.
-        response: of a result what the tool returned: one text part for each text in the host's
-            frame, in its order, so that a changed text goes back to its place.
-        text: what the person wrote, or the model's final text.
+        call: the call that the host is about to run, or ran. Its id is "" where the host gives
+            calls none.
+        response: the result of the tool: one text part for each text in the host's frame, in its
+            order, so that a changed text goes back to its place.
+        text: the person's prompt, or the model's final text.
         payload: the event as it came, for the frame of the answer.
     """
 
@@ -71,13 +71,13 @@ class HookEvent(Struct, frozen=True, kw_only=True):
 
 
 class HookDecision(Struct, frozen=True, kw_only=True):
-    """What became of an event on the bus; a decision without any field lets it pass as it is.
+    """The outcome of an event on the bus; a decision without any field lets it pass as it is.
 
     Args:
-        call: what is to run instead.
-        denied: why it may not go on, for the model.
-        asked: what a person is to be asked before.
-        response: what the model is to read instead of the result.
+        call: the call that is to run instead.
+        denied: the reason why it may not go on, for the model.
+        asked: the question to a person that comes before.
+        response: the response that the model is to read instead of the result.
         context: texts that the model is to read in addition.
         notice: a sentence for the person; a host that shows none leaves it out.
         skips_prompt: whether the host need not ask its person; a host that cannot be told asks.
@@ -93,7 +93,7 @@ class HookDecision(Struct, frozen=True, kw_only=True):
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
-    """What our command writes and how it ends; *undelivered* is what the host can't be told.
+    """The output and the exit code of our command; of *undelivered* the host cannot be told.
 
     Of a result that had to be replaced and could not be, "replace_result" or "replace_failure"
     stands there: then the model reads the original.

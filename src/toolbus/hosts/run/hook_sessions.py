@@ -1,4 +1,4 @@
-"""What is kept of a host's session beside its messages: whose rules hold in it, what waits."""
+"""The state of a host's session beside its messages: its rules, and texts that wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE = "toolbus-hooks"
 """The name under which it is kept; that of a component is a class."""
 
 _MOST, _LONGEST = 20, 20_000
-"""How many texts wait for an event that can carry them, and the letters of each."""
+"""Texts that wait for an event that can carry them at most, and the letters of each."""
 
 
 class TakenCall(Struct, frozen=True, kw_only=True):
