@@ -150,8 +150,8 @@ async def test_a_bad_value_is_named(command):
 
 async def test_no_command_is_wrong_use(command):
     assert one_line(command()) == "toolbus: which command?; see `toolbus --help`"
-    line = one_line(command("check"))
-    assert line.startswith("toolbus check: the following arguments are required: STORE;")
+    line = one_line(command("forget"))
+    assert line.startswith("toolbus forget: the following arguments are required: STORE;")
 
 
 @pytest.mark.full
@@ -241,7 +241,8 @@ def house(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_store_of_hooks_is_found(house, capsys):
+@pytest.fixture
+def denied(house):
     rules = """[[component]]
 use = "policy"
 settings = { default = "deny" }
@@ -252,16 +253,35 @@ settings = { default = "deny" }
     hook = [sys.executable, "-m", "toolbus", "hook", "claude-code", "PreToolUse"]
     subprocess.run([*hook, "--config", "rules.toml"], input=event, text=True, check=True)
 
+
+@pytest.mark.usefixtures("denied")
+def test_the_store_of_hooks_is_found(capsys):
     def shown(*words):
         assert main(list(words)) == 0
         return capsys.readouterr().out
 
     assert "claude-code:s" in shown("sessions")
-    assert "git push" in shown("show", "hooks", "claude-code:s")
-    assert "denied" in shown("explain", "hooks", "--call", "claude-code:s/t1")
+    assert "claude-code:s" in shown("check")
+    for hooks in ([], ["hooks"]):
+        assert "git push" in shown("show", *hooks, "claude-code:s")
+        assert "denied" in shown("explain", *hooks, "--call", "claude-code:s/t1")
+        assert "git push" in shown("export", *hooks, "claude-code:s")
+    lines = map(json.loads, shown("show", "claude-code:s", "--json").splitlines())
+    message = next(line["message"]["id"] for line in lines if "message" in line)
+    assert message in shown("explain", message)
     assert "1 session" in shown("replay", "--with", "rules.toml")
     asyncio.run(make_store("hooks"))
     assert "claude-code:s" not in shown("sessions", "hooks")
+
+
+@pytest.mark.usefixtures("denied")
+def test_a_single_word_may_be_a_session(capsys):
+    assert main(["show", "agent.db"]) == 2
+    assert "which session of 'agent.db'?" in capsys.readouterr().err
+    assert main(["explain", "agent.db"]) == 2
+    assert "give one message id" in capsys.readouterr().err
+    assert main(["explain", "nothing"]) == 2
+    assert "no message 'nothing'" in capsys.readouterr().err
 
 
 def test_without_any_hook_it_says_so(house, capsys):

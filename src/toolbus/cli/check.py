@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.output.writing import count_things
 from toolbus.cli.parsing import make_parser
 from toolbus.errors import WrongPathError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples:
   toolbus check sessions.db                     what is in it, and what is wrong
+  toolbus check                                 the store of the hooks
   toolbus check sessions.db --recover new.db    write what is readable to new.db
   toolbus check sessions.db --json | jq .problems    one JSON document
 
@@ -43,14 +45,14 @@ def command() -> Command:
     parser = make_parser(
         "toolbus check", "Say what is still readable of a store, and what is wrong.", _EPILOG
     )
-    parser.add_argument("store", metavar="STORE", help="its file, postgresql://… or service=NAME")
+    parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument("--recover", metavar="NEW.db", help="write what is readable to a new file")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
+        address = store_address(parsed.store)
         errors = Output(sys.stderr)
-        return check_store(output, errors, parsed.store, new=parsed.recover, as_json=parsed.json)
+        return check_store(output, errors, address, new=parsed.recover, as_json=parsed.json)
 
     return parser, run
 

@@ -58,7 +58,6 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
         return copy_sessions(
             output,
             Output(sys.stderr),

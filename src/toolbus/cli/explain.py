@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolbus.cli.options import store_address
+from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.output.history import history_of
 from toolbus.cli.output.lookup import find_call, find_message, find_session
 from toolbus.cli.output.wording import describe_change
@@ -40,7 +40,7 @@ examples:
   toolbus explain agent.db 8c01                  the message whose id begins so
   toolbus explain agent.db --call call-1         a tool call
   toolbus explain agent.db --call call-1 --session 3f9a   of one of several
-  toolbus explain hooks --call claude-code:3f9a/t1    of a coding agent
+  toolbus explain --call claude-code:3f9a/t1     of a coding agent with hooks
   toolbus explain agent.db 8c01 --json | jq .call         one JSON document
 
 `toolbus show` prints the ids. Differences are shown field by field if the
@@ -52,9 +52,7 @@ def command() -> Command:
     parser = make_parser(
         "toolbus explain", "Tell the life of a message or call, and who changed it.", _EPILOG
     )
-    parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://…, service=NAME or hooks"
-    )
+    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="or how that begins")
     parser.add_argument("--call", metavar="CALL_ID", help="explain a tool call instead")
     parser.add_argument("--session", metavar="SESSION", help="look in this session only")
@@ -62,11 +60,13 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
+        database, message = parsed.database, parsed.message
+        if message is None and database is not None and not is_store(database):
+            database, message = None, database
         return explain(
             output,
-            store_address(parsed.database),
-            parsed.message,
+            store_address(database),
+            message,
             call=parsed.call,
             session=parsed.session,
             as_json=parsed.json,

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.parsing import make_parser
 from toolbus.errors import DecodeError
 from toolbus.formats.native import (
@@ -46,22 +47,19 @@ What components keep for a session is not written: it may be secret."""
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus export", "Write sessions of a store as JSON Lines.", _EPILOG)
-    parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
-    )
-    # With a default, a missing DB is not said to be a missing SESSION as well.
-    parser.add_argument(
-        "sessions", metavar="SESSION", nargs="*", default=[], help="its id; without one: all"
-    )
+    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
+    parser.add_argument("sessions", metavar="SESSION", nargs="*", help="its id; without one: all")
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written whole or not")
     parser.add_argument("--force", action="store_true", help="write over the file if it is there")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
+        database, sessions = parsed.database, parsed.sessions
+        if database is not None and not is_store(database):
+            database, sessions = None, [database, *sessions]
         return run_export(
             output,
-            parsed.database,
-            sessions=parsed.sessions,
+            store_address(database),
+            sessions=sessions,
             file=parsed.output,
             force=parsed.force,
         )

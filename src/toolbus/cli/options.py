@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parsing import pause
+from toolbus.store.opening import is_postgres
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 MODEL = "TOOLBUS_MODEL"
 """The environment variable with the model's name."""
+
+STORE_HELP = "a file, postgresql://… or service=NAME; without it, the store of the hooks"
+
+_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 HOOKS = "hooks"
 """The name of the hooks' store, unless a file of that name is in this folder."""
@@ -45,6 +50,12 @@ def check_approval_wait(parser: argparse.ArgumentParser, parsed: argparse.Namesp
     """Refuse `--approval-wait` without a store, in which others would find the question."""
     if parsed.approval_wait is not None and parsed.store is None:
         parser.error("--approval-wait needs the store where questions are kept; add --store STORE")
+
+
+def is_store(word: str) -> bool:
+    """Return whether *word* names a store: `hooks`, a file, or an address."""
+    path = Path(word)
+    return word == HOOKS or is_postgres(word) or path.suffix in _SUFFIXES or path.exists()
 
 
 def store_address(named: str | None) -> str:

@@ -124,7 +124,6 @@ def command() -> Command:
     _add_options(parser)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
         model = parsed.model or os.environ.get(MODEL)
         if not model:
             parser.error(f"which model? give --model PROVIDER:NAME, or set {MODEL}")

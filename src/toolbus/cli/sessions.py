@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from toolbus.cli.options import store_address
+from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.writing import print_json
 from toolbus.cli.parsing import make_parser
@@ -41,17 +41,11 @@ by `toolbus show hooks SESSION` and `toolbus explain hooks --call ID`.
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus sessions", "List the sessions of a store.", _EPILOG)
-    parser.add_argument(
-        "database",
-        metavar="STORE",
-        nargs="?",
-        help="its file, postgresql://…, service=NAME; if none, hooks",
-    )
+    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
         return list_sessions(
             output, store_address(parsed.database), as_json=parsed.json, pager=not parsed.no_pager
         )

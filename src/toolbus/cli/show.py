@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.bus.ledger.records import is_notable
-from toolbus.cli.options import store_address
+from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.output.history import status_of
 from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.wording import describe, describe_change
@@ -42,7 +42,7 @@ examples:
   toolbus show agent.db 3f9a               the session whose id begins so
   toolbus show agent.db 3f9a --last 20     its last 20 messages
   toolbus show agent.db 3f9a --follow      and what comes, until Ctrl-C
-  toolbus show hooks claude-code:3f9a      of a coding agent with hooks
+  toolbus show claude-code:3f9a            of a coding agent with hooks
   toolbus show agent.db 3f9a --json | jq   messages and records, one a line
 
 Between the messages stands what handlers changed, refused or broke. Long output
@@ -52,9 +52,7 @@ on a terminal goes through $PAGER. The file is only read."""
 def command() -> Command:
     """Return the parser and what to do."""
     parser = make_parser("toolbus show", "Read a session: what was said and done.", _EPILOG)
-    parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://…, service=NAME or hooks"
-    )
+    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
     parser.add_argument("session", metavar="SESSION", help="its id, or how that begins")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--from", type=positive, default=1, metavar="N", help="from message N on")
@@ -65,7 +63,8 @@ def command() -> Command:
     parser.add_argument("--no-pager", action="store_true", help="write all at once")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
+        if parsed.database is None and is_store(parsed.session):
+            parser.error(f"which session of {parsed.session!r}?")
         return show_session(
             output,
             store_address(parsed.database),

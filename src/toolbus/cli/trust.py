@@ -68,7 +68,6 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
         if parsed.list:
             if parsed.file:
                 parser.error("--list lists all; give it no file")

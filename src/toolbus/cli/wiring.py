@@ -63,7 +63,6 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-
         if parsed.target and parsed.config:
             parser.error("give a target or --config, not both")
         return show_wiring(output, parsed.target, config=parsed.config, as_json=parsed.json)
