@@ -25,7 +25,7 @@ from toolbus.store import Stored
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
-    *("approvals", "check", "copy", "demo", "doctor", "explain", "export", "forget"),
+    *("approvals", "check", "completion", "copy", "demo", "doctor", "explain", "export", "forget"),
     *("guide", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
     *("setup", "show", "trust", "wiring"),
@@ -100,7 +100,7 @@ async def test_each_command_has_examples(command, name):
 
     assert (done.returncode, done.stderr) == (0, "")
     # What these write is JSON anyway.
-    assert name in {"export", "hook", "proxy"} or re.search(
+    assert name in {"completion", "export", "hook", "proxy"} or re.search(
         r"^  --json +\w", done.stdout, re.MULTILINE
     )
     assert done.stdout.count(f"\n  toolbus {name} ") >= 3
@@ -395,3 +395,35 @@ async def test_a_poor_encoding_loses_no_line(command):
     assert len(poor.stdout.splitlines()) == len(rich.stdout.splitlines())
     assert poor.stdout.count("?") == rich.stdout.count("?")
     assert "every intervention happened" in poor.stdout
+
+
+def test_the_shell_completes_commands_and_options(capsys):
+    def offered(*words):
+        assert main(["completion", "--candidates", "--", *words]) == 0
+        return capsys.readouterr().out.split()
+
+    assert offered("sh") == ["show"]
+    assert {"--last", "--json"} <= set(offered("show", "--"))
+    assert offered("policy", "e") == ["explain"]
+    assert "--mcp" in offered("policy", "check", "--")
+    assert offered("replay", "--format", "open") == ["openai"]
+    assert offered("nothing", "") == offered("show", "agent.db", "3f") == []
+
+
+def test_bash_completes_with_the_script():
+    program = """
+source <(toolbus completion bash)
+COMP_WORDS=(toolbus policy ex); COMP_CWORD=2; _toolbus; printf '%s\\n' "${COMPREPLY[@]}"
+"""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", program], env=os.environ | {"PATH": path}, capture_output=True, check=True
+    )
+
+    assert done.stdout == b"explain\n"
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_script_asks_the_program_of_the_path(shell, capsys):
+    assert main(["completion", shell]) == 0
+    assert "command toolbus completion --candidates --" in capsys.readouterr().out

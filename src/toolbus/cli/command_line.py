@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
-_COMMANDS = (
+COMMANDS = (
     "approvals",
     "check",
+    "completion",
     "copy",
     "demo",
     "doctor",
@@ -47,29 +48,30 @@ _COMMANDS = (
 
 _OVERVIEW = """\
 commands:
-  approvals  show what waits for a person, and answer it
-  check      say what is still readable of a store, and write it to a new file
-  copy       take sessions from one store to another
-  demo       watch an agent work, and handlers intervene
-  doctor     say whether our hooks in coding agents work, and what they reach
-  explain    tell the life of a message or call, and who changed it
-  export     write the sessions of a store as JSON Lines
-  forget     delete the originals that a session kept, or old sessions
-  guide      tell how to do things, a page a topic
-  hook       answer one event of a coding agent's hooks
-  hosts      install hooks in coding agents, and take them out again
-  login      log in at an MCP server at an address
-  logout     forget the tokens of a login
-  pin        accept tools as they are now, and say when they change
-  policy     write, check, explain and test rules for calls
-  proxy      put handlers in front of an MCP server
-  replay     run recorded sessions through other handlers
-  run        let an agent work on a prompt, with tools
-  sessions   list the sessions of a store
-  setup      put a policy, redaction and hooks in force for coding agents
-  show       read a session: what was said and done
-  trust      let a project's toolbus.toml be in force
-  wiring     print who handles what, in the order in which they run
+  approvals   show what waits for a person, and answer it
+  check       say what is still readable of a store, and write it to a new file
+  completion  print what lets your shell complete commands and options
+  copy        take sessions from one store to another
+  demo        watch an agent work, and handlers intervene
+  doctor      say whether our hooks in coding agents work, and what they reach
+  explain     tell the life of a message or call, and who changed it
+  export      write the sessions of a store as JSON Lines
+  forget      delete the originals that a session kept, or old sessions
+  guide       tell how to do things, a page a topic
+  hook        answer one event of a coding agent's hooks
+  hosts       install hooks in coding agents, and take them out again
+  login       log in at an MCP server at an address
+  logout      forget the tokens of a login
+  pin         accept tools as they are now, and say when they change
+  policy      write, check, explain and test rules for calls
+  proxy       put handlers in front of an MCP server
+  replay      run recorded sessions through other handlers
+  run         let an agent work on a prompt, with tools
+  sessions    list the sessions of a store
+  setup       put a policy, redaction and hooks in force for coding agents
+  show        read a session: what was said and done
+  trust       let a project's toolbus.toml be in force
+  wiring      print who handles what, in the order in which they run
 
 examples:
   toolbus demo                       a run in a fresh folder, which is kept
@@ -85,6 +87,7 @@ examples:
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
   toolbus copy agent.db service=agents       its sessions, on PostgreSQL
+  source <(toolbus completion bash)  commands and options, completed by bash
   toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
@@ -124,10 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str], output: Output) -> int:
     if words and not words[0].startswith("-"):
-        if words[0] not in _COMMANDS:
-            near = nearest(words[0], _COMMANDS) or f"; there is {', '.join(_COMMANDS)}"
+        if words[0] not in COMMANDS:
+            near = nearest(words[0], COMMANDS) or f"; there is {', '.join(COMMANDS)}"
             raise UsageError(f"unknown command {words[0]!r}{near}; see `toolbus --help`")
-        parser, command = _command(words[0])
+        parser, command = command_of(words[0])
         return command(parser.parse_all(words[1:]), output)
     parser = make_parser(
         "toolbus", "An event bus between an AI agent's model, tools and transcript.", _OVERVIEW
@@ -140,7 +143,8 @@ def _run(words: list[str], output: Output) -> int:
     return 0
 
 
-def _command(name: str) -> Command:
+def command_of(name: str) -> Command:
+    """Return the parser of the command *name*, and its function."""
     made: Command = import_module(f"toolbus.cli.{name}").command()
     return made
 

@@ -54,6 +54,22 @@ class Parser(argparse.ArgumentParser):
             {},
         )
 
+    def next_words(self, before: Sequence[str]) -> list[str]:
+        """Return the options, actions and choices that may follow the words *before*."""
+        chosen = next((word for word in before if word in self._actions_by_name()), None)
+        if chosen is not None:
+            return self._actions_by_name()[chosen].next_words(before)
+        option = self._option_string_actions.get(before[-1]) if before else None
+        if option is not None and option.nargs != 0:
+            return list(option.choices or ())
+        choices = [
+            str(word)
+            for action in self._get_positional_actions()
+            for word in action.choices or ()
+            if str(word) not in before
+        ]
+        return [*choices, *self._option_string_actions]
+
     def option_names(self) -> list[str]:
         """Return our options, and behind them those of our actions."""
         names = list(self._option_string_actions)

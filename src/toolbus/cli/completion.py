@@ -1,0 +1,87 @@
+"""`toolbus completion`: the script that lets a shell complete commands and options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolbus.cli.command_line import COMMANDS, command_of
+from toolbus.cli.parsing import CommandParser, make_parser
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from toolbus.cli.parsing import Command
+    from toolbus.terminal.output import Output
+
+_EPILOG = """\
+bash, in ~/.bashrc:           source <(toolbus completion bash)
+zsh, in ~/.zshrc:             source <(toolbus completion zsh)
+fish, once:
+  toolbus completion fish > ~/.config/fish/completions/toolbus.fish
+
+The shell asks the `toolbus` of your PATH, never a file that you are typing the
+path of. Where there is nothing of ours to offer, it completes file names."""
+
+_SCRIPTS = {
+    "bash": """\
+_toolbus() {
+  local found
+  found=$(command toolbus completion --candidates -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  mapfile -t COMPREPLY < <(compgen -W "$found" -- "${COMP_WORDS[COMP_CWORD]}")
+}
+complete -o default -F _toolbus toolbus
+""",
+    "zsh": """\
+_toolbus() {
+  local -a found
+  found=(${(f)"$(command toolbus completion --candidates -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  compadd -a found || _files
+}
+compdef _toolbus toolbus
+""",
+    "fish": """\
+function __toolbus_candidates
+    set -l typed (commandline -opc)
+    command toolbus completion --candidates -- $typed[2..] (commandline -ct) 2>/dev/null
+end
+complete -c toolbus -a '(__toolbus_candidates)'
+""",
+}
+
+
+def command() -> Command:
+    """Return the parser and what to do."""
+    parser = make_parser(
+        "toolbus completion", "Print the completion script of a shell.", _EPILOG, CommandParser
+    )
+    parser.usage = "toolbus completion [-h] bash|zsh|fish"
+    parser.add_argument("shell", metavar="SHELL", nargs="?", choices=_SCRIPTS, help="its name")
+    parser.add_argument(
+        "--candidates", action="store_true", help="print the words that may follow those behind --"
+    )
+
+    def run(parsed: argparse.Namespace, output: Output) -> int:
+        if parsed.candidates:
+            output.write("".join([f"{word}\n" for word in candidates(parsed.command)]))
+        elif parsed.shell is None:
+            parser.error(f"which shell? one of {', '.join(_SCRIPTS)}")
+        else:
+            output.write(_SCRIPTS[parsed.shell])
+        return 0
+
+    return parser, run
+
+
+def candidates(words: Sequence[str]) -> list[str]:
+    """Return the words that may stand in the place of the last of *words*, which is being typed.
+
+    *words* follow `toolbus` on the command line. File names are the shell's.
+    """
+    *before, partial = words or [""]
+    if not before:
+        return [word for word in (*COMMANDS, "--help", "--version") if word.startswith(partial)]
+    if before[0] not in COMMANDS:
+        return []
+    parser, _ = command_of(before[0])
+    return [word for word in parser.next_words(before[1:]) if word.startswith(partial)]
