@@ -87,7 +87,7 @@ examples:
   toolbus replay a.jsonl --with policy.py    what policy.py would have done
   toolbus check agent.db             whether the store is whole
   toolbus copy agent.db service=agents       its sessions, on PostgreSQL
-  source <(toolbus completion bash)  commands and options, completed by bash
+  toolbus completion bash >> ~/.bashrc       bash completes commands and options
   toolbus pin toolbus.toml           accept the tools of its servers, as they are
   toolbus policy init                rules to start with, for your own project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers

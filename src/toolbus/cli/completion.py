@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
-bash, in ~/.bashrc:           source <(toolbus completion bash)
-zsh, in ~/.zshrc:             source <(toolbus completion zsh)
-fish, once:
+examples:
+  toolbus completion bash >> ~/.bashrc     from the next shell on
+  toolbus completion zsh >> ~/.zshrc       behind `compinit`
   toolbus completion fish > ~/.config/fish/completions/toolbus.fish
 
 The shell asks the `toolbus` of your PATH, never a file that you are typing the
