@@ -79,8 +79,8 @@ async def _serve(bound: socket.socket, front: Front, rules: Rules, grace: float)
 
     What is under way then has *grace* seconds. A second signal does not wait.
     """
-    _allow_connections()
-    server = HttpServer(front.answer, seconds=rules.seconds, limit=_CONNECTIONS, single=("mcp-",))
+    limit = _allow_connections()
+    server = HttpServer(front.answer, seconds=rules.seconds, limit=limit, single=("mcp-",))
     stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     ending: asyncio.Task[None] | None = None
 
@@ -105,8 +105,14 @@ def _print_address(bound: socket.socket, path: str) -> None:
     print(f"toolbus: listening on http://{name}:{port}{path}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _allow_connections() -> None:
+def _allow_connections() -> int:
+    """Have the system let us open many files; return how many clients may be connected then.
+
+    Each may need a connection to the server besides its own.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, _CONNECTIONS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    files = 2 * _CONNECTIONS if soft == resource.RLIM_INFINITY else max(soft, wanted)
+    return min(_CONNECTIONS, files // 2)
