@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from toolbus.approvals.display import channel_text, moment
-from toolbus.approvals.webhook_signing import message_id, read_secret
+from toolbus.approvals.webhook_signing import LIMIT, message_id, read_secret
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.http.addresses import is_loopback
 from toolbus.http.client import HttpClient, Timeouts, TransportError
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.approvals.questions import Question
-
-LIMIT = 100_000
-"""Characters of a question as text; one that is longer gets a notice, and no yes."""
 
 _WAIT = 5.0
 _GOOD, _REDIRECTS = range(200, 300), range(300, 400)

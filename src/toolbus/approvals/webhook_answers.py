@@ -13,8 +13,7 @@ from msgspec import Struct
 from toolbus.approvals.display import channel_text
 from toolbus.approvals.records import find_question
 from toolbus.approvals.steps import answer
-from toolbus.approvals.webhook import LIMIT
-from toolbus.approvals.webhook_signing import message_id
+from toolbus.approvals.webhook_signing import LIMIT, message_id
 from toolbus.errors import DecodeError, FreezeError, StoreError
 from toolbus.messages.codec import decoder
 

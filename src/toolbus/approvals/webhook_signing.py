@@ -21,6 +21,9 @@ from toolbus.terminal.files import reason_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LIMIT = 100_000
+"""Characters of a question as text; one that is longer gets a notice, and no yes."""
+
 TOLERANCE = 300
 """Seconds by which the time of a message and ours may differ."""
 

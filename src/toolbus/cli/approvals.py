@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolbus.cli.options import store_address
 from toolbus.cli.parsing import Parser, add_action, make_parser
 from toolbus.terminal.durations import seconds_in
+from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from toolbus.cli.parsing import Command
@@ -90,8 +91,10 @@ def command() -> Command:
             case "approve" | "deny" | "settle" | "revoke":
                 return _do(parsed, address, output)
             case "serve":
-                from toolbus.cli.questions.answer_serving import serve_answers  # noqa: PLC0415 - for few
-
+                try:
+                    from toolbus.cli.questions.answer_serving import serve_answers  # noqa: PLC0415
+                except ImportError as error:  # Of the extra.
+                    raise UsageError(str(error)) from error
                 return serve_answers(output, address, parsed.listen)
             case "review":
                 from toolbus.cli.questions.reviewing import review  # noqa: PLC0415 - loads the house

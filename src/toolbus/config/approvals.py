@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from toolbus.errors import RegistrationError
 from toolbus.settings.hints import unknown_key
 from toolbus.toml.values import MisfitError, fit
 
@@ -96,8 +97,10 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
         """Return what is told of each question; raises `RegistrationError`."""
         if self.webhook is None:
             return ()
-        from toolbus.approvals.webhook import Webhook  # noqa: PLC0415 - as above
-
+        try:
+            from toolbus.approvals.webhook import Webhook  # noqa: PLC0415 - as above
+        except ImportError as error:  # Of the extra.
+            raise RegistrationError("webhook", str(error)) from error
         return (Webhook(self.webhook.url, secret_file=self.webhook.secret_file),)
 
 
