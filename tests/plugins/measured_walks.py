@@ -152,6 +152,7 @@ WALKS = {
     "plain tool call": plain_call,
     "tool call of an agent with one adapter": agents_call,
     "judged frame": judged_frame,
+    "hook event": hook_event,
     "line with a secret": lambda: redacted_line(SECRET),
     "clean line": lambda: redacted_line(CLEAN),
 }

@@ -74,10 +74,7 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
         )
 
     def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
-        """Return what keeps questions in *store* for *host*, which waits *wait* seconds.
-
-        A webhook that cannot be used raises `RegistrationError`.
-        """
+        """Return what keeps questions in *store* for *host* and waits *wait* seconds, or raise."""
         from toolbus.approvals.limits import DENIALS, HOURLY, OPEN  # noqa: PLC0415 - as above
         from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - as above
 
