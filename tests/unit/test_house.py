@@ -45,7 +45,7 @@ ROOMS = {
     "mcp": (74, 11601),
     "messages": (12, 1781),
     "models": (7, 534),
-    "policy": (71, 14099),
+    "policy": (70, 14092),
     "providers": (9, 841),
     "redaction": (36, 6891),
     "replay": (9, 1461),

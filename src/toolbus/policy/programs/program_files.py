@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -134,3 +135,14 @@ def _check(file: Path, text: str) -> None:
         line = next(lines[start] for start in starts if start in lines)
         reason = f"{'.'.join(map(str, path))}: {mistake.reason}"
         raise ConfigurationError(reason, str(file), line)
+
+
+@cache
+def language_words(language: str, key: str) -> frozenset[str]:
+    """Return the words that `_languages.toml` has for *language* under *key*."""
+    return frozenset(_languages()[language][key])
+
+
+@cache
+def _languages() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((_FOLDER / "_languages.toml").read_text("utf-8"))

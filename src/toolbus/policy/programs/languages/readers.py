@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from toolbus.policy.commands import Word
 from toolbus.policy.programs.languages.awk_programs import read_awk
 from toolbus.policy.programs.languages.find_expressions import read_find
-from toolbus.policy.programs.languages.language_data import language_words
 from toolbus.policy.programs.languages.sed_scripts import read_sed
 from toolbus.policy.programs.languages.sql_statements import read_sql
+from toolbus.policy.programs.program_files import language_words
 from toolbus.policy.programs.settings import judge_variable
 
 if TYPE_CHECKING:
