@@ -1091,6 +1091,76 @@ async def test_a_refused_batch_has_an_answer(raw, listening):
     assert "cannot be reached" in got[4].json()["error"]["message"]
 
 
+LATE = """\
+import json, sys
+held = []
+for line in sys.stdin:
+    got = json.loads(line)
+    for m in got if isinstance(got, list) else [got]:
+        if not isinstance(m, dict) or "id" not in m:
+            continue
+        result = {"protocolVersion": "2025-03-26", "capabilities": {}, "tools": [], "content": [],
+                  "serverInfo": {"name": "late", "version": "1"}}
+        held.append(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}))
+        if m.get("params", {}).get("name") == "hold":
+            print(m["id"], file=open("held.log", "a"))
+        else:
+            print(*held, sep="\\n", flush=True)
+            held.clear()
+"""
+
+
+def ids_in(reply):
+    """Return the ids of all answers in *reply*, and those of results."""
+    parts = [one if isinstance(one, list) else [one] for one in frames_in(reply)]
+    answers = [one for part in parts for one in part]
+    return [one["id"] for one in answers], [one["id"] for one in answers if "result" in one]
+
+
+@pytest.mark.parametrize("kind", ["relay", "plain bridge", "judged bridge"])
+@pytest.mark.parametrize("in_batch", [False, True])
+async def test_a_batch_has_all_its_answers(raw, listening, policy, here, *, kind, in_batch):
+    (here / "late.py").write_text(LATE)
+    released, held = asyncio.Event(), here / "held.log"
+
+    def take(_method, _headers, body):
+        own = json.loads(body or b"{}").get("id")
+
+        async def wait(_reader, _writer):
+            with held.open("a") as log:
+                print(own, file=log)
+            await released.wait()
+            return answer(frame(own, result={"content": []}))
+
+        if b'"hold"' in body:
+            return wait
+        said = {"content": [], "tools": []}
+        return answer(status="202 Accepted") if own is None else answer(frame(own, result=said))
+
+    cancel = frame(None, "notifications/cancelled", params={"requestId": 1})
+    body = b"[" + call(1, "hold") + b"," + call(2, "hold") + b"]"
+    handlers = [] if kind == "plain bridge" else policy()
+    async with raw(take) as (url, _):
+        server = [url] if kind == "relay" else [sys.executable, "late.py"]
+        async with listening(*handlers, "--", *server) as web:
+            if kind == "relay":
+                web.session = {"mcp-session-id": "s"}
+                await web.post(call(0, "x"))
+            else:
+                await web.begin("2025-03-26")
+            strange = await asyncio.wait_for(web.post(b"[1," + call(7, "x") + b"]"), 60)
+            asking = asyncio.create_task(web.post(body))
+            await until(lambda: held.exists() and len(held.read_text().split()) == 2)
+            await web.post(b"[" + cancel + b"]" if in_batch else cancel)
+            released.set()
+            await web.post(call(3, "release"))
+            got = await asyncio.wait_for(asking, 60)
+
+    assert ids_in(strange)[1] == [7]
+    assert sorted(ids_in(got)[0]) == [1, 2]
+    assert 2 in ids_in(got)[1]
+
+
 def streamed_lines(raw_lines, goes_on):
     """Return what answers with *raw_lines*: the rest when *goes_on* is set."""
 

@@ -11,10 +11,12 @@ from msgspec import Raw
 from toolbus.mcp.http.event_streams import EventStream
 from toolbus.mcp.http.failures import JSON
 from toolbus.mcp.http.requests import STREAM, STREAM_FIELDS, prefers_stream
-from toolbus.mcp.protocol.jsonrpc import read_batch
+from toolbus.mcp.protocol.jsonrpc import frames_in
 from toolbus.mcp.transport.sse import on_one_line, write_event
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from toolbus.http.server import Fields, HttpRequest
     from toolbus.mcp.http.event_streams import EventBuffer
 
@@ -71,12 +73,13 @@ class Alias(NamedTuple):
 class AnswerStream(EventStream):
     """The lines of JSON-RPC that answer an HTTP request, and those that are said on the way.
 
-    *number* tells it from the others of a session; it ends with the last of *pending* answers.
+    *number* tells it from the others of a session; it ends with the last answer that is *owed*,
+    under an id for each.
     """
 
-    def __init__(self, buffer: EventBuffer, number: int = 0, pending: int = 0) -> None:
+    def __init__(self, buffer: EventBuffer, number: int = 0, owed: Iterable[Any] = ()) -> None:
         super().__init__(buffer)
-        self.number, self._pending, self._answers = number, pending, 0
+        self.number, self._owed, self._answers = number, [*owed], 0
         self.takes_events = self.is_primed = True
         self.alias: Alias | None = None
         self.listens = self.in_array = False
@@ -87,12 +90,22 @@ class AnswerStream(EventStream):
         super().put(data if self.alias is None else self.alias.reveal(data))
 
     def answer(self, line: bytes) -> None:
-        """Send an answer, or a batch of them; the last one ends the stream."""
-        batch = read_batch(line)
-        self._pending -= 1 if batch is None else len(batch)
+        """Send an answer, or a batch of them; the last one ends the stream.
+
+        To a request that was cancelled one is sent at once, so that another one is dropped.
+        """
+        if self.in_array:
+            ids = [frame.id for frame in frames_in(line) if frame.is_answer]
+            owed = [each for each in ids if each in self._owed]
+            if ids and not owed and None not in ids:
+                return
+            for each in owed:
+                self._owed.remove(each)
+        else:
+            self._owed.clear()
         self._answers += 1
         self.put(line)
-        if self._pending <= 0:
+        if not self._owed:
             self.end()
 
     async def last_line(self) -> bytes:

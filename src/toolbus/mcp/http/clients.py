@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.http.session_table import ClientSession
-from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
+from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, frames_in, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, cancelled_id
 from toolbus.mcp.session.judged_session import JudgedSession
 from toolbus.mcp.session.request_table import Channels
@@ -49,11 +49,11 @@ class Client(ClientSession):
     def enter(self, request: RelayedRequest) -> None:
         """Take note of a request; if it cancels another one, nobody waits for that any more."""
         self._requests.add(request)
-        cancelled = cancelled_id(request.frame)
-        if cancelled is not UNSET:
-            for other in self._requests:
+        for frame in [request.frame] if request.frame else frames_in(request.request.body):
+            cancelled = cancelled_id(frame)
+            for other in self._requests if cancelled is not UNSET else ():
                 if cancelled in other.ids:
-                    other.cancel()
+                    other.cancel(cancelled)
 
     async def leave(self, request: RelayedRequest, *, resumable: bool) -> None:
         """Forget a request; what is open of it may be asked for again if it is *resumable*."""

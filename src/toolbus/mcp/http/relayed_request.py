@@ -73,8 +73,9 @@ class RelayedRequest:
     ) -> None:
         self.request, self.frame, self.client, self._server = request, frame, client, server
         self.ids = [part.id for part in requests_in(frame, request.body)]
+        owed = client.session.owed(request.body) if frame is None and request.body else self.ids
         self.response = RelayedResponse(
-            request, 400 if frame is None else 202, len(self.ids), in_array=frame is None
+            request, 400 if frame is None else 202, owed, in_array=frame is None
         )
         self._channels = Channels(self.response.say, self._to_server, self.answer)
         self._slots = asyncio.Semaphore(_EXCHANGE_LIMIT)
@@ -108,13 +109,13 @@ class RelayedRequest:
         finally:
             await self._leave()
 
-    def cancel(self) -> None:
-        """Expect no answer any more."""
-        self.response.expect_nothing()
+    def cancel(self, request_id: Any) -> None:
+        """Expect the answer to *request_id* no more."""
+        self.response.answered(request_id)
 
     def end(self) -> None:
         """Have the answer end as it is."""
-        self.cancel()
+        self.response.expect_nothing()
         if self._main is not None:
             self._main.cancel()
 
@@ -155,7 +156,7 @@ class RelayedRequest:
         It is the GET by which a client resumes a lost stream: see "Resumability and Redelivery".
         """
         self._successor, self._answer_events[request_id] = successor, event
-        successor.response.expect()
+        successor.response.expect(request_id)
 
     # --- what the server sends -----------------------------------------------------------------
 
@@ -283,7 +284,7 @@ class RelayedRequest:
             return
         if exchange.main and self._resumable and self.response.is_stream:
             self.client.detached[request_id] = self
-            self.response.answered()
+            self.response.answered(request_id)
         else:
             line = error_frame(request_id, SERVER_GONE, problem)
             await self.client.session.from_server(line, self._channels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
 from toolbus.mcp.http.failures import JSON
@@ -13,7 +13,7 @@ from toolbus.mcp.protocol.jsonrpc import read_frame
 from toolbus.mcp.transport.sse import rewrite_event, unbroken, write_event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolbus.http.server import HttpRequest
     from toolbus.mcp.transport.sse import Event
@@ -26,17 +26,19 @@ _OK, _BAD, _BAD_GATEWAY = 200, 400, 502
 class RelayedResponse:
     """The answer to *request*, with *status* if the server does not say another one.
 
-    It is complete when no answer is *expected* and the main exchange with the server has ended.
+    It is complete when no answer is *owed*, under an id for each, and the main exchange with the
+    server has ended.
     Nothing of the server's passes as it came: the client gets what the session says, in events and
     under headers that are written here.
     """
 
     def __init__(
-        self, request: HttpRequest, status: int, expected: int, *, in_array: bool = False
+        self, request: HttpRequest, status: int, owed: Iterable[Any], *, in_array: bool = False
     ) -> None:
         self._request, self.status, self._in_array = request, status, in_array
         self._fields: HeaderFields = ()
-        self._expected, self._has_requests = expected, bool(expected)
+        self._owed = [*owed]
+        self._has_requests = bool(self._owed)
         self._is_under_way = self._has_body = False
         self._line = b""
         # Those to a batch come one by one, and go in one array.
@@ -73,22 +75,24 @@ class RelayedResponse:
         self._is_under_way = False
         self.end_if_complete()
 
-    def expect(self) -> None:
-        """Expect one answer more."""
-        self._expected += 1
+    def expect(self, request_id: Any) -> None:
+        """Expect the answer to *request_id* as well."""
+        self._owed.append(request_id)
 
-    def answered(self, count: int = 1) -> None:
-        """Expect *count* answers less."""
-        self._expected -= count
+    def answered(self, request_id: Any) -> None:
+        """Expect the answer to *request_id* no more."""
+        if request_id in self._owed:
+            self._owed.remove(request_id)
         self.end_if_complete()
 
     def expect_nothing(self) -> None:
         """Expect no answer any more."""
-        self.answered(self._expected)
+        self._owed.clear()
+        self.end_if_complete()
 
     def end_if_complete(self) -> None:
         """Let it go if it is complete."""
-        if self._expected <= 0 and not self._is_under_way:
+        if not self._owed and not self._is_under_way:
             if self._stream is not None:
                 self._stream.end()
             self._ready.set()
@@ -125,7 +129,12 @@ class RelayedResponse:
             self.put(line, event)
         else:
             self._answers.append(line.strip())
-        self.answered()
+        frame = read_frame(line)
+        if frame is not None and (self._in_array or frame.id is not None):
+            self.answered(frame.id)
+        else:
+            # To one frame whose id cannot be told.
+            self.expect_nothing()
 
     def put(self, line: bytes, event: Event | None) -> None:
         """Write *line* to the stream in a new event, or with what *event* says besides its data.

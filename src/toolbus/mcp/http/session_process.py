@@ -15,7 +15,13 @@ from toolbus.mcp.http.event_streams import EventBuffer
 from toolbus.mcp.http.failures import failure_of
 from toolbus.mcp.http.requests import requests_in
 from toolbus.mcp.http.session_table import ClientSession
-from toolbus.mcp.protocol.jsonrpc import REFUSED, error_frame, read_frame, write_frame
+from toolbus.mcp.protocol.jsonrpc import (
+    REFUSED,
+    error_frame,
+    frames_in,
+    read_frame,
+    write_frame,
+)
 from toolbus.mcp.protocol.revisions import (
     CANCELLED,
     HANDSHAKE,
@@ -86,17 +92,20 @@ class SessionProcess(ClientSession):
         """Take what the client has posted; return the stream of answers, None if it wants none."""
         frame = read_frame(body)
         requests = requests_in(frame, body)
-        stream = AnswerStream(self._buffer, self._next, len(requests))
+        # In a batch there may be what is no request, and is refused all the same.
+        owed = self.session.owed(body) if frame is None else [each.id for each in requests]
+        stream = AnswerStream(self._buffer, self._next, owed)
         stream.alias, stream.in_array = alias, frame is None
         stream.listens = any(request.method == LISTEN for request in requests)
         stream.is_primed = self.standing.is_primed
-        if requests:
+        if owed:
             self._open(stream, requests)
-        self._note_cancelled(frame)
-        to_client = partial(self._to_client, stream if requests else None)
+        for part in [frame] if frame is not None else frames_in(body):
+            self._note_cancelled(part)
+        to_client = partial(self._to_client, stream if owed else None)
         directions = Channels(to_client, self._process.write, stream.answer)
         self.session.from_client(on_one_line(body) + b"\n", directions)
-        return stream if requests else None
+        return stream if owed else None
 
     def ask_alone(self, body: bytes) -> AnswerStream:
         """Take a request of the stateless revision; return the stream of its answer."""
@@ -194,7 +203,7 @@ class SessionProcess(ClientSession):
             streams = self._streams.items()
             self._streams = {n: stream for n, stream in streams if stream.is_kept or not n}
 
-    def _note_cancelled(self, frame: Frame | None) -> None:
+    def _note_cancelled(self, frame: Frame) -> None:
         request_id = cancelled_id(frame)
         stream = self._by_id.get(request_id)
         if stream is not None and not stream.ended:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -59,6 +59,10 @@ class ByteRelay:
                 self._open.abandon(cancelled)
         channels.to_server(line)
 
+    def owed(self, batch: bytes) -> list[Any]:
+        """Return the ids under which the frames of *batch* are answered."""
+        return [frame.id for frame in frames_in(batch) if frame.is_request]
+
     async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Send a line of the server to the client."""
         self.begin_from_server(line, channels)
@@ -71,9 +75,9 @@ class ByteRelay:
             if (request := self._open.take(scan_top_level(line)[0])) is not None:
                 fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
             return
-        ids = [frame.id for frame in frames if frame.is_answer and frame.id is not None]
+        ids = [frame.id for frame in frames if frame.is_answer]
         asked = [request for each in ids if (request := self._open.take(each)) is not None]
-        if ids and not asked:
+        if not asked and any(each is not None for each in ids):
             logger.warning(UNASKED, ids[0])
         else:
             (asked[0].send if asked else (channels or self._channels).to_client)(line)

@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolbus.bus.grace import GRACE
@@ -79,6 +80,16 @@ class JudgedSession:
             self._take_line(line, channels)
         else:
             channels.to_server(b"\n")
+
+    def owed(self, batch: bytes) -> list[Any]:
+        """Return the ids under which the frames of *batch* are answered, also those refused."""
+        frames = [from_client(part) for part in read_batch(batch) or [batch]]
+        asking = [
+            frame
+            for frame in frames
+            if (frame.wants_answer if isinstance(frame, Refusal) else frame.is_request)
+        ]
+        return [None if frame.id is UNSET else frame.id for frame in asking]
 
     async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
         """Take a line of the server; returns when what comes after it may follow."""

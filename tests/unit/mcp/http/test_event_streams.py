@@ -5,6 +5,7 @@ import json
 
 from toolbus.mcp.http.answer_streams import Alias, AnswerStream, read_event_id
 from toolbus.mcp.http.event_streams import EventBuffer, EventStream
+from toolbus.mcp.protocol.jsonrpc import error_frame
 
 
 class SlowRequest:
@@ -36,7 +37,7 @@ async def turns(count=5):
 
 
 async def test_what_comes_during_a_write_is_written_too():
-    stream, request = AnswerStream(EventBuffer(2**20, replays=True), 1, 1), SlowRequest()
+    stream, request = AnswerStream(EventBuffer(2**20, replays=True), 1, [1]), SlowRequest()
     following = asyncio.create_task(stream.follow(request))
     stream.put(b"a\n")
     await turns()
@@ -130,7 +131,7 @@ async def test_small_events_are_written_together():
 
 
 async def test_what_was_fetched_is_dropped_first(caplog):
-    stream = AnswerStream(EventBuffer(2**23, replays=True), 1, 1)
+    stream = AnswerStream(EventBuffer(2**23, replays=True), 1, [1])
     following = asyncio.create_task(stream.follow(SlowRequest(is_open=True)))
     for _ in range(6):
         stream.put(b"x" * 2**20)
@@ -148,11 +149,24 @@ async def test_what_was_fetched_is_dropped_first(caplog):
 
 
 async def test_answers_alone_are_a_body():
-    stream = AnswerStream(EventBuffer(2**20), pending=2)
-    stream.answer(b"1\n")
-    stream.answer(b"2\n")
+    stream, first, other = AnswerStream(EventBuffer(2**20), owed=[1, 2]), *answers(1, 2)
+    stream.in_array = True
+    for line in (first, first, other):
+        stream.answer(line)
 
-    assert await stream.body(SlowRequest()) == b"[1,2]"
+    assert await stream.body(SlowRequest()) == b"[" + first[:-1] + b"," + other[:-1] + b"]"
+
+
+async def test_a_batch_of_answers_is_an_array():
+    stream, lines = AnswerStream(EventBuffer(2**20), owed=[1, 2]), answers(1, 2)
+    stream.in_array = True
+    stream.answer(b"[" + b",".join(line[:-1] for line in lines) + b"]\n")
+
+    assert [one["id"] for one in json.loads(await stream.body(SlowRequest()))] == [1, 2]
+
+
+def answers(*ids):
+    return [error_frame(request_id, 1, "x") for request_id in ids]
 
 
 def test_ids_name_stream_and_event():
