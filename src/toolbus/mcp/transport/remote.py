@@ -36,7 +36,7 @@ from toolbus.mcp.transport.processes import FAILED
 from toolbus.mcp.transport.sse import on_one_line, read_events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from urllib.parse import SplitResult
 
     from toolbus.mcp.oauth.logins import Logins
@@ -94,14 +94,17 @@ class RemoteServer:
             under_way.cancel()
             return
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._post(frame, line.strip(), self._barrier, arrival))
+        asked = [each for each in ([frame] if frame else frames_in(line)) if each.is_request]
+        task = asyncio.create_task(
+            self._post(frame, asked, line.strip(), arrival, before=self._barrier)
+        )
         self._posts.add(task)
         task.add_done_callback(self._posts.discard)
         task.add_done_callback(lambda _: _resolve(arrival))
         if frame is None or not frame.is_request or frame.method == "initialize":
             self._barrier = arrival
-        if frame is not None and frame.is_request:
-            self._open[frame.id] = task, is_stateless(routing(frame))
+        for each in asked:
+            self._open[each.id] = task, is_stateless(routing(each))
 
     def drain(self) -> None:
         """Wait for nothing: what is under way is bounded by what the client asks."""
@@ -148,11 +151,16 @@ class RemoteServer:
     async def _post(
         self,
         frame: Frame | None,
+        asked: Sequence[Frame],
         line: bytes,
-        before: asyncio.Future[None] | None,
         arrival: asyncio.Future[None],
+        *,
+        before: asyncio.Future[None] | None,
     ) -> None:
-        """Send *line* after *before*, and take the answer, of whose head *arrival* tells."""
+        """Send *line*, which is *frame* or a batch, after *before*, and take the answer.
+
+        Of the head of that *arrival* tells; each request that is *asked* in it has an answer.
+        """
         try:
             if before is not None and not before.done():
                 await asyncio.wait({before}, timeout=self._limits.grace)
@@ -161,15 +169,14 @@ class RemoteServer:
                 self._headers[SESSION] = reply.headers[SESSION]
             _resolve(arrival)
             await self._take_reply(frame, reply)
-            asks = frame is not None and frame.is_request
-            problem = "the server has ended its answer without one" if asks else ""
+            problem = "the server has ended its answer without one" if asked else ""
         except (TransportError, FrameTooLongError) as error:
             problem = str(error)
         except Exception:
             # Whoever waits for an answer is to be told, whatever it was.
             logger.exception("what the server said could not be taken")
             problem = FAILED
-        await self._close_open(frame, problem)
+        await self._close_open(frame, asked, problem)
 
     async def _sent(self, frame: Frame | None, line: bytes) -> HttpReply:
         headers = {
@@ -272,11 +279,12 @@ class RemoteServer:
         if self._take is not None and (rest := self._take(line)) is not None:
             await rest
 
-    async def _close_open(self, frame: Frame | None, problem: str) -> None:
-        """Answer the request, if the server has not."""
-        if frame is not None and frame.is_request and frame.id in self._open:
-            await self._take_line(frame, error_frame(frame.id, SERVER_GONE, problem))
-        elif problem and frame is not None and not frame.is_request:
+    async def _close_open(self, frame: Frame | None, asked: Sequence[Frame], problem: str) -> None:
+        """Answer what was *asked*, if the server has not."""
+        for each in asked:
+            if each.id in self._open:
+                await self._take_line(each, error_frame(each.id, SERVER_GONE, problem))
+        if problem and frame is not None and not asked:
             logger.warning("%s did not reach the server: %s", frame.method or "an answer", problem)
 
 

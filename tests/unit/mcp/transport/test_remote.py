@@ -1,6 +1,7 @@
 """A server at an address, whose streams break off and whose answers are late or none."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -137,3 +138,13 @@ async def test_routing_headers_repeat_the_stateless_request():
     assert names == [b"plain", b"=?base64?w6k=?=", b"=?base64?PT9iYXNlNjQ/eD89?=", b""]
     assert all(b"mcp-protocol-version: 2026-07-28" in head for head in heads[:3])
     assert all(b"mcp-method: tools/call" in head for head in heads[:3])
+
+
+@pytest.mark.parametrize("status", ["500 No", "202 Accepted"])
+async def test_each_request_of_a_batch_that_fails_has_an_answer(status):
+    failed = f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode()
+    async with answering(failed) as (url, _), linked(url) as (remote, taken):
+        remote.write(b'[{"id":1,"method":"ping"},{"method":"x"},{"id":2,"method":"ping"}]\n')
+        await remote.end(5)
+
+    assert [json.loads(line)["id"] for line in taken] == [1, 2]
