@@ -1828,6 +1828,7 @@ async def test_wrong_requests_have_their_status(listening, saying):
             "type": await status(body=ping, content_type="text/plain", **own),
             "accept": await status(body=ping, accept="text/html", **own),
             "get json": await status("GET", accept="application/json", **own),
+            "event": await status("GET", last_event_id="9" * 5_000 + "-1", **own),
             "no session": await status(body=ping),
             "strange session": await status(body=ping, mcp_session_id="who"),
             "strange end": await status("DELETE", mcp_session_id="who"),
@@ -1837,6 +1838,7 @@ async def test_wrong_requests_have_their_status(listening, saying):
             "name": await status(body=body, **(modern | {"mcp-name": "other"})),
             "no name": await status(body=body, **{k: modern[k] for k in list(modern)[:2]}),
             "no meta": await status(body=call(1, "echo"), **modern),
+            "no number": await status(body=body.replace(b'"arguments": {}', b'"a":NaN'), **modern),
             "an answer": await status(body=frame(1, result={}), **modern),
             "base64": await status(body=body, **(modern | {"mcp-name": "=?base64?ZWNobw==?="})),
             "notified": await status(body=frame(None, "notifications/x"), **modern),
@@ -1844,6 +1846,7 @@ async def test_wrong_requests_have_their_status(listening, saying):
 
     assert got == {
         "path": 404, "put": 405, "stateless get": 405, "type": 415, "accept": 406, "get json": 406,
+        "event": 400, "no number": 400,
         "no session": 400, "strange session": 404, "strange end": 404, "no json": 400, "empty": 400,
         "revision": 200, "name": 400, "no name": 400, "no meta": 400, "an answer": 400,
         "base64": 200, "notified": 202,

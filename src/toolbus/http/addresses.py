@@ -21,7 +21,11 @@ def is_exposed(url: SplitResult) -> bool:
 
 def read_url(text: str) -> SplitResult | None:
     """Return *text* as the address of an HTTP server, None if it is not one."""
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+        _ = url.port  # It may raise as well.
+    except ValueError:
+        return None
     return url if url.scheme in {"http", "https"} and url.hostname else None
 
 

@@ -199,7 +199,7 @@ class HttpClient:
                 transport, connection = await loop.create_connection(
                     lambda: HttpConnection((url.scheme, url.netloc), name), host, port, ssl=context
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:
             reason = str(error) or "no answer in time"
             raise TransportError(f"{name} cannot be reached: {reason}") from error
         _keep_alive(transport.get_extra_info("socket"))

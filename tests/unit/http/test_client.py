@@ -63,6 +63,23 @@ async def test_what_is_no_header_is_not_sent(header):
     assert heads == []
 
 
-@pytest.mark.parametrize("text", ["server", "ftp://x/y", "http://", "npx", "https:///x"])
+async def test_a_name_that_cannot_be_one_is_not_reached():
+    with pytest.raises(TransportError, match="cannot be reached"):
+        await HttpClient().send(read_url("http://a..b/"), "GET", [], b"", Timeouts(5, 5))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "server",
+        "ftp://x/y",
+        "http://",
+        "npx",
+        "https:///x",
+        "http://[",
+        "http://x:70000",
+        "http://x:a",
+    ],
+)
 def test_a_command_is_no_address(text):
     assert read_url(text) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ Clients take long events less well than long bodies: that of the Python SDK has 
 _HEARTBEAT = 15.0
 """Seconds after which a silent stream says that it is still there."""
 
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _object = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.Encoder().encode
 
@@ -162,6 +164,6 @@ def _raw(value: Any) -> Raw:
 def read_event_id(text: str) -> tuple[int, int] | None:
     """Return the numbers of the stream and the event that *text* names, None if it names none."""
     stream, dash, event = text.partition("-")
-    if not (dash and stream.isascii() and stream.isdigit() and event.isascii() and event.isdigit()):
+    if not (dash and _NUMBER.fullmatch(stream) and _NUMBER.fullmatch(event)):
         return None
     return int(stream), int(event)

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import UNSET
 
 from toolbus.mcp.group.server_group import start_servers
@@ -17,6 +18,7 @@ from toolbus.mcp.http.session_table import SessionTable
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     SERVER_GONE,
     error_frame,
     read_batch,
@@ -217,7 +219,11 @@ class Bridge:
             await _refuse_start(request, frame, error)
             return
         with self._stateless.using(session):
-            stream = session.ask_alone(request.body)
+            try:
+                stream = session.ask_alone(request.body)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                reason = "the body is JSON for some readers alone"
+                raise HttpError(400, reason, request_id=frame.id, code=PARSE_ERROR) from None
             try:
                 await session.drain()
                 await _send(request, stream)

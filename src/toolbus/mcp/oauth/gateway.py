@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from toolbus.http.addresses import authority
+from toolbus.http.addresses import authority, read_url
 from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import JSON, HttpError
 from toolbus.mcp.http.requests import is_preflight
@@ -96,9 +96,10 @@ class OAuthGateway:
     def _challenge(self, request: HttpRequest, value: str) -> str:
         if (match := _METADATA_PARAM.search(value)) is None:
             return value
-        named = urlsplit(match[1].strip('"'))
+        named = read_url(match[1].strip('"'))
+        place = None if named is None else (named.scheme, authority(named))
         # RFC 9728, 3.3: metadata of elsewhere would not be those of the server.
-        if (named.scheme, authority(named)) == (self._url.scheme, authority(self._url)):
+        if named is not None and place == (self._url.scheme, authority(self._url)):
             self._named = named._replace(fragment="")
         ours = f'resource_metadata="{_view(request, self._path).metadata}"'
         return _METADATA_PARAM.sub(ours, value)

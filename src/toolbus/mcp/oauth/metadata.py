@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 
 import msgspec
 
-from toolbus.http.addresses import authority, is_loopback
+from toolbus.http.addresses import authority, is_loopback, read_url
 from toolbus.http.client import Timeouts, TransportError
 from toolbus.mcp.http.failures import JSON, HttpError
 
@@ -193,7 +193,9 @@ async def ask(
 
 def _check_resource(resource: str, url: SplitResult) -> None:
     """Raise `HttpError` unless *resource* is *url*, or above it on its origin, as clients check."""
-    stated = urlsplit(resource)
+    stated = read_url(resource)
+    if stated is None:
+        raise _bad("its metadata are those of another resource")
     same = (stated.scheme.lower(), stated.netloc.lower()) == (url.scheme, authority(url).lower())
     if not same or not f"{url.path.rstrip('/')}/".startswith(f"{stated.path.rstrip('/')}/"):
         raise _bad("its metadata are those of another resource")
@@ -201,9 +203,9 @@ def _check_resource(resource: str, url: SplitResult) -> None:
 
 def _check_secure(text: object, url: SplitResult) -> None:
     """Raise `HttpError` unless *text* is an https address; beside a local server http will do."""
-    place = urlsplit(text) if isinstance(text, str) else SplitResult("", "", "", "", "")
-    local = is_loopback(url.hostname or "") and is_loopback(place.hostname or "")
-    if not place.hostname or not (place.scheme == "https" or (place.scheme == "http" and local)):
+    place = read_url(text) if isinstance(text, str) else None
+    local = place and is_loopback(url.hostname or "") and is_loopback(place.hostname or "")
+    if place is None or not (place.scheme == "https" or local):
         raise _bad("an address in its metadata is not https")
 
 

@@ -7,7 +7,9 @@ import pytest
 from http_stubs import http
 from oauth_servers import stub_server
 from toolbus.http.client import HttpClient
+from toolbus.http.server import HttpRequest
 from toolbus.mcp.http.failures import HttpError
+from toolbus.mcp.oauth.gateway import OAuthGateway
 from toolbus.mcp.oauth.metadata import RESOURCE, SERVER, discover
 
 NOTHING = http(b"no", status="404 No")
@@ -30,6 +32,9 @@ async def found(named=None, path="/mcp", **changes):
     [
         ({"resource": {"resource": "https://bank.example/mcp"}}, "another resource"),
         ({"resource": {"resource": None}}, "another resource"),
+        ({"resource": {"resource": "https://["}}, "another resource"),
+        ({"resource": {"authorization_servers": ["https://["]}}, "not https"),
+        ({"server": {"token_endpoint": "https://x:70000/t"}}, "not https"),
         ({"server": {"issuer": "https://bank.example"}}, "another issuer"),
         ({"server": {"token_endpoint": "http://203.0.113.1/t"}}, "not https"),
         ({"server": {"token_endpoint": None}}, "not https"),
@@ -81,3 +86,11 @@ async def test_a_server_of_its_own_needs_no_resource_metadata():
 
     assert known is None
     assert asked[-2:] == [SERVER, "/.well-known/openid-configuration"]
+
+
+def test_a_challenge_with_no_address_is_ours_as_well():
+    gateway = OAuthGateway(HttpClient(), urlsplit("https://x/mcp"), "/mcp")
+    said = [("www-authenticate", 'Bearer resource_metadata="https://["')]
+    fields = gateway.challenges(HttpRequest("GET", "/mcp", [("host", "127.0.0.1")]), said)
+
+    assert fields[0][1] == f'Bearer resource_metadata="http://127.0.0.1{RESOURCE}/mcp"'
