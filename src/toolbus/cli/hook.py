@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from toolbus.hosts.run.answering import WaitingHost
     from toolbus.terminal.output import Output
 
+_STOPPED = 2
+"""The exit code by which most hosts stop, behind no answer or a part of one."""
+
 _EPILOG = """\
 examples:
   toolbus hook claude-code PreToolUse < event.json    what Claude Code would
@@ -48,27 +51,28 @@ def command() -> Command:
     )
 
     def run(parsed: argparse.Namespace, _: Output) -> int:
+        host: WaitingHost | None = None
         try:
             for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 signal.signal(each, _stop)
-            from toolbus.hosts.run.answering import WaitingHost  # noqa: PLC0415 - not for the help
+            from toolbus.hosts.run import answering  # noqa: PLC0415 - not for the help
             from toolbus.hosts.run.requests import LIMIT  # noqa: PLC0415 - as above
 
-            host = WaitingHost(parsed.host, parsed.event, parsed.limit or LIMIT)
+            host = answering.WaitingHost(parsed.host, parsed.event, parsed.limit or LIMIT)
             # First of all: where it is closed, the next file that is opened would take its place.
             host.read_event()
             host.hide_outputs()
             host.write(_answer(parsed, host))
-        except Exception:  # noqa: BLE001 - nobody reads the answer
-            _stop()
+        except BaseException:  # noqa: BLE001, S110 - also a component's exit: hosts read our code
+            pass
         # What hangs in a thread would be waited for.
-        os._exit(host.exit_code)
+        os._exit(_STOPPED if host is None else host.exit_code)
 
     return parser, run
 
 
 def _stop(*_: object) -> NoReturn:
-    os._exit(2)  # By this code most hosts stop.
+    os._exit(_STOPPED)
 
 
 def _answer(parsed: argparse.Namespace, host: WaitingHost) -> HookAnswer:

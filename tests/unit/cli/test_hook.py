@@ -11,7 +11,7 @@ import pytest
 CALL = json.dumps(
     {"session_id": "s", "folder": "/", "call_id": "c", "tool": "bash", "arguments": {}}
 ).encode()
-PROGRAM = "from toolbus.cli import main; main(['hook', 'pi', 'tool_call', *sys.argv[1:]])"
+PROGRAM = "from toolbus.cli import main; sys.exit(main(['hook', 'pi', 'tool_call', *sys.argv[1:]]))"
 
 
 @pytest.fixture
@@ -72,6 +72,22 @@ def test_without_a_home_folder_it_blocks(run):
     done = run(before=gone)
 
     assert "no home" in json.loads(done.stdout)["block"]
+
+
+@pytest.mark.parametrize("exits", ["KeyboardInterrupt", "SystemExit(1)"])
+def test_a_component_that_exits_changes_no_code_behind_the_answer(run, tmp_path, exits):
+    rules = (
+        "from toolbus import AgentComponent, events, guard\n"
+        "class Rules(AgentComponent):\n"
+        "    @guard(events.TOOL_CALL_BEFORE)\n"
+        f"    def judge(self, ctx): raise {exits}\n"
+    )
+    (tmp_path / "rules.py").write_text(rules)
+    (tmp_path / "rules.toml").write_text('[[component]]\nuse = "./rules.py:Rules"\n')
+    done = run("--config", "rules.toml")
+
+    assert "block" in json.loads(done.stdout)
+    assert done.returncode == 0
 
 
 def test_an_answer_that_nobody_reads_is_no_success(run):
