@@ -317,3 +317,24 @@ def test_tools_of_the_project_are_code(project):
         ".venv/bin/../../pytest",
     ):
         assert verdict(project, line) == "ask", line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat .env; coproc ls",
+        "coproc cat .env",
+        "coproc X { cp .env x; }",
+        "cat .env; let x=1",
+        'let "x=$(cat .env)"',
+        "trap 'rm -rf /tmp/x' EXIT",
+        "trap -- 'cat ~/.ssh/id_rsa' EXIT",
+        "trap 'trap \"git push --force\" EXIT' EXIT",
+        "dd if=x of=.env",
+        "dd if=x of=~/.ssh/id_rsa",
+        "ls | entr -sr 'cat .env'",
+        "ls | entr -s -r 'cat .env'",
+    ],
+)
+def test_what_cannot_be_known_hides_no_denial(project, line):
+    assert verdict(project, line) == "deny"

@@ -10,7 +10,7 @@ from toolbus.policy.commands import PathUse, TreeRules, Unreadable, Word
 from toolbus.policy.programs.settings import is_harmless_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.policy.commands import Command
     from toolbus.policy.programs.command_level import Kind
@@ -60,9 +60,13 @@ class ArgumentUses:
 
     def prefixed(self, word: Word, prefixes: tuple[str, ...]) -> None:
         """Add that a file is read if *word* is its name behind one of *prefixes*."""
-        for prefix in prefixes:
-            if word.known and word.text.startswith(prefix):
-                self.read(Word(word.text.removeprefix(prefix), pattern=word.pattern))
+        for file in _behind(word, prefixes):
+            self.read(file)
+
+    def written(self, word: Word, prefixes: tuple[str, ...]) -> None:
+        """Add that a file is written if *word* is its name behind one of *prefixes*."""
+        for file in _behind(word, prefixes):
+            self.write(file)
 
     def note(self, word: Word, reason: str) -> None:
         """Add that *word* cannot be known."""
@@ -122,6 +126,12 @@ class ArgumentUses:
         """Add a file that is lost."""
         self.effects.add("destroy")
         self.paths.append(PathUse(word, "destroy", self.folder))
+
+
+def _behind(word: Word, prefixes: tuple[str, ...]) -> Iterator[Word]:
+    for prefix in prefixes:
+        if word.known and word.text.startswith(prefix):
+            yield Word(word.text.removeprefix(prefix), pattern=word.pattern)
 
 
 def _move(uses: ArgumentUses, word: Word) -> None:

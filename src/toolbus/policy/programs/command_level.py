@@ -97,6 +97,7 @@ class CommandData(Struct, frozen=True, forbid_unknown_fields=True):
     more_than: dict[str, tuple[Effect, ...]] = {}
     fewer_than: dict[str, tuple[Effect, ...]] = {}
     file_prefixes: tuple[str, ...] = ()
+    written_prefixes: tuple[str, ...] = ()
     asks: str = ""
     environment: bool = False
     assigns: bool = False

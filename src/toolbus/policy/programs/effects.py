@@ -186,6 +186,7 @@ def _take_operands(parsed: ParsedCommand, operands: Sequence[Word]) -> None:
             uses.take(word, kind)
             files += kind in _FILES
         uses.prefixed(word, level.file_prefixes)
+        uses.written(word, level.data.written_prefixes)
     default = "tree" if "tree" in (parsed.kinds or ()) else level.data.default
     if default and not files and not (level.data.input and _has_input(parsed.command)):
         uses.take(Word("."), default)

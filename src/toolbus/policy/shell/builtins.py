@@ -120,8 +120,17 @@ def _source(words: Words, shell: Interpreter) -> None:
 
 
 def _trap(words: Words, shell: Interpreter) -> None:
-    if words and words[0] not in _HARMLESS_TRAPS:
-        shell.refuse("trap runs what it is given later, where variables and folder may be others")
+    if words[:1] == (Word("--"),):
+        words = words[1:]
+    if not words or words[0] in _HARMLESS_TRAPS:
+        return
+    shell.refuse("trap runs what it is given later, where variables and folder may be others")
+    if words[0].known and not words[0].pattern:
+        later = shell.state.copy()
+        later.folder = None
+        later.forget()
+        with shell.using(state=later, scope=shell.inner_scope().through("trap")):
+            shell.read_text(words[0].text, shell.run.source)
 
 
 def _set(words: Words, shell: Interpreter) -> None:

@@ -17,11 +17,13 @@ from toolbus.policy.shell.syntax import (
     Block,
     CallNode,
     Case,
+    Coprocess,
     CounterLoop,
     Declaration,
     For,
     FunctionNode,
     If,
+    Let,
     Literal,
     Statement,
     Subshell,
@@ -143,8 +145,18 @@ class StatementReader:
                 if not isinstance(command.body.cmd, _COMPOUND):
                     shell.refuse("a function whose end shfmt misreads", command)
                 shell.define(command)
+            case Coprocess(stmt=stmt):
+                place = len(shell.commands)
+                shell.refuse("a coprocess, whose name or words shfmt may misread", command)
+                with shell.subshell("coproc"):
+                    self.read(stmt)
+                shell.unsettle(place)
             case ArithmeticCommand():
                 shell.words.arithmetic.check(command.x)
+            case Let():
+                shell.refuse("let computes with words that shfmt may misread", command)
+                for expression in command.exprs:
+                    shell.words.arithmetic.check(expression)
             case TestCommand():
                 shell.words.arithmetic.check_test(command.x)
 

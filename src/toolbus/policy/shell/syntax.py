@@ -282,15 +282,27 @@ class Time(Node, tag="TimeClause"):
     stmt: Statement | None = None
 
 
+class Coprocess(Node, tag="CoprocClause", kw_only=True):
+    """``coproc``, with the statement that runs beside the shell."""
+
+    stmt: Statement
+
+
+class Let(Node, tag="LetClause"):
+    """``let`` with its expressions."""
+
+    exprs: tuple[Expression, ...] = ()
+
+
 class File(Node, tag="File"):
     """A whole text."""
 
     stmts: tuple[Statement, ...] = ()
 
 
-_Clause: TypeAlias = Block | Subshell | Binary | If | While | For | Case | Time
+_Clause: TypeAlias = Block | Subshell | Binary | If | While | For | Case | Time | Coprocess
 CommandNode: TypeAlias = (
-    CallNode | Declaration | ArithmeticCommand | TestCommand | FunctionNode | _Clause
+    CallNode | Declaration | ArithmeticCommand | Let | TestCommand | FunctionNode | _Clause
 )
 _Quoted: TypeAlias = SingleQuoted | DoubleQuoted
 _Substituted: TypeAlias = Substitution | ProcessSubstitution | ArithmeticExpansion
