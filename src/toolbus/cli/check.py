@@ -39,6 +39,9 @@ What a cut file or a destroyed page has lost stays lost, and with it what only
 that led to; a file without its head gives nothing. So keep copies:
   sqlite3 sessions.db ".backup copy.db\""""
 
+_MAX_PROBLEMS = 20
+"""How many problems a person reads; a program gets them all."""
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -55,10 +58,6 @@ def command() -> Command:
         return check_store(output, errors, address, new=parsed.recover, as_json=parsed.json)
 
     return parser, run
-
-
-_MAX_PROBLEMS = 20
-"""How many problems a person reads; a program gets them all."""
 
 
 def check_store(

@@ -46,6 +46,9 @@ examples:
 `toolbus show` prints the ids. Differences are shown field by field if the
 session keeps originals, by digests and sizes if not. The file is only read."""
 
+_ROOMY = 70
+"""Cells of a line that has room for where a handler stands, beside what it did."""
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -74,10 +77,6 @@ def command() -> Command:
         )
 
     return parser, run
-
-
-_ROOMY = 70
-"""Cells of a line that has room for where a handler stands, beside what it did."""
 
 
 def explain(

@@ -93,6 +93,9 @@ it is asked about, or denied where nobody can be asked.
 A server gets the same environment as from `toolbus proxy`. A server at an
 address gets the bearer token of TOOLBUS_PROXY_TOKEN, and what --header says."""
 
+_STYLES: dict[str, Style] = {"changed": "changed", "new": "good", "gone": "bad"}
+_ADDRESS = ("http://", "https://")
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -169,9 +172,6 @@ def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
     if token and "authorization" not in dict(headers):
         headers = (*headers, ("authorization", f"Bearer {token}"))
     return headers
-
-
-_STYLES: dict[str, Style] = {"changed": "changed", "new": "good", "gone": "bad"}
 
 
 class PinOptions(NamedTuple):
@@ -305,9 +305,6 @@ def _warn(screen: Screen, pins: ToolPins) -> None:
 
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-_ADDRESS = ("http://", "https://")
 
 
 class PinSources(NamedTuple):

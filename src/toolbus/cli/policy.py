@@ -71,6 +71,10 @@ run. A call among them that the policy denies makes the row fail.
 It judges commands; it is no sandbox: `pydoc toolbus.policy.policy` says what
 that means. It ends with 1 if something is wrong, or a verdict is another."""
 
+_OF_FILE = 'folder = "."        # the project: where this file is\n'
+_READING = 'name = "reading"'
+_OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -152,11 +156,6 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the policy")
-
-
-_OF_FILE = 'folder = "."        # the project: where this file is\n'
-_READING = 'name = "reading"'
-_OF_SESSION = 'project = "session"         # ./ is the folder in which a session began\n'
 
 
 class ToolSources(NamedTuple):

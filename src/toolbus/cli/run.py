@@ -117,6 +117,9 @@ Ctrl-C is a no.
   end       status, reason, text, turns, usage, cost, session; pending, the
             ids of questions, if it waits for a person"""
 
+INTERRUPTED, WAITS = 130, 3
+_KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -215,10 +218,6 @@ def _prompt(text: str | None) -> str | None:
     if sys.stdin is None or sys.stdin.isatty():
         return None
     return sys.stdin.buffer.read().decode(errors="replace").strip()
-
-
-INTERRUPTED, WAITS = 130, 3
-_KEYS = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the model, Ctrl-D ends"
 
 
 class RunOptions(NamedTuple):

@@ -48,6 +48,13 @@ examples:
 Between the messages stands what handlers changed, refused or broke. Long output
 on a terminal goes through $PAGER. The file is only read."""
 
+PAUSE = 0.2
+"""Seconds between two looks at a session that is being written."""
+_INDENT = 6
+Item: TypeAlias = "MessageRow | Page"
+ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
+"""Gives what has come since it was last called."""
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -78,16 +85,6 @@ def command() -> Command:
         )
 
     return parser, run
-
-
-PAUSE = 0.2
-"""Seconds between two looks at a session that is being written."""
-
-_INDENT = 6
-
-Item: TypeAlias = "MessageRow | Page"
-ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
-"""Gives what has come since it was last called."""
 
 
 class SessionReader:

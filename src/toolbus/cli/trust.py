@@ -54,6 +54,9 @@ yours, and what is yours it cannot switch off. But its code is code: read it.
 Only a person trusts, or takes it back: at a terminal, and at none in which an
 agent runs. A script that sets up a machine makes one with script(1)."""
 
+_DIGITS = 16
+"""Of a digest, for a person's eye; all of them are compared."""
+
 
 def command() -> Command:
     """Return the parser and what to do."""
@@ -81,10 +84,6 @@ def command() -> Command:
         return run_trust(output, parsed.file, dry_run=parsed.dry_run, as_json=parsed.json)
 
     return parser, run
-
-
-_DIGITS = 16
-"""Of a digest, for a person's eye; all of them are compared."""
 
 
 class TrustReport(Struct, frozen=True, kw_only=True):
