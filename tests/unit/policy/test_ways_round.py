@@ -67,6 +67,8 @@ def verdict(project, line):
         "chrt -p 1 1",
         # Names and modes that other programs lie behind.
         "service ../../tmp/evil status",
+        "sv exit status",
+        "sv -w 5 down status",
         "echo 'delete /Users/x' | dscl",
         "openssl req -x509 -noout",
         # A command behind -exec that goes on, or ends before its last word.
@@ -334,6 +336,7 @@ def test_tools_of_the_project_are_code(project):
         "dd if=x of=~/.ssh/id_rsa",
         "ls | entr -sr 'cat .env'",
         "ls | entr -s -r 'cat .env'",
+        "flock --com 'cat .env' lock",
     ],
 )
 def test_what_cannot_be_known_hides_no_denial(project, line):

@@ -308,6 +308,8 @@ class ParsedCommand:
             if option.takes is not None and value is None and not option.attached:
                 value = self._next()
             self._take_value(option, value)
+            if self.is_certain:
+                self._run_by(option, name, value)
 
     def _take_value(self, option: Option, value: Word | None) -> None:
         if option.takes is None or value is None:
