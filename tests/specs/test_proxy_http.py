@@ -1681,6 +1681,27 @@ async def test_sessions_have_an_end(listening, here):
     assert noted(here).count("ended") == 3
 
 
+async def test_what_ends_keeps_its_place(listening, here):
+    (here / "stubborn.py").write_text(STUBBORN + SAYING + "time.sleep(600)\n")
+    options, most = ["--max-sessions", "2", "--grace", "0.2"], 0
+
+    def running():
+        return sum(map(alive, (here / "pids.log").read_text().split()))
+
+    async with listening(*options, "--", sys.executable, "stubborn.py") as web:
+        body, headers = stateless(1, "echo")
+        for number in range(4):
+            served = await web.post(body, x_client=str(number), **headers)
+            most = max(most, running())
+            await web.begin()
+            most = max(most, running())
+            await web.http.delete(web.url, headers=web.session)
+            web.session = {}
+            assert served.status_code == 200
+
+    assert most == 2
+
+
 async def until_begun(web):
     """Begin as soon as there is room."""
     async with asyncio.timeout(60):

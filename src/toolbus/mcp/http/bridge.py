@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.transport.limits import ProxyLimits
+    from toolbus.mcp.transport.link import ServerLink
 
 _ENDED = "the proxy has ended"
 _STATUS = {-32700: 400, -32600: 400, -32602: 400, -32601: 404} | dict.fromkeys(
@@ -66,6 +67,8 @@ class Bridge:
         self._proxy, self._command, self._limits, self._limit = proxy, command, limits, limit
         self._sessions: SessionTable[SessionProcess] = SessionTable(idle)
         self._alive: set[SessionProcess] = set()
+        # Of processes; one that ends has its own until it has ended.
+        self._slots = asyncio.Semaphore(limit)
         self._starting = 0
         self._stateless: SessionTable[SessionProcess] = SessionTable(idle)
         self._lock = asyncio.Lock()
@@ -172,11 +175,11 @@ class Bridge:
         others = len(self._sessions) + self._starting
         self._stateless.shrink(max(0, self._limit - others - 1))
         if others + len(self._stateless) >= self._limit:
-            raise HttpError(503, "too many sessions are open", [("retry-after", "30")])
+            raise _too_many()
 
     async def _start(self, client: frozenset[tuple[str, str]] | None = None) -> SessionProcess:
         """Start a process for a session, or for *client*, which has none."""
-        process = await start_servers(self._command, self._servers, self._limits)
+        process = await self._start_process()
         asks = "" if client is None else self._proxy.client_approvals.session_of(client)
         session = SessionProcess(
             self._proxy,
@@ -189,8 +192,25 @@ class Bridge:
         session.task.add_done_callback(lambda _: self._forget(session))
         return session
 
+    async def _start_process(self) -> ServerLink:
+        """Start a process, at once or when another one has ended; raises `HttpError`."""
+        try:
+            # Longer than a process may take to end.
+            async with asyncio.timeout(3 * self._limits.grace):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise _too_many() from None
+        process = None
+        try:
+            process = await start_servers(self._command, self._servers, self._limits)
+        finally:
+            if process is None:
+                self._slots.release()
+        return process
+
     def _forget(self, session: SessionProcess) -> None:
         self._alive.discard(session)
+        self._slots.release()
         self._sessions.remove(session)
         self._stateless.remove(session)
 
@@ -234,6 +254,9 @@ class Bridge:
         """Return the process of *client*, which is started for its first request."""
         # Those of another configuration have other handlers.
         key = client, self._proxy.current
+        session = self._stateless.get(key)
+        if session is not None and not session.is_over:
+            return session
         async with self._lock:
             session = self._stateless.get(key)
             if session is None or session.is_over:
@@ -241,6 +264,10 @@ class Bridge:
                 session = await self._start(client)
                 self._stateless.add(key, session)
             return session
+
+
+def _too_many() -> HttpError:
+    return HttpError(503, "too many sessions are open", [("retry-after", "30")])
 
 
 def _misfit(request: HttpRequest, frame: Frame) -> tuple[int, str] | None:
