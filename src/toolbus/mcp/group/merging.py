@@ -12,7 +12,7 @@ from functools import reduce
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.protocol.revisions import is_tool_name
+from toolbus.mcp.protocol.revisions import ELICIT, is_tool_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 SEPARATOR = "_"
-ELICIT = "elicitation/create"
-SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _RELATED_TASK = "io.modelcontextprotocol/related-task"
 _TASKS = "io.modelcontextprotocol/tasks"
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"

@@ -14,7 +14,6 @@ from toolbus.mcp.group.grouped_server import GroupedServer, ServerError, rpc_err
 from toolbus.mcp.group.merging import (
     LISTED_KINDS,
     LISTS,
-    SUBSCRIPTION,
     UNCACHED,
     URIS,
     merged_list,
@@ -23,14 +22,14 @@ from toolbus.mcp.group.merging import (
     unnamed,
 )
 from toolbus.mcp.group.negotiation import DISCOVER, Negotiation
-from toolbus.mcp.group.subscriptions import LISTEN, ClientSubscription
+from toolbus.mcp.group.subscriptions import ClientSubscription
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     write_frame,
 )
-from toolbus.mcp.protocol.revisions import version_of
+from toolbus.mcp.protocol.revisions import LISTEN, SUBSCRIPTION, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError
-from toolbus.mcp.group.merging import ELICIT, named, named_form, unnamed
+from toolbus.mcp.group.merging import named, named_form, unnamed
 from toolbus.mcp.group.router import Router
 from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -28,7 +28,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     scan_top_level,
     write_frame,
 )
-from toolbus.mcp.protocol.revisions import CANCELLED, PROGRESS, cancelled_id, params_of
+from toolbus.mcp.protocol.revisions import CANCELLED, ELICIT, PROGRESS, cancelled_id, params_of
 from toolbus.mcp.transport.processes import FAILED, start
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.group.merging import SEPARATOR, SUBSCRIPTION
+from toolbus.mcp.group.merging import SEPARATOR
 from toolbus.mcp.protocol.jsonrpc import write_frame
+from toolbus.mcp.protocol.revisions import LISTEN, SUBSCRIPTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-LISTEN = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _UPDATED = "notifications/resources/updated"
 

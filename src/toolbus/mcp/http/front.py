@@ -73,7 +73,7 @@ class Rules(NamedTuple):
 
 
 class Backend(Protocol):
-    """What is behind the application: a relay to a server, or a bridge to a process."""
+    """What is behind the front: a relay to a server, or a bridge to a process."""
 
     async def take(self, request: HttpRequest) -> None:
         """Answer *request*; being cancelled means that the client has gone."""

@@ -29,7 +29,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
     write_line,
 )
-from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
+from toolbus.mcp.protocol.revisions import CALL, ELICIT, ERROR, LIST
 from toolbus.mcp.protocol.strict_json import (
     HALF,
     PROTOTYPE,
@@ -206,7 +206,8 @@ def _check_prose(frame: dict[str, Any]) -> None:
 def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> None:
     """Take members under names alike from *frame*, and mark the forms in it.
 
-    Forms are requests, or stand in results: MCP 2026-07-28, basic/patterns/mrtr.
+    Forms are requests, or stand in results, and in what is told of a task: MCP 2026-07-28,
+    basic/patterns/mrtr, and SEP-2663.
     """
     about, body = frame.get("method"), frame.get("params")
     if about is not None:
@@ -215,8 +216,8 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
         about = ERROR
     else:
         about, body = method_of(frame.get("id")), frame.get("result")
-        if type(body) is dict and type(requests := body.get("inputRequests")) is dict:
-            _mark(requests)
+    if type(body) is dict and type(requests := body.get("inputRequests")) is dict:
+        _mark(requests)
     for name in _pruned(body) if about in _PRUNED else ():
         logger.warning("the server said %r under a name alike; dropped", name)
 
@@ -247,7 +248,7 @@ def _mark(requests: dict[str, Any]) -> None:
     """
     for request in requests.values():
         match request:
-            case {"method": "elicitation/create", "params": dict(params)}:
+            case {"method": str(method), "params": dict(params)} if method == ELICIT:
                 params["message"] = f"{_SERVER_ASKS}{params.get('message', '')}"
 
 

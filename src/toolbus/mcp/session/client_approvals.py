@@ -27,7 +27,7 @@ from toolbus.approvals.records import read_question
 from toolbus.approvals.stored import StoredApprovals
 from toolbus.events.catalogue import Deny
 from toolbus.mcp.protocol.jsonrpc import write_frame
-from toolbus.mcp.protocol.revisions import CAPABILITIES, PROGRESS, VERSION
+from toolbus.mcp.protocol.revisions import CAPABILITIES, ELICIT, PROGRESS, VERSION
 from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.gate import CallGate, Pending, nobody_to_ask
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gate import ApprovalRequest, Permit
 
 _CLIENT = "client"
-ELICIT = "elicitation/create"
-
 MAX_SHOWN = 10_000
 """Characters of a question that a form shows; what is longer is answered elsewhere."""
 

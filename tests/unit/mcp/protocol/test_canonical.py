@@ -212,3 +212,13 @@ def test_what_goes_on_is_what_the_last_of_each_name_says():
         assert made.result == read
         assert made.line.decode().splitlines() == [made.line.decode()[:-1]]
         assert json.dumps(read) == json.dumps(json.loads(text)).replace("\\ud83d", "\\ufffd")
+
+
+@pytest.mark.parametrize("place", [{"method": "notifications/tasks"}, {"id": 1}])
+def test_a_form_says_that_the_server_asks_wherever_it_stands(place):
+    form = {"method": "elicitation/create", "params": {"message": "may it?"}}
+    member = "params" if "method" in place else "result"
+    body = {member: {"taskId": "t", "inputRequests": {"a": form}}}
+    marked = from_server(json.dumps(place | body).encode(), nothing)
+
+    assert b'"The MCP server asks, not toolbus: may it?"' in marked.line
