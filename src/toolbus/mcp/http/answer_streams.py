@@ -98,11 +98,11 @@ class AnswerStream(EventStream):
         """
         if self.in_array:
             ids = [frame.id for frame in frames_in(line) if frame.is_answer]
-            owed = [each for each in ids if each in self._owed]
-            if ids and not owed and None not in ids:
+            if ids and not {None, *self._owed}.intersection(ids):
                 return
-            for each in owed:
-                self._owed.remove(each)
+            for each in ids:
+                if each in self._owed:
+                    self._owed.remove(each)
         else:
             self._owed.clear()
         self._answers += 1

@@ -160,9 +160,9 @@ async def test_answers_alone_are_a_body():
 async def test_a_batch_of_answers_is_an_array():
     stream, lines = AnswerStream(EventBuffer(2**20), owed=[1, 2]), answers(1, 2)
     stream.in_array = True
-    stream.answer(b"[" + b",".join(line[:-1] for line in lines) + b"]\n")
+    stream.answer(b"[" + b",".join(line[:-1] for line in (*lines, *lines)) + b"]\n")
 
-    assert [one["id"] for one in json.loads(await stream.body(SlowRequest()))] == [1, 2]
+    assert [one["id"] for one in json.loads(await stream.body(SlowRequest()))] == [1, 2, 1, 2]
 
 
 def answers(*ids):
