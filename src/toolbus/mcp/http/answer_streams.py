@@ -68,8 +68,8 @@ class Alias(NamedTuple):
         Nobody can guess the names, and in a JSON text a quoted one is always a whole string.
         """
         if self.token is not None:
-            line = line.replace(_encode(self.token_name), self.token)
-        return line.replace(_encode(self.name), self.id)
+            line = _with_value(line, self.token_name, self.token)
+        return _with_value(line, self.name, self.id)
 
 
 class AnswerStream(EventStream):
@@ -155,6 +155,14 @@ class AnswerStream(EventStream):
 
     def _id(self, number: int) -> str | None:
         return f"{self.number}-{number}" if self.buffer.replays else None
+
+
+def _with_value(line: bytes, name: str, value: bytes) -> bytes:
+    """Return *line* with *value* for the text *name*, but where that is the name of a member."""
+    text = _encode(name)
+    if text not in line:
+        return line
+    return re.sub(re.escape(text) + rb"(?!\s*+:)", lambda _: value, line)
 
 
 def _raw(value: Any) -> Raw:

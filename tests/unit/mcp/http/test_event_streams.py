@@ -193,7 +193,7 @@ def test_what_a_client_chose_comes_back():
     alias, hidden = Alias.hide("toolbus-secret-1", json.dumps(body).encode())
     sent = json.loads(hidden)
     said = {"id": sent["id"], "method": "y", "params": sent["params"]}
-    quoted = {"text": 'not "toolbus-secret-1" itself'}
+    quoted = {"text": 'not "toolbus-secret-1" itself', "toolbus-secret-1": 1}
 
     assert sent["id"] == "toolbus-secret-1"
     assert sent["params"]["_meta"] == {"progressToken": "toolbus-secret-1-token", "other": 2}
