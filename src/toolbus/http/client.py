@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import re
 import select
 import socket
@@ -406,9 +407,13 @@ class HttpConnection(asyncio.Protocol):
             self._wake.set_result(None)
 
 
-@functools.cache
 def _context() -> ssl.SSLContext:
-    # Reading the certificates of the system takes longer than a call.
+    return _context_of(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@functools.cache
+def _context_of(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    # Reading them, those of the environment or the system, takes longer than a call.
     return ssl.create_default_context()
 
 

@@ -142,10 +142,12 @@ def _run(line: str, data: bytes, folder: Path, block: HookAnswer, secret: str) -
     blocked = (block.stdout.rstrip(), block.stderr.rstrip(), block.exit_code)
     same = (ended.stdout.rstrip(), ended.stderr.rstrip(), ended.returncode)
     hidden = sanitize(words.replace(secret, "…"))
+    # A host that cannot be told of a failure is silent about it, too.
+    is_silent = ended.returncode == 0 and words in {"", "{}"}
     return TrialAnswer(
         words=hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}…",
-        is_failure=same == blocked or _FAILURE in words,
-        is_silent=ended.returncode == 0 and words in {"", "{}"},
+        is_failure=not is_silent and (same == blocked or _FAILURE in words),
+        is_silent=is_silent,
         shows_secret=secret in words,
     )
 
