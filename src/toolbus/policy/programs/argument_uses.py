@@ -20,7 +20,12 @@ _NO_FILE = re.compile(r"/dev/(?:null|zero|full|random|urandom|tty|stdin|stdout|s
 _OPEN = re.compile(r"/dev/(?:null|tty|stdout|stderr|fd/\d+)")
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/.+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[+]?=.*)?", re.DOTALL)
-_FILE_URL = "file://"
+_FILE_URL = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1)?(?=/))?", re.IGNORECASE)
+"""The beginning of a file's address; curl also takes `file:/x` and `file:x`."""
+_CHANGES = re.compile(r"[%{}\[\]?#]")
+"""What an address may have in a file's name that another one comes of."""
+_PATTERN_OF_URLS = re.compile(r"(?!\[[0-9a-f:.]+\])[^:/]*[{\[]", re.IGNORECASE)
+"""An address that curl makes others of, of any scheme."""
 _HOME = re.compile(r"~(?:/[^*?\[\\]*)?")
 """The home folder, or one in it, as a shell expands it."""
 _PATHSPEC = re.compile(r":(?:\([a-z,:_-]*\)|[/!^]+(?!fix)|(?=[*]))")
@@ -144,9 +149,12 @@ def _reach(uses: ArgumentUses, word: Word) -> None:
     if word.known and "::" in word.text.partition("/")[0]:
         uses.effects.add("run-code")
         uses.note(word, "what a helper of this address runs is not known")
-    elif word.known and word.text.lower().startswith(_FILE_URL):
-        uses.read(Word(word.text[len(_FILE_URL) :].removeprefix("localhost")))
+    elif word.known and (file := _FILE_URL.match(word.text)):
+        name = word.text[file.end() :]
+        uses.read(Word(name, known=not _CHANGES.search(name)))
     else:
+        if word.known and _PATTERN_OF_URLS.match(word.text):
+            uses.note(word, "which addresses it becomes is not known")
         uses.hosts.append(word)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.policy.commands import Word
 from toolbus.policy.programs.languages.awk_programs import read_awk
+from toolbus.policy.programs.languages.curl_options import read_curl
 from toolbus.policy.programs.languages.find_expressions import read_find
 from toolbus.policy.programs.languages.sed_scripts import read_sed
 from toolbus.policy.programs.languages.sql_statements import read_sql
@@ -146,30 +147,6 @@ def read_sysctl(parsed: ParsedCommand) -> Sequence[Word]:
     if any("=" in word.text or not word.known for word in parsed.operands):
         parsed.uses.effects.add("write")
     return ()
-
-
-def read_curl(parsed: ParsedCommand) -> Sequence[Word]:
-    """Judge what curl tells servers, and the names of the files that it writes; return URLs."""
-    uses = parsed.uses
-    for option, value in parsed.values:
-        if "-b" in option.names and "=" not in value.text:
-            uses.read(value)  # Cookies, or the name of their file.
-        if "-Q" in option.names:
-            verb = value.text.lstrip("-+*").partition(" ")[0].upper()
-            if not value.known or verb not in language_words("curl", "queries"):
-                uses.effects.add("write")
-    if parsed.option("-O", "--remote-name", "--remote-name-all"):
-        _write_by_url(parsed)
-    return parsed.operands
-
-
-def _write_by_url(parsed: ParsedCommand) -> None:
-    """Add the files to which curl gives the names of what it fetches."""
-    if parsed.option("-J", "--remote-header-name"):
-        parsed.uses.write(Word("a name that the server gives", known=False))
-    for url in parsed.operands:
-        name = url.text.partition("?")[0].rpartition("/")[2]
-        parsed.uses.write(Word(name, known=url.known and not {*name} & {*"{}[]"}))
 
 
 def read_push(parsed: ParsedCommand) -> Sequence[Word]:
