@@ -106,6 +106,10 @@ def read_sed(parsed: ParsedCommand) -> Sequence[Word]:
     _judge(parsed, scripts)
     for file in files if in_place else ():
         parsed.uses.write(file)
+    for option, suffix in parsed.values:
+        # With a star it is the name of the copy, with a slash one in another folder.
+        if not option.names.isdisjoint({"-i", "-I"}) and re.search("[*/]", suffix.text):
+            parsed.uses.write(Word(suffix.text, known=False))
     return files
 
 
