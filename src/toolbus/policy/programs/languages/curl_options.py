@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Word
-from toolbus.policy.programs.languages.language_data import language_words
+from toolbus.policy.programs.program_files import language_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
