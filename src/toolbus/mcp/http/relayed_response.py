@@ -165,6 +165,8 @@ class RelayedResponse:
         answers, fields = self._answers, back(self._fields)
         line = b",".join(answers) or self._line.strip()
         line = b"[" + line + b"]" if answers and self._in_array else line
+        # It lives until the collector comes, and what it says may be large.
+        self._answers, self._line = [], b""
         if not line:
             await self._request.answer(self.status, fields)
             return
