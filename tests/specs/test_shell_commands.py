@@ -112,7 +112,7 @@ def test_substitutions_are_read(text):
         ("xargs -n 1 sh -c 'rm -rf x'", ("xargs", "sh -c")),
         ("xargs -I R env rm -rf x", ("xargs", "env")),
         ("chroot d rm -rf x", ("chroot",)),
-        ("entr -s 'rm -rf x'", ("entr -s",)),
+        ("entr -s 'rm -rf x'", ("entr",)),
     ],
 )
 def test_wrappers_are_seen_through(text, inside):

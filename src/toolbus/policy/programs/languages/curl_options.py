@@ -1,4 +1,4 @@
-"""What curl does beside reading an address: files that it writes, and what it tells servers."""
+"""Curl beside the reading of an address: the files that it writes, and its words to servers."""
 
 from __future__ import annotations
 
