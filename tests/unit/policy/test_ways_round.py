@@ -40,6 +40,10 @@ def verdict(project, line):
 @pytest.mark.parametrize(
     "line",
     [
+        # What shows the environment, and a package at an address.
+        "launchctl getenv TOKEN",
+        "systemctl show-environment",
+        "rpm -qp http://example.com/a.rpm",
         # Options of programs that read, which run something.
         "man -C ./pager.conf ls",
         "nm @arguments",
