@@ -130,10 +130,10 @@ class RelayedResponse:
         else:
             self._answers.append(line.strip())
         frame = read_frame(line)
-        if frame is not None and (self._in_array or frame.id is not None):
+        if frame is not None and (self._in_array or frame.id in self._owed):
             self.answered(frame.id)
         else:
-            # To one frame whose id cannot be told.
+            # To one frame whose id cannot be told, or that readers take for two.
             self.expect_nothing()
 
     def put(self, line: bytes, event: Event | None) -> None:
