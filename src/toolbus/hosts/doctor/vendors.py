@@ -91,7 +91,6 @@ class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     programs: tuple[str, ...] = ()
     program_folder: str = ""
     trusted: Trusted | None = None
-    unseen: tuple[str, ...] = ()
     managed: Managed | None = None
 
 
@@ -143,7 +142,7 @@ def inspect_settings(
     for each in settings:
         yield from _foreign_hooks(host, each, is_compared=each.file in whole)
     yield from _foreign_programs(host, projects)
-    yield from [_warning(f"not seen: {each}") for each in vendors()[host].unseen]
+    yield from [_warning(f"not seen: {each}") for each in dialect(host).facts.unseen]
 
 
 def inspect_folder_trust(host: str, project: str) -> Iterator[Finding]:
