@@ -16,8 +16,8 @@ def lazily(
     """Return `__getattr__` and `__dir__` for *package*.
 
     *modules* has for each name the module of the package that defines it, or with a dot before it
-    a module beside the package. The error of a module whose extra is missing reaches the reader of
-    the name.
+    a module beside the package, with two one beside the package above. The error of a module whose
+    extra is missing reaches the reader of the name.
     """
 
     def getter(name: str) -> Any:

@@ -1,42 +1,27 @@
 """MCP: a proxy between any client and any server, on the raw frames of JSON-RPC."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from toolbus.settings.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from toolbus.http.addresses import is_loopback, read_url
-    from toolbus.mcp.http.listening import Listening
-    from toolbus.mcp.proxy.proxy import Proxy
-    from toolbus.mcp.proxy.stdio import run_link, run_stdio
-    from toolbus.mcp.transport.limits import ProxyLimits
+    from toolbus.http.addresses import is_loopback as is_loopback
+    from toolbus.http.addresses import read_url as read_url
+    from toolbus.mcp.http.listening import Listening as Listening
+    from toolbus.mcp.proxy.proxy import Proxy as Proxy
+    from toolbus.mcp.proxy.stdio import run_link as run_link
+    from toolbus.mcp.proxy.stdio import run_stdio as run_stdio
+    from toolbus.mcp.transport.limits import ProxyLimits as ProxyLimits
 
-# Loaded when it is asked for: a proxy begins without most of it.
-_PLACES = {
-    "Listening": "mcp.http.listening",
-    "Proxy": "mcp.proxy.proxy",
-    "ProxyLimits": "mcp.transport.limits",
-    "is_loopback": "http.addresses",
-    "read_url": "http.addresses",
-    "run_link": "mcp.proxy.stdio",
-    "run_stdio": "mcp.proxy.stdio",
-}
-
-__all__ = [
-    "Listening",
-    "Proxy",
-    "ProxyLimits",
-    "is_loopback",
-    "read_url",
-    "run_link",
-    "run_stdio",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        msg = f"module 'toolbus.mcp.proxy' has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = globals()[name] = getattr(import_module(f"toolbus.{_PLACES[name]}"), name)
-    return value
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Listening": ".http.listening",
+        "Proxy": "proxy",
+        "ProxyLimits": ".transport.limits",
+        "is_loopback": "..http.addresses",
+        "read_url": "..http.addresses",
+        "run_link": "stdio",
+        "run_stdio": "stdio",
+    },
+)
