@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 32
 _HEAD_SECONDS, _BODY_SECONDS, _GRACE = 3.0, 10.0, 1.0
-_JSON = ("content-type", "application/json")
 
 
 class ServerAddress(NamedTuple):
@@ -48,16 +47,19 @@ async def serving_answers(
     """
 
     async def answer(request: HttpRequest) -> None:
-        try:
-            reply = await _reply(request, store, secret)
-        except RequestError as error:
-            reply = WebhookReply(error.status, error.reason)
+        fields = [("content-type", "application/json")]
+        if request.method != "POST":
+            reply = WebhookReply(HTTPStatus.METHOD_NOT_ALLOWED, "answers come by POST")
+            fields.append(("allow", "POST"))
         else:
-            if reply.status != HTTPStatus.METHOD_NOT_ALLOWED:
+            try:
+                body = await request.read(MOST_BYTES, _BODY_SECONDS)
+            except RequestError as error:
+                reply = WebhookReply(error.status, error.reason)
+            else:
+                reply = await receive_answer(store, secret, request.headers, body)
                 on_reply(reply)
-        allowed = [("allow", "POST")] if reply.status == HTTPStatus.METHOD_NOT_ALLOWED else []
-        body = json.dumps({"text": reply.text}).encode()
-        await request.answer(reply.status, [_JSON, *allowed], body)
+        await request.answer(reply.status, fields, json.dumps({"text": reply.text}).encode())
 
     server = HttpServer(answer, seconds=_HEAD_SECONDS, limit=MOST_CONNECTIONS, single=("webhook-",))
     bound = listen_on(host, port)
@@ -67,10 +69,3 @@ async def serving_answers(
         yield ServerAddress(address[0], address[1])
     finally:
         await server.close(_GRACE)
-
-
-async def _reply(request: HttpRequest, store: Store, secret: WebhookSecret) -> WebhookReply:
-    if request.method != "POST":
-        return WebhookReply(HTTPStatus.METHOD_NOT_ALLOWED, "answers come by POST")
-    body = await request.read(MOST_BYTES, _BODY_SECONDS)
-    return await receive_answer(store, secret, request.headers, body)
