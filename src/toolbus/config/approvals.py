@@ -74,21 +74,16 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
         )
 
     def make(self, store: Store, host: str, wait: float) -> StoredApprovals:
-        """Return what keeps questions in *store* for *host* and waits *wait* seconds, or raise."""
-        from toolbus.approvals.limits import DENIALS, HOURLY, OPEN  # noqa: PLC0415 - as above
-        from toolbus.approvals.stored import DAY, StoredApprovals  # noqa: PLC0415 - as above
+        """Return the keeper of questions in *store* for *host*, which waits *wait* seconds.
 
-        return StoredApprovals(
-            store=store,
-            host=host,
-            wait=wait,
-            expires_after=DAY if self.expires_after is None else self.expires_after,
-            notify=self.channels(),
-            max_open=self.max_open or OPEN,
-            max_hourly=self.max_hourly or HOURLY,
-            max_denials=self.max_denials or DENIALS,
-            key=self.key,
-        )
+        What is not said is as `StoredApprovals` has it. A webhook that cannot be used raises
+        `RegistrationError`.
+        """
+        from toolbus.approvals.stored import StoredApprovals  # noqa: PLC0415 - not for all
+
+        names = ("expires_after", "max_open", "max_hourly", "max_denials", "key")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return StoredApprovals(store=store, host=host, wait=wait, notify=self.channels(), **given)
 
     def channels(self) -> tuple[Notifier, ...]:
         """Return what is told of each question; raises `RegistrationError`."""
