@@ -36,7 +36,7 @@ ROOMS = {
     "bus": (21, 3703),
     "cli": (64, 9176),
     "components": (10, 1799),
-    "config": (17, 2317),
+    "config": (17, 2319),
     "console": (1, 7),
     "events": (7, 1086),
     "formats": (23, 2979),

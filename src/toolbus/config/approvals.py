@@ -82,8 +82,10 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
         from toolbus.approvals.stored import StoredApprovals  # noqa: PLC0415 - not for all
 
         names = ("expires_after", "max_open", "max_hourly", "max_denials", "key")
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return StoredApprovals(store=store, host=host, wait=wait, notify=self.channels(), **given)
+        settings = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return StoredApprovals(
+            store=store, host=host, wait=wait, notify=self.channels(), **settings
+        )
 
     def channels(self) -> tuple[Notifier, ...]:
         """Return what is told of each question; raises `RegistrationError`."""
