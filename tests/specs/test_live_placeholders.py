@@ -101,7 +101,7 @@ async def test_a_file_keeps_its_secret(tmp_path):
     assert [outcome.status for outcome in outcomes] == ["ok", "denied", "denied"]
     assert TOKEN not in outcomes[0].response.text
     assert outcomes[1].response.text.startswith(reason)
-    assert "edit the other lines instead of writing the whole anew" in outcomes[1].response.text
+    assert "edit only the other lines instead of rewriting the file" in outcomes[1].response.text
     assert (kept, edited.status) == (before.replace("false", "true"), "ok")
     assert file.read_text() == before
 
@@ -426,7 +426,7 @@ async def test_personal_data_is_kept_as_well():
 
     assert re.fullmatch(r"\[email-[a-z][a-z2-7]{15}\]", name)
     assert [outcome.status for outcome in outcomes] == ["denied", "denied", "ok"]
-    assert "in place of the personal data behind it" in outcomes[0].response.text
+    assert "instead of the personal data behind it" in outcomes[0].response.text
     assert writing.written == values[2:]
 
 
@@ -446,8 +446,8 @@ async def test_a_forgotten_value_is_not_replaced():
 
     assert outcome.status == "denied"
     assert outcome.response.text.endswith(
-        f"holds {short(name)}, whose value is gone: "
-        "call the tool that returned it again, and then this one"
+        f"holds {short(name)}, whose value is not known any more: "
+        "repeat the call that returned it, and then this one"
     )
     assert writing.written == []
 

@@ -1675,7 +1675,7 @@ async def test_a_large_result_is_withheld():
     assert response.is_error
     assert response.error_type == "withheld"
     assert response.text == (
-        "withheld, for it was not examined for secrets: "
+        "withheld because it could not be scanned for secrets: "
         "it is too large: more than 8,000,000 characters"
     )
 
@@ -1704,7 +1704,7 @@ async def test_a_failing_engine_withholds():
     stored = await agent.bus.apply(MESSAGE_PERSIST_BEFORE, message, scope=scope)
 
     assert shown.error_type == "withheld"
-    assert shown.text.endswith("to look through it takes longer than 1e-12 seconds")
+    assert shown.text.endswith("scanning it takes longer than 1e-12 seconds")
     assert stored.denied.reason == shown.text
 
 

@@ -1,4 +1,4 @@
-"""What nobody shall read is taken out: credentials and personal data."""
+"""Redaction of credentials and personal data."""
 
 from typing import TYPE_CHECKING
 

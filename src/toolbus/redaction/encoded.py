@@ -1,8 +1,8 @@
-"""Base64 that stands inside a text and is a text itself: one level, and the way back.
+"""Texts in base64 inside another text: one level of decoding, and the way back.
 
-A file that a tool shows in base64, a `data:` address, a Kubernetes secret and an MCP server's JSON
-hold texts so. What is found in one is taken out, and what stands there afterwards is base64 again:
-in the same alphabet, with the same padding, wrapped at the same width.
+Files shown in base64, `data:` addresses, Kubernetes secrets and JSON of MCP servers hold such
+texts. A text that was redacted is encoded again in the same alphabet, with the same padding and
+the same line width.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHORTEST = _HEAD = 24
-"""Letters of base64 that are looked at; in fewer there is hardly anything."""
+"""Characters that a run of base64 has at least; shorter runs hardly hold a secret."""
 
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
 _MASK = bytes([ord("a") if code in _LETTERS else ord(" ") for code in range(256)])
@@ -29,12 +29,12 @@ _RUN = b"a" * SHORTEST
 _TO_STANDARD, _TO_URL = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
 _ALLOWED = bytes([*b"\t\n\r\f\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)])
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-# As it is, or in JSON; behind it the indentation of YAML and mail.
+# A line break, also escaped as in JSON, and the indentation of YAML and mail behind it.
 _BREAK = re.compile(rb"(?:\\r)?\\n|\r?\n[ \t]{0,64}")
 _PADDING = re.compile(rb"={1,2}|(?:%3[dD]){1,2}|(?:\\u003[dD]){1,2}")
-# What base64 of UTF-8 can begin with (RFC 3629): three bytes of ASCII, as often as that, or the
-# first byte of another letter and one that goes on with it, at each of three places; or a byte
-# order mark of UTF-16.
+# The beginnings of base64 of UTF-8 (RFC 3629): three groups of three ASCII bytes, or fewer and
+# then the first two bytes of another character at each of the three offsets; or a byte order
+# mark of UTF-16.
 _ASCII = rb"[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]"
 _LETTER = (
     rb"[0-7w-z][4-7I-LYZabo-r]|[A-Za-f][M-Pc-fs-v89+/_-][26CGKOSWaeimquy+-]"
@@ -44,15 +44,15 @@ _LIKELY = re.compile(
     rb"(?:" + _ASCII + rb"){3}|(?:" + _ASCII + rb"){0,2}(?:" + _LETTER + rb")|[/_][/_]4|[/_]v8"
 )
 _SIGNS = b"\\%"
-# What ends in a letter before the run, and is none of it.
+# Escapes that end in a base64 character before the run and are not part of it.
 _ESCAPE = re.compile(rb"\\[nrt]|%[0-9A-Fa-f]{2}")
 
 
 class EncodedText(Struct, frozen=True):
-    """A *text* that stands in another one in base64, from byte *start* to *end*.
+    """A *text* encoded in base64 inside another text, from byte *start* to *end*.
 
-    Its lines have *width* letters, 0 if it has one only, and *line_break* between them; *padding*
-    is one sign of it, or empty for none; *codec* is that of the text.
+    Its lines have *width* characters, 0 for a single line, and *line_break* between them;
+    *padding* is one padding sign, or empty for none; *codec* is the text's encoding.
     """
 
     start: int
@@ -65,7 +65,7 @@ class EncodedText(Struct, frozen=True):
     line_break: bytes
 
     def encoded(self, text: str) -> str:
-        """Return *text* as this one is written."""
+        """Return *text* encoded in the form of this one."""
         letters = b2a_base64(text.encode(self.codec), newline=False)
         if self.for_urls:
             letters = letters.translate(_TO_URL)
@@ -77,12 +77,12 @@ class EncodedText(Struct, frozen=True):
 
 
 def encoded_texts(data: bytes) -> Iterator[EncodedText]:
-    """Give the texts that stand in base64 in the text *data*, in UTF-8, in order."""
+    """Yield the texts that *data*, a text in UTF-8, holds in base64, in order."""
     mask, likely, find = data.translate(_MASK), _LIKELY.match, data.find
     position = 0
     while (start := mask.find(_RUN, position)) >= 0:
         position = end = _end(mask, start + SHORTEST)
-        # Most runs are words and digests, which show that at once.
+        # Most runs are words and digests, and this cheap test excludes them.
         if (
             likely(data, start) is None
             and find(b"/", start, end) < 0
@@ -98,17 +98,17 @@ def encoded_texts(data: bytes) -> Iterator[EncodedText]:
 
 
 def _beginnings(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Give where base64 may begin in the run of letters from *start* to *end*."""
+    """Yield the offsets where base64 may begin in the run from *start* to *end*."""
     escape = _ESCAPE.match(data, start - 1) if start else None
     yield start if escape is None else escape.end()
-    # In an address, behind its path.
+    # The last segment of an address's path.
     slash = data.rfind(b"/", start, end - SHORTEST)
     if slash >= 0:
         yield slash + 1
 
 
 def _begins_text(letters: bytes) -> bool:
-    # As nearly all words do that are so long, and no base64.
+    # Nearly all ordinary words of this length are lower case, and base64 is not.
     if letters.lower() == letters:
         return False
     raw = _raw(letters[: len(letters) // 4 * 4])
@@ -122,9 +122,9 @@ def _begins_text(letters: bytes) -> bool:
 
 
 def _lines(data: bytes, mask: bytes, start: int) -> tuple[list[tuple[int, int]], bytes]:
-    """Return the spans of the lines that go on from *start*, all as long as the first, and breaks.
+    """Return the spans of the lines from *start* on, and their line break.
 
-    The end of the text is a shorter one.
+    All lines are as long as the first; a shorter line ends the text.
     """
     lines = [(start, _end(mask, start))]
     width, line_break = lines[0][1] - start, b""
@@ -146,7 +146,7 @@ def _end(mask: bytes, start: int) -> int:
 
 
 def _texts(data: bytes, lines: list[tuple[int, int]], line_break: bytes) -> Iterator[EncodedText]:
-    """Give what the *lines* are together, or without a word below them, or else each by itself."""
+    """Yield the text of all *lines*, or of all but a stray last one, or else of each line."""
     if (text := _text(data, lines, line_break)) is not None:
         yield text
     elif len(lines) > 1:
@@ -163,7 +163,7 @@ def _text(data: bytes, lines: list[tuple[int, int]], line_break: bytes) -> Encod
     letters = b"".join([data[begin:stop] for begin, stop in lines])
     raw = _raw(letters)
     plain = _plain(raw)
-    # Bits that are over are 0 in base64, and in a word that only looks like its end they are not.
+    # Unused bits are 0 in base64, but seldom in a word that only looks like its end.
     if plain is None or b2a_base64(raw).rstrip(b"=\n") != letters.translate(_TO_STANDARD):
         return None
     for_urls = b"-" in letters or b"_" in letters
@@ -174,7 +174,7 @@ def _text(data: bytes, lines: list[tuple[int, int]], line_break: bytes) -> Encod
         text=plain[0],
         codec=plain[1],
         for_urls=for_urls,
-        # Who needed none may pad nevertheless, but not often for URLs.
+        # A text of full groups shows no padding; its writer may pad, but seldom for URLs.
         padding=_sign(padding[0]) if padding else b"" if for_urls or len(letters) % 4 else b"=",
         width=first_end - start if len(lines) > 1 else 0,
         line_break=line_break,
@@ -182,20 +182,20 @@ def _text(data: bytes, lines: list[tuple[int, int]], line_break: bytes) -> Encod
 
 
 def _sign(padding: bytes) -> bytes:
-    """Return the sign of which *padding* has one or two."""
+    """Return one padding sign of *padding*, which has one or two."""
     half = len(padding) // 2
     return padding[:half] if padding[:half] == padding[half:] else padding
 
 
 def _raw(letters: bytes) -> bytes:
-    """Return what *letters* are in base64, of either alphabet; nothing if they cannot be any."""
+    """Return the bytes of base64 *letters*, of either alphabet; empty if they are not base64."""
     if len(letters) % 4 == 1:
         return b""
     return a2b_base64(letters.translate(_TO_STANDARD) + b"==="[: -len(letters) % 4])
 
 
 def _plain(raw: bytes) -> tuple[str, str] | None:
-    """Return the text that *raw* is, and its codec, or None if it is none."""
+    """Return *raw* as a text, and its codec, or None if it is not a text."""
     codec = utf_16_codec(raw) or "utf-8"
     try:
         text = raw.decode(codec)

@@ -1,4 +1,4 @@
-"""What one examination may take, and what is said when that is not enough."""
+"""Limits of text and time for one scan, and the error of a scan that exceeds them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE = 0.005
-"""Seconds after which the other tasks of a loop have their turn."""
+"""Seconds after which a scan yields to the other tasks of its event loop."""
 
 _UNIT = 1_000_000
-"""Characters for which the seconds of a limit are."""
+"""The number of characters that a limit's seconds refer to."""
 
 
 class UnexaminedError(Exception):
-    """A record was not examined to its end, for *reason*: it must not pass."""
+    """The scan of a record was not completed, for *reason*: the record must not pass."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -32,34 +32,34 @@ class UnexaminedError(Exception):
 
 
 class ScanLimits(Struct, frozen=True):
-    """What one examination may take: *chars* of text, and *seconds* of work by *clock*.
+    """Limits of one scan: *chars* of text, and *seconds* of work by *clock*.
 
-    The seconds are for a million characters, or fewer: the work is linear in the text.
+    The seconds hold for a million characters or fewer: the work is linear in the text.
     """
 
     chars: int
     seconds: float
-    # The processor's time: what others make of a machine decides over no result.
+    # Processor time: the load of a machine must not decide about a result.
     clock: Callable[[], float] = thread_time
 
     def check(self, spent: float, chars: int = 0) -> None:
         """Raise `UnexaminedError` if more seconds are *spent* than *chars* of text may take."""
         seconds = self.seconds * max(1.0, chars / _UNIT)
         if spent > seconds:
-            reason = f"to look through it takes longer than {seconds:g} seconds"
+            reason = f"scanning it takes longer than {seconds:g} seconds"
             raise UnexaminedError(reason)
 
 
 @coroutine
 def turn() -> Generator[None, None, None]:
-    """Let the `WorkBudget` of an examination decide whether others have their turn now."""
+    """Give the `WorkBudget` of a scan the chance to yield to other tasks."""
     yield
 
 
 class WorkBudget:
-    """What one examination has taken of its *limits*: *chars* of text, and seconds of its own work.
+    """The text and time that one scan has used of its *limits*.
 
-    Its work is a coroutine that awaits `turn` where others may have their turn.
+    The scan is a coroutine that awaits `turn` where it may yield to other tasks.
     """
 
     def __init__(self, limits: ScanLimits) -> None:
@@ -67,22 +67,22 @@ class WorkBudget:
         self.chars = 0
 
     def read(self, chars: int, times: int = 1) -> None:
-        """Count *chars*; raises `UnexaminedError` for more than *times* as many as there may be."""
+        """Count *chars*. Raises `UnexaminedError` above *times* the limit."""
         self.chars += chars
         if self.chars > self._limits.chars * times:
             reason = f"it is too large: more than {self._limits.chars * times:,} characters"
             raise UnexaminedError(reason)
 
     def check(self) -> None:
-        """Raise `UnexaminedError` if the time is up."""
+        """Raise `UnexaminedError` if the time is used up."""
         now = self._limits.clock()
         self._spent, self._since = self._spent + now - self._since, now
         self._limits.check(self._spent, self.chars)
 
     def step(self, work: Coroutine[Any, Any, T]) -> tuple[T] | None:
-        """Take *work* to its next turn, and return its result, in a tuple, if it ends before.
+        """Run *work* to its next turn, and return its result in a tuple if it ends before.
 
-        Raises `UnexaminedError` if it takes too long.
+        Raises `UnexaminedError` if *work* takes too long.
         """
         result: tuple[T] | None = None
         try:
@@ -95,9 +95,9 @@ class WorkBudget:
     async def spend(
         self, work: Coroutine[Any, Any, T], lock: AbstractContextManager[Any] | None = None
     ) -> T:
-        """Return the result of *work*, which holds *lock*; meanwhile the event loop turns.
+        """Return the result of *work*, run under *lock* in slices between other tasks.
 
-        Raises `UnexaminedError` if it takes too long; the turns of others do not count.
+        Raises `UnexaminedError` if *work* takes too long, not counting the other tasks.
         """
         lock, until = lock or nullcontext(), monotonic() + SLICE
         try:
@@ -115,7 +115,7 @@ class WorkBudget:
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of *work*, without a turn for others."""
+    """Return the result of *work*, run without yielding to other tasks."""
     while True:
         try:
             work.send(None)

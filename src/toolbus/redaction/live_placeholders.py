@@ -1,13 +1,14 @@
-"""Live placeholders: those of a session, by which a call could destroy the values behind them.
+"""Live placeholders: placeholders of the session in a call's arguments.
 
-A model that reads a file, changes a line and writes the whole back, writes the placeholder where
-the value stood. So a call does not run if its arguments hold a placeholder of its session that no
-vault fills. The letters of a placeholder tell whose it is; for those of 0.3 the store is read.
+A model that reads a file, changes a line and writes the whole file back would overwrite hidden
+values with placeholders. So a call is denied if its arguments hold a placeholder of its session
+that no vault fills. A placeholder's letters identify its session; for placeholders of 0.3 the
+store is read.
 
-A session that goes on from toolbus 0.3 keeps the highest number of each kind, the suffix of its
+A session resumed from toolbus 0.3 has stored the highest number of each kind, the suffix of its
 placeholders for secrets, `[github-pat-1-x7k2m5]` and `[email-1]`, and numbers beside digests of the
-values: `{"numbers": …, "suffix": …, "values": …}`. None is given any more; those that its model
-has read are denied, filled and unquoted like any other.
+values: `{"numbers": …, "suffix": …, "values": …}`. No new ones are made; those that its model has
+read are denied, filled and unquoted like any other.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
     from toolbus.redaction.placeholders import SessionPlaceholders
 
-# Brackets may be escaped, as in an address or an expression; six random letters need none.
+# Brackets may be escaped, as in a URL or a regular expression; a suffix of six random letters
+# identifies a placeholder without brackets.
 _OPEN, _CLOSE = r"(?:\[|%5[Bb])", r"\\?(?:\]|%5[Dd])"
 LIKELY = re.compile(rf"[a-z0-9]-{NUMBER}(?:-{SUFFIX}|{_CLOSE})")
-"""The end of a text that may be such a placeholder."""
+"""The end of a text that may be a placeholder of 0.3."""
 
 _WHOLE = re.compile(rf"\[({KIND})-({NUMBER})-({SUFFIX})\]")
 
 
 class FormerPlaceholders:
-    """The placeholders that 0.3 gave in a session, by the JSON that is *stored* for it."""
+    """The placeholders that 0.3 made in a session, from the session's *stored* JSON."""
 
     def __init__(self, stored: Any, find_key: Callable[[], bytes | None]) -> None:
         fields = stored if isinstance(stored, Mapping) else {}
@@ -51,22 +53,22 @@ class FormerPlaceholders:
         suffix = fields.get("suffix")
         self.suffix = suffix if isinstance(suffix, str) and re.fullmatch(SUFFIX, suffix) else ""
         self._values, self._find_key = fields.get("values"), find_key
-        # The longest first: one kind may end as another one is called.
+        # The longest first: the name of one kind may be the end of another's.
         names = sorted(map(re.escape, self._numbers), key=len, reverse=True)
         named = rf"({'|'.join(names) or '(?!)'})-({NUMBER})"
         whole = f"{named}-{self.suffix}" if self.suffix else f"{_OPEN}{named}{_CLOSE}"
         self._pattern = re.compile(whole)
 
     def find(self, text: str) -> str | None:
-        """Return how the first of them in *text* is shown, or None."""
+        """Return the first of them in *text* as a denial shows it, or None."""
         for match in self._pattern.finditer(text):
             if int(match[2]) <= self._numbers[match[1]]:
-                # In a denial, which is a result, a suffix would be taken for a quotation.
+                # A denial is a result itself: a suffix in it would count as a quoted placeholder.
                 return f"[{match[1]}-{match[2]}{'-…' if self.suffix else ''}]"
         return None
 
     def value_of(self, placeholder: str, values: Iterable[str]) -> str | None:
-        """Return which of *values* the *placeholder* of a secret stood for, or None."""
+        """Return the value among *values* that the *placeholder* stands for, or None."""
         match = _WHOLE.fullmatch(placeholder)
         if match is None or match[3] != self.suffix:
             return None
@@ -78,7 +80,7 @@ class FormerPlaceholders:
 
 
 async def former_placeholders(state: State | None) -> FormerPlaceholders:
-    """Return those of the session of *state*; raises `StoreError`."""
+    """Return the former placeholders of the session of *state*. Raises `StoreError`."""
     if state is None:
         return FormerPlaceholders(None, lambda: None)
     return FormerPlaceholders(await state.read(), state.digest_key)
@@ -96,25 +98,25 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
 
 _KIND_BEFORE = re.compile(r"(?:%5[Bb]|u005[Bb])?([a-z0-9-]{0,80})\Z")
 _PLAIN = re.compile(r"[\w-]{1,32}")
-_WAY_OUT = "edit the other lines instead of writing the whole anew, or leave the placeholder out"
+_WAY_OUT = "edit only the other lines instead of rewriting the file, or leave the placeholder out"
 
 
 class HeldPlaceholder(NamedTuple):
-    """A *placeholder* in the arguments of a call, at a dotted *path*, empty for a name."""
+    """A *placeholder* in a call's arguments at the dotted *path*, "" for an argument's name."""
 
     path: str
     placeholder: str
 
     def reason(self, call: ToolCall, hidden: str) -> str:
-        """Return why *call* does not run: its tool would lose the *hidden* value."""
-        lost = f"would get the placeholder in place of the {hidden} behind it, which could be lost"
+        """Return the reason to deny *call*: its tool would lose the *hidden* value."""
+        lost = f"would receive the placeholder instead of the {hidden} behind it, which may be lost"
         return f"{self._place(call)}, and the tool {lost}: {_WAY_OUT}"
 
     def reason_unknown(self, call: ToolCall) -> str:
-        """Return why *call*, which a vault is to fill, does not run."""
+        """Return the reason to deny *call*, which a vault cannot fill."""
         return (
-            f"{self._place(call)}, whose value is gone: "
-            "call the tool that returned it again, and then this one"
+            f"{self._place(call)}, whose value is not known any more: "
+            "repeat the call that returned it, and then this one"
         )
 
     def _place(self, call: ToolCall) -> str:
@@ -130,7 +132,7 @@ def held_placeholder(
         for match in LETTERS.finditer(text):
             if placeholders.is_own(match[1]):
                 kind = _KIND_BEFORE.search(text, max(match.start() - 80, 0), match.start())
-                # A denial is a result, in which the letters would be taken for a quotation.
+                # A denial is a result itself: the letters would count as a quoted placeholder.
                 return HeldPlaceholder(path, f"[{kind[1] if kind else ''}-…]")
         if former is not None and (shown := former.find(text)):
             return HeldPlaceholder(path, shown)
@@ -138,26 +140,26 @@ def held_placeholder(
 
 
 def may_hold(arguments: Any) -> bool:
-    """Return whether anything in *arguments* looks like a placeholder."""
+    """Return whether a text in *arguments* looks like a placeholder."""
     return any(LETTERS.search(text) or LIKELY.search(text) for _, text in _texts(arguments))
 
 
 def may_hold_former(arguments: Any) -> bool:
-    """Return whether anything in *arguments* looks like a placeholder of 0.3."""
+    """Return whether a text in *arguments* looks like a placeholder of 0.3."""
     return any(LIKELY.search(text) for _, text in _texts(arguments))
 
 
 def gives_a_task(ctx: EventContext[ToolCall], host: Host | None) -> bool:
-    """Return whether the call of *ctx* gives a task to a sub-agent, whose own calls are judged.
+    """Return whether the call of *ctx* delegates to a sub-agent, whose own calls are judged.
 
-    *host* knows the sub-agents of its own agent, and not those below them.
+    *host* knows the sub-agents of its agent, but not the agents below them.
     """
     tool = None if host is None or ctx.scope.lineage else host.tools.get(ctx.value.name)
     return tool is not None and tool.delegates
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield all texts of *value*, names and texts in base64 among them, with their paths."""
+    """Yield all texts of *value*, including names and texts in base64, with their paths."""
     match value:
         case str():
             yield path, value
@@ -166,7 +168,7 @@ def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         case Mapping():
             for name, item in value.items():
                 yield path, name
-                # A reason is kept, and a long name may be a secret.
+                # The reason of a denial is stored, and a long name may be a secret.
                 shown = name if _PLAIN.fullmatch(name) else "…"
                 yield from _texts(item, f"{path}.{shown}" if path else shown)
         case tuple() | list():

@@ -1,10 +1,10 @@
 """Placeholders of hidden values: `[github-pat-x7k2m5abcdefqrst]`, a kind and sixteen letters.
 
-Twelve letters are a digest of the value with a key of the user, and four are a digest of these
-twelve. So every process of a session gives a value the same placeholder, and tells its own
-placeholders from the text of strangers, without any state. A digest of a value of which there are
-only few, such as a PIN, could be found by trials wherever the key is used: into such a digest goes
-a random salt as well, which the session keeps in its store.
+Twelve letters are a digest of the value, keyed with the user's key, and four are a digest of these
+twelve. So every process of a session gives a value the same placeholder, and recognises the
+session's placeholders without any state. The digest of a value from a small set, such as a PIN,
+could be found by trial wherever the key is used: such a digest includes a random salt as well,
+which is stored with the session.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ FEW_VALUES = frozenset(
         *("date", "birth-date", "date-of-birth", "birthday", "age"),
     }
 )
-"""Kinds of which somebody could try out all values. Those of no finder are for users' rules."""
+"""Kinds whose values can all be tried out. Kinds without a finder are for users' own rules."""
 
 _FEW_LETTERS, _FEW_DIGITS = 6, 12
-"""Letters of a value, and digits of one without letters, up to which that holds for any kind."""
+"""Characters of a value, and digits of one without letters, that can be tried out in any kind."""
 
 _TWELVE, _SALT = 12, re.compile("[0-9a-f]{32}")
 _LETTERS = r"[a-z][a-z2-7]{15}"
 KIND = r"[a-z0-9][a-z0-9-]{0,79}"
 NUMBER, SUFFIX = r"[1-9]\d{0,8}", r"[a-z][a-z2-7]{5}"
-"""Until 0.3 a placeholder had a number and, for a secret, a suffix that its session had."""
+"""Until 0.3 a placeholder had a number and, for a secret, the suffix of its session."""
 
 LETTERS = re.compile(rf"-({_LETTERS})(?![A-Za-z0-9])")
-"""The end of a placeholder; its brackets may be escaped, as in an address or an expression."""
+"""The end of a placeholder; its brackets may be escaped, as in a URL or an expression."""
 
 PLACEHOLDER_END = rf"-(?:{_LETTERS}|{NUMBER}(?:-{SUFFIX})?)\]"
-"""An expression for the text behind the kind. Those for personal data had no suffix."""
+"""An expression for the text behind the kind. Personal data had no suffix."""
 
 _PLACEHOLDER = re.compile(rf"\[({KIND})-(?:{_LETTERS}|{NUMBER}-{SUFFIX})\]")
 _IN_BYTES = re.compile(_PLACEHOLDER.pattern.encode())
@@ -58,11 +58,11 @@ _ANY = re.compile(rf"\[{KIND}{PLACEHOLDER_END}")
 
 
 class SaltMissingError(UnexaminedError):
-    """A value of few was found before the salt of its session was drawn."""
+    """A value from a small set was found before the session's salt was drawn."""
 
 
 class SessionPlaceholders:
-    """The placeholders of the root session *session*, the same for its sub-sessions."""
+    """The placeholders of the root session *session* and of its sub-sessions."""
 
     def __init__(self, session: str) -> None:
         self._session, self._salt = session, ""
@@ -70,22 +70,22 @@ class SessionPlaceholders:
         self._key: bytes | None = None
 
     def begin(self, state: State | None, key: bytes | None = None) -> None:
-        """Take a salt, if one is needed, from *state* from now on, and the key without a *key*."""
+        """Use *state* for the salt from now on, and for the key if *key* is None."""
         self._state = state
         if key is not None:
             self._key = key
 
     def of(self, kind: str, value: str) -> str:
-        """Return the placeholder of *value*; raises `SaltMissingError`, see `salted`."""
+        """Return the placeholder of *value*. Raises `SaltMissingError`, see `salted`."""
         salt = ""
         if _is_one_of_few(kind, value):
             if not self._salt:
-                raise SaltMissingError("its session has drawn no salt yet")
+                raise SaltMissingError("its session has no salt yet")
             salt = self._salt
         return self._named(kind, "value", kind, value, salt)
 
     def shared(self, kind: str) -> str:
-        """Return the placeholder of all values of *kind* that are not told apart."""
+        """Return the placeholder shared by all values of *kind*."""
         return self._named(kind, "shared", kind)
 
     def is_own(self, letters: str) -> bool:
@@ -93,9 +93,9 @@ class SessionPlaceholders:
         return self._check(letters[:_TWELVE]) == letters[_TWELVE:]
 
     async def salted(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *work*, which is done again if the session has to draw its salt.
+        """Return the result of *work*, called again if the session's salt has to be drawn first.
 
-        That happens once in a process, and nothing has to be undone for it. Raises `StoreError`.
+        The second call happens once in a process; *work* must be repeatable. Raises `StoreError`.
         """
         try:
             return await work()
@@ -104,7 +104,7 @@ class SessionPlaceholders:
             return await work()
 
     async def _drawn(self) -> str:
-        """Return the salt of the session; the process that comes first draws it."""
+        """Return the salt of the session; the first process draws it."""
         fresh = token_hex(16)
         if self._state is None:
             return fresh
@@ -117,7 +117,7 @@ class SessionPlaceholders:
 
     def _named(self, kind: str, *fields: str) -> str:
         first, *rest = self._digest(*fields)
-        # A letter first: a digit behind a hyphen would look like the beginning of a number.
+        # A letter first: a digit behind the hyphen would look like a number of 0.3.
         twelve = chr(ord("a") + first % 26) + _base32(bytes(rest))[: _TWELVE - 1]
         return f"[{kind}-{twelve}{self._check(twelve)}]"
 
@@ -126,7 +126,7 @@ class SessionPlaceholders:
 
     def _digest(self, *fields: str) -> bytes:
         if self._key is None:
-            # Without a key that lasts, this process has one of its own.
+            # Without a durable key this process has one of its own.
             lasting = None if self._state is None else self._state.digest_key()
             self._key = lasting or value_key(durable=False) or b""
         texts = [text.encode(errors="surrogatepass") for text in (self._session, *fields)]
@@ -136,7 +136,7 @@ class SessionPlaceholders:
 
 
 def checked_key(key: object) -> bytes | None:
-    """Return *key*, which a component is given; raises `RegistrationError`."""
+    """Return a component's *key*, checked. Raises `RegistrationError`."""
     if key is None or (isinstance(key, bytes) and len(key) >= SIZE):
         return key
     raise RegistrationError("key", f"expected at least {SIZE} bytes")
@@ -149,7 +149,7 @@ def kind_of(placeholder: str) -> str:
 
 
 def evened(text: str) -> str:
-    """Return *text* with numbers in its placeholders, in their order: the same for each session."""
+    """Return *text* with its placeholders numbered in order, to compare texts across sessions."""
     numbers, known = Counter[str](), dict[str, str]()
 
     def number(match: re.Match[str]) -> str:
@@ -162,7 +162,7 @@ def evened(text: str) -> str:
 
 
 def without_placeholders(text: str) -> str:
-    """Return *text* without anything that looks like a placeholder."""
+    """Return *text* without its placeholders."""
     return _ANY.sub("", text) if "[" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Records that a report or a store shows: the walk over one, and what stands for one withheld."""
+"""Rewriting of records for reports and stores, and the replacement of a withheld record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def rewrite_record(record: R, visitor: TextVisitor) -> R:
-    """Return *record*, a message, a call or a text, rewritten."""
+    """Return *record*, a message, a call or a text, rewritten by *visitor*."""
     new: object
     match record:
         case str():
@@ -28,7 +28,7 @@ def rewrite_record(record: R, visitor: TextVisitor) -> R:
 
 
 def stand_in(response: ToolResponse, reason: str) -> ToolResponse:
-    """Return what stands for *response*: facts of the call, and nothing that anybody wrote."""
+    """Return a replacement of *response*: facts of the call and *reason*, without its content."""
     return ToolResponse(
         content=(TextPart(text=reason),),
         is_error=True,
@@ -40,5 +40,5 @@ def stand_in(response: ToolResponse, reason: str) -> ToolResponse:
 
 
 def withheld(error: UnexaminedError, sought: str) -> str:
-    """Return the reason that stands for what *error* is about, in which *sought* may be."""
-    return f"withheld, for it was not examined for {sought}: {error.reason}"
+    """Return the text in place of a record that *error* kept from being scanned for *sought*."""
+    return f"withheld because it could not be scanned for {sought}: {error.reason}"

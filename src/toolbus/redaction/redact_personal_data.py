@@ -61,7 +61,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 T = TypeVar("T")
 
 _STATE = "redact-personal-data"
-"""The name of what is kept for a session."""
+"""The name of the session's state."""
 
 _MOST_SESSIONS = 1_000
 
@@ -70,18 +70,18 @@ class RedactPersonalData(FileRedaction):
     """Replaces personal data in results of tools and in stored messages.
 
     Args:
-        kinds: what to look for; all if not given.
-        countries: whose phone numbers, in national form, and whose national ids are looked for,
-            as ISO 3166 has them (`DE`), without a word for them as well; if not given, the ids of
-            all and the numbers of a few.
-        allow: what is no secret: addresses, numbers as they are written, or own domains.
-        tools: patterns of the names of tools whose results and arguments are examined.
+        kinds: the kinds of personal data to find; by default all kinds.
+        countries: ISO 3166 codes (`DE`) of the countries whose national phone numbers and ids are
+            found even without a word beside them that names the kind; by default the ids of all
+            countries and the numbers of a few.
+        allow: values to keep: addresses, numbers as they are written, or your own domains.
+        tools: glob patterns of the tools whose results and arguments are scanned.
         binary: "withhold" parts that hold no text, or "keep" them.
-        max_chars: of text in one result; a larger one is withheld.
-        max_seconds: of the processor's time for a million characters of one result, or fewer; what
-            takes longer is withheld.
-        key: at least 32 random bytes for placeholders, which all machines of a deployment have;
-            without it the user's, see `toolbus.settings.user_key`.
+        max_chars: characters of text in one result; a larger result is withheld.
+        max_seconds: processor time for a million characters of one result, or fewer; a result
+            that takes longer is withheld.
+        key: at least 32 random bytes for placeholders, shared by all machines of a deployment;
+            by default the user's key, see `toolbus.settings.user_key`.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class RedactPersonalData(FileRedaction):
     ) -> None:
         super().__init__(enabled=enabled)
         try:
-            # They need the extra, and the documentation does not.
+            # These modules need the extra; the documentation imports this one without it.
             from toolbus.redaction.personal.detector import Detector  # noqa: PLC0415
             from toolbus.redaction.personal.identities import identity_countries  # noqa: PLC0415
             from toolbus.redaction.personal.phones import supported_regions  # noqa: PLC0415
         except ImportError as error:
-            msg = needs_extra("to look for personal data needs libraries", "personal")
+            msg = needs_extra("finding personal data needs libraries", "personal")
             raise ImportError(msg, name=error.name) from error
 
         wanted, chosen = tuple(kinds), None if countries is None else tuple(countries)
@@ -121,17 +121,17 @@ class RedactPersonalData(FileRedaction):
         self.value_key = checked_key(key)
         self._known = known
         self._detector = cache(partial(Detector, wanted, chosen, tuple(allow)))
-        self._detector("")  # Made now, so that no result waits for it.
+        self._detector("")  # Built now, so that the first result does not wait for it.
         self._sessions: OrderedDict[str, SessionPlaceholders] = OrderedDict()
         self._adapter = _Redaction(self, tools)
         self.register_tool_adapter(self._adapter)
 
     async def redacted(self, response: ToolResponse, scope: Scope) -> ToolResponse:
-        """Return *response* without personal data, as the model of a session reads it.
+        """Return *response* without personal data, for the model of the session.
 
         Raises `UnexaminedError` and `StoreError`.
         """
-        # What the tool ran with is for programs, until it is stored.
+        # The parameters are for programs; the copy for the store is redacted later.
         walk = partial(rewrite_response, parameters=False)
         return await self._redact(response, walk, scope, keep_binary=self._keep_binary)
 
@@ -145,11 +145,11 @@ class RedactPersonalData(FileRedaction):
             return None
 
     def _state(self, scope: Scope) -> State | None:
-        """Return what is kept of placeholders; all components of its kind share it."""
+        """Return the placeholders' state, shared by all components of this kind."""
         return None if self.host is None else self.host.state(_STATE, scope, shared=True)
 
     def _placeholders(self, scope: Scope) -> SessionPlaceholders:
-        """Return the placeholders of a session, which an agent's sub-agents share."""
+        """Return the placeholders of a session, shared by the agent and its sub-agents."""
         session = scope.root_session_id or scope.session_id
         placeholders = self._sessions.pop(session, None) or SessionPlaceholders(session)
         placeholders.begin(self._state(scope), self.value_key)
@@ -159,7 +159,7 @@ class RedactPersonalData(FileRedaction):
         return placeholders
 
     async def keep_personal_data(self, ctx: EventContext[ToolCall]) -> Deny | None:
-        """Deny a call that holds a placeholder of the session: its tool would lose the value."""
+        """Deny a call with a placeholder of the session: its tool would lose the value."""
         if not may_hold(ctx.value.arguments) or gives_a_task(ctx, self.host):
             return None
         call = await self.filled_from_file(ctx.value, ctx.scope) or ctx.value
@@ -169,7 +169,7 @@ class RedactPersonalData(FileRedaction):
         return Deny(held.reason(ctx.value, "personal data")) if held else None
 
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
-        """Return *call* with the personal data of its file, which may be another one by now."""
+        """Return *call* with the personal data of its file; deny if the file changed meanwhile."""
         filled = await self.filled_from_file(call, scope)
         held = filled and held_placeholder(filled.arguments, self._placeholders(scope))
         return Deny(held.reason(call, "personal data")) if held else filled or call
@@ -185,7 +185,7 @@ class RedactPersonalData(FileRedaction):
     def subscribe(self, host: Host) -> None:
         """Subscribe the guard of placeholders."""
         super().subscribe(host)
-        # Not marked: a component for some tools alone keeps the data from all others as well.
+        # Without a mark: a component restricted to some tools guards the calls of all others too.
         mark = Mark(TOOL_CALL_BEFORE, "guard", {})
         self.add_handler(mark, self.keep_personal_data, restricted=False)
 
@@ -232,7 +232,7 @@ class RedactPersonalData(FileRedaction):
         return await placeholders.salted(redact)
 
     def _region(self, scope: Scope) -> str:
-        """Return the country that the caller of the run named, or "" for none that is known."""
+        """Return the country in the run's context, or "" if it has none that is known."""
         region = scope.context.get("region")
         code = region.upper() if isinstance(region, str) else ""
         return code if code in self._known else ""
@@ -263,7 +263,7 @@ class _Redaction(ToolAdapter):
 
 
 def _marked(placeholder: str) -> str:
-    """Return what a report has in place of a value: what came of it may hold placeholders."""
+    """Return the mark of a hidden value in a report, which may hold placeholders already."""
     return f"(personal {kind_of(placeholder)})"
 
 

@@ -70,32 +70,32 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LATEST = 2 * LATE
-"""After all that others, late ones included, add to a copy for the store."""
+"""Behind every handler that adds to a copy for the store, late handlers included."""
 
 _STATE = "redact-secrets"
-"""The name of what is kept for a session."""
+"""The name of the session's state."""
 
 
 class RedactSecrets(FileRedaction):
-    """Puts placeholders where credentials stand; see `toolbus guide redaction`.
+    """Replaces credentials by placeholders; see `toolbus guide redaction`.
 
     Args:
-        tools: patterns of the tools whose results are looked through; of others only what is
-            known is taken out.
-        only: names of the rules to look by; all, if none is given.
+        tools: glob patterns of the tools whose results are scanned; results of other tools lose
+            only secrets that are already known.
+        only: names of the rules to apply; by default all rules.
         without: names of rules to leave out.
-        rules: your own, by name: expressions in RE2's syntax, whose first group is the secret.
-        allow: values, exact or as glob patterns, that are no secrets.
-        vault: which tools get values in place of placeholders, and at which arguments: mappings
-            or `VaultEntry`s with `tool`, a glob, `arguments`, the tool's own names for them or
-            dotted paths, and `i_know`.
-        prompts: take secrets out of what users and the system say as well, before the model
-            reads it. With a vault, that of a sub-agent, whose user is an agent, always is.
-        max_chars: of text in one result; a larger one is withheld.
-        max_seconds: of the processor's time for a million characters of one result, or fewer; what
-            takes longer is withheld.
-        key: at least 32 random bytes for placeholders, which all machines of a deployment have;
-            without it the user's, see `toolbus.settings.user_key`.
+        rules: additional rules by name: expressions in RE2's syntax; the first group is the secret.
+        allow: values, exact or as glob patterns, that are never secrets.
+        vault: the tools that receive values in place of placeholders, and their arguments:
+            mappings or `VaultEntry`s with `tool`, a glob, `arguments`, the tool's own names for
+            them or dotted paths, and `i_know`.
+        prompts: redact user and system messages as well, before the model reads them. With a
+            vault, the prompt of a sub-agent, whose user is an agent, is always redacted.
+        max_chars: characters of text in one result; a larger result is withheld.
+        max_seconds: processor time for a million characters of one result, or fewer; a result
+            that takes longer is withheld.
+        key: at least 32 random bytes for placeholders, shared by all machines of a deployment;
+            by default the user's key, see `toolbus.settings.user_key`.
         enabled: as for every component.
     """
 
@@ -137,7 +137,7 @@ class RedactSecrets(FileRedaction):
 
     @property
     def value_key(self) -> bytes | None:
-        """The key of placeholders; None: the user's."""
+        """The key of placeholders; None for the user's key."""
         return self._redactor.key
 
     @value_key.setter
@@ -148,7 +148,7 @@ class RedactSecrets(FileRedaction):
         MESSAGE_APPEND_BEFORE, roles=("system", "user", "tool"), priority=_LATEST, on_error="closed"
     )
     async def clean_message(self, ctx: EventContext[Message]) -> Message | Deny | None:
-        """Take secrets out of what is no tool's response, as far as that is asked for."""
+        """Redact prompts and tool messages without a response, where the settings say so."""
         message = ctx.value
         if isinstance(message, ToolMessage):
             if message.tool_response is not None and not message.metadata:
@@ -158,7 +158,7 @@ class RedactSecrets(FileRedaction):
         return await self._cleaned(ctx)
 
     async def keep_secrets(self, ctx: EventContext[ToolCall]) -> Deny | None:
-        """Deny a call that holds a placeholder of the session which no vault fills."""
+        """Deny a call with a placeholder of the session that no vault fills."""
         call = ctx.value
         if not may_hold(call.arguments) or gives_a_task(ctx, self.host):
             return None
@@ -169,7 +169,7 @@ class RedactSecrets(FileRedaction):
         find = partial(held_placeholder, placeholders=registry.placeholders, former=registry.former)
         call = await self.filled_from_file(call, ctx.scope) or call
         if ctx.tool is None:
-            # A host runs the tool: nothing is known of it here, and no vault fills it.
+            # A host runs the tool: its spec is unknown here, and no vault fills its arguments.
             held = find(call.arguments)
             return Deny(held.reason(call, "secret")) if held else None
         if held := find(self._unfilled(call, ctx.scope, lambda _: "").arguments):
@@ -187,17 +187,17 @@ class RedactSecrets(FileRedaction):
         return await self._clean(scope, text, rewrite_record)
 
     def restored(self, shown: str, scope: Scope) -> str:
-        """Return *shown* with the secrets that are known."""
+        """Return *shown* with the values of all placeholders that are known."""
         return self._redactor.registry(session_of(scope), self.stored(scope)).restored(shown)
 
     def note_filled(self, call: ToolCall, scope: Scope) -> None:
-        """Note that the values of *call*, from a file, are secrets, also those only assumed."""
+        """Note that the values of *call*, read from a file, are secrets, also assumed ones."""
         registry = self._redactor.registry(session_of(scope), self.stored(scope))
         with self._redactor.registries.lock:
             registry.note_written(str(call.arguments))
 
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
-        """Return *call* with the secrets of its file, which may be another one by now."""
+        """Return *call* with the secrets of its file; deny if the file changed meanwhile."""
         filled = await self.filled_from_file(call, scope)
         if filled is None:
             return call
@@ -223,7 +223,7 @@ class RedactSecrets(FileRedaction):
         return call
 
     async def clean_answer(self, ctx: EventContext[Message]) -> Message | Deny | None:
-        """Take what the vault gave out of what the model says, also while it says it."""
+        """Redact values given by the vault in the model's answer, also while it streams."""
         message, scope = ctx.value, ctx.scope
         if not isinstance(message, AssistantMessage):
             return await self._cleaned(ctx)
@@ -235,7 +235,7 @@ class RedactSecrets(FileRedaction):
                 return None
             cleaned = await self._answers.pop(key, context).end(message)
             cleaned = await self._clean(scope, cleaned, rewrite_calls)
-        except UnexaminedError as error:  # In mid-answer nothing more is released.
+        except UnexaminedError as error:  # The rest of a streamed answer is not released.
             return None if ctx.window is not None else Deny(withheld(error, "secrets"))
         if scope.lineage:
             self._note_answer(scope, cleaned)
@@ -243,8 +243,8 @@ class RedactSecrets(FileRedaction):
 
     @on(MESSAGE_PERSIST_BEFORE, priority=_LATEST, on_error="closed")
     async def clean_stored_copy(self, ctx: EventContext[Message]) -> Message | Deny | None:
-        """Take secrets out of the copy for the store, whoever speaks."""
-        # What was cleaned a moment ago, and changed by nobody since, is not looked through twice.
+        """Redact the copy for the store, in messages of every role."""
+        # A response that was cleaned a moment ago and did not change since is not scanned again.
         return await self._cleaned(ctx, partial(rewrite_message, leave=self._results.latest))
 
     async def concealed(self, record: R, scope: Scope) -> R | None:
@@ -255,25 +255,25 @@ class RedactSecrets(FileRedaction):
             return None
 
     def stored(self, scope: Scope) -> State | None:
-        """Return what is kept of placeholders, for all components of its kind."""
+        """Return the placeholders' state of the session, shared by all components of this kind."""
         return None if self.host is None else self.host.state(_STATE, scope, shared=True)
 
     def _note_answer(self, scope: Scope, message: Message | Deny) -> None:
-        """Note which placeholders a sub-agent's model said: its caller may read them."""
+        """Note the placeholders in a sub-agent's answer: its caller may read them."""
         if isinstance(message, AssistantMessage):
             registry = self._redactor.registries.of(session_of(scope))
             registry.note_answer((scope.parent_session_id, scope.parent_call_id), message.text)
 
     def subscribe(self, host: Host) -> None:
-        """Subscribe the guard of placeholders, and with a vault the cleaning of answers."""
-        # Whichever of them comes first finds a secret, and a vault has to know it.
+        """Subscribe the guard of placeholders, and with a vault the redaction of answers."""
+        # Any component of this kind may find a secret first, and a vault has to know it.
         shared = self._redactor.registries = host.bus.shared(SessionRegistries)
         super().subscribe(host)
-        # Not marked: a component for some tools alone keeps the secrets from all others as well.
+        # Without a mark: a component restricted to some tools guards the calls of all others too.
         self.add_handler(Mark(TOOL_CALL_BEFORE, "guard", {}), self.keep_secrets, restricted=False)
         if self._vault is not None:
             shared.vaults.add(self)
-            # Not marked: without a vault no answer is looked at before it is stored.
+            # Without a mark: no answer is scanned before it is stored unless there is a vault.
             options: HandlerOptions = {
                 "roles": "assistant",
                 "priority": _LATEST,
@@ -283,7 +283,7 @@ class RedactSecrets(FileRedaction):
             self.add_handler(Mark(MESSAGE_APPEND_BEFORE, "on", options), self.clean_answer)
 
     def teardown(self) -> None:
-        """Undo `setup`; the vault fills no arguments any more."""
+        """Undo `setup`; the vault stops filling arguments."""
         super().teardown()
         self._redactor.registries.vaults.discard(self)
 
@@ -313,7 +313,7 @@ class RedactSecrets(FileRedaction):
     def _stream_context(self, scope: Scope) -> StreamContext:
         """Return the context of the answers in the session of *scope*."""
         return StreamContext(
-            # No tool has such a name, whose results are streams as well.
+            # Results of tools are streams under the tool's name, which never looks like this.
             f"answers of {scope.session_id}",
             self._redactor.registries.of(session_of(scope)),
             self._engine,
@@ -324,5 +324,5 @@ class RedactSecrets(FileRedaction):
 
 
 def _key_of(scope: Scope) -> tuple[str, str, int]:
-    """Return what no two answers have that are said at the same time."""
+    """Return a key that tells answers apart which stream at the same time."""
     return scope.session_id, scope.run_id, scope.turn

@@ -1,13 +1,13 @@
-"""The same text seen in other ways: without colours and invisible letters, and with lines joined.
+"""Views of a text: without colours and invisible characters, with lines joined, or unescaped.
 
-A secret, or an address, may stand in a text with something between its letters that a reader does
-not see: a terminal's colour, a soft hyphen, the line break of a shell's command. What is found in a
-view is edited in the text itself, so each view knows the way back.
+A secret or an address may have characters inside it that a reader does not see: a terminal's
+colour, a soft hyphen, the line break of a shell command. A value found in a view is edited in the
+text itself, so each view maps its positions back to the text.
 
-Everything here is linear, and a clean text costs a few searches for single bytes.
+Each function is linear, and a clean text costs a few searches for single bytes.
 
-Escapes of URLs, HTML, JSON and programs are read as well, one level of them: `jane%40x.com` and
-`jane&#64;x.com` are read as what they mean. Only the lines around an escape are read anew.
+Escapes of URLs, HTML, JSON and programs are decoded as well, one level of them: `jane%40x.com` and
+`jane&#64;x.com` are read as `jane@x.com`. Only the lines around an escape are scanned again.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
     Piece: TypeAlias = tuple[int, int, int]
 
-# Each begins with one letter that is seldom, so that the search leaps to it.
+# Each pattern begins with one rare character, so that the search leaps to it.
 # ECMA-48, sections 5.3 to 5.6: a control sequence, a string with its end, and short ones. A string
-# stops before what could begin another, so that unfinished ones are not read again and again.
+# stops before the possible start of another, so that unfinished strings are not read repeatedly.
 _SEQUENCE = re.compile(
     rb"\x1b\x1b*(?:\[[0-?]*[ -/]*[@-~]"
     rb"|[\]PX^_][^\n\x07\x1b\\]*(?:\x07|\x1b\\)?"
     rb"|[#%()*+][0-~]|[0-~])?"
 )
-# As programs write it into logs and JSON, where a reader sees it; only colours and the like. And a
-# line that ends in a backslash, also one in JSON: YAML goes on behind the indentation of the next
-# line, and a shell with it; of a line of one word it does not count.
+# Escape sequences as programs write them into logs and JSON, visible there; only colours and the
+# like. And a line that ends in a backslash, also inside JSON: YAML continues behind the next
+# line's indentation, a shell with it; in a line of one word the indentation does not count.
 _WRITTEN = re.compile(
     rb"\\(?:(?<!\\\\)\\{0,7}(?:x1[bB]|u001[bB]|u\{1[bB]\}|0?33|[eE])\[[0-?]*[ -/]*[A-Za-z]"
     rb"|(?:\r?\n|\\\\n)(?:[ \t]+(?=[^\s\\]+\\?[ \t]*(?:\r?\n|\\n|\Z)))?)"
 )
 _IN_CARETS = re.compile(rb"\^(?=\[\[)\[\[[0-?]*[ -/]*[A-Za-z]")
 # Eight-bit sequences; soft hyphen; zero-width space, joiners and marks of direction; word joiner;
-# byte order mark and selectors of variants; what Mongolian and combining letters have.
+# byte order mark and variation selectors; those of Mongolian and combining characters.
 _UNSEEN = (
     (b"\x1b", _SEQUENCE),
     (b"\\", _WRITTEN),
@@ -55,27 +55,27 @@ _UNSEEN = (
     (b"\xcd\x8f", re.compile(rb"\xcd(?=\x8f).")),
 )
 _UNSEEN_ASCII = _UNSEEN[:3]
-# How far a view shows what stands beside something unseen: to the end of a line behind that, but
-# no further.
+# Bytes that a view shows beside something unseen: to the first line's end behind _NEAR bytes, and
+# at most _FAR.
 _NEAR, _FAR = 512, 4_096
-# So much is read before others may have their turn.
+# Bytes that are scanned before other tasks have a turn.
 _BLOCK = 131_072
-# Also those of JSON and of shells.
+# Line breaks, also escaped ones of JSON and of shells.
 _LINE_BREAK = re.compile(rb"\\?\r?\n[ \t]*|(?:\\r)?\\n[ \t]*")
 _WRITTEN_BREAK = re.compile(rb"\\[rn]")
 _BLANKS = b" \t\r\n\\"
-# YAML 1.2.2, section 8.1.3: a folded scalar. Of its lines only those of one word are joined: what
-# is wrapped for its width alone.
+# YAML 1.2.2, section 8.1.3: a folded scalar. Only lines of one word are joined: values that are
+# wrapped for their width alone.
 _FOLDED = re.compile(rb">[0-9+-]{0,2}[ \t]*(?:\r?\n[ \t]+[!-~]+){2,1000}(?![^\r\n])")
 _FOLD = re.compile(rb"(?:>[0-9+-]{0,2}[ \t]*)?\r?\n[ \t]+")
 
 
 class TextView:
-    """A text as it is seen in one way: *data*, in UTF-8, and the way back.
+    """One view of a text: *data*, in UTF-8, and the mapping back to the text.
 
-    It is made of *pieces*: where each begins and ends in the text, and how many bytes it has here.
-    They are asked for with the first way back, which is seldom; None if it is the text itself.
-    *end* is where the part of the text ends that is seen.
+    *pieces* yields for each piece of the view its start and end in the text and its size here; it
+    is called for the first mapping back, which is rare, and None if the view is the text itself.
+    *end* is the end of the part of the text that the view covers.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TextView:
 
     @cached_property
     def _origins(self) -> tuple[array[int], array[int], array[int]]:
-        """Where in the view each piece begins, in order, and where in the text its two ends are."""
+        """The start of each piece in the view, in order, and its start and end in the text."""
         starts, origins, ends = array("Q"), array("Q"), array("Q")
         size = 0
         for origin, end, length in self._pieces() if self._pieces is not None else ():
@@ -100,33 +100,33 @@ class TextView:
         return starts, origins, ends
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where bytes *start* to *end* of the view stand in the text, as one span.
+        """Return the span in the text of bytes *start* to *end* of the view.
 
-        What was left out inside of them is in it, and what was left out around them is not.
+        The span includes bytes left out inside of it, and none that were left out around it.
         """
         if self._pieces is None:
             return start, end
         starts, origins, ends = self._origins
         first = bisect_right(starts, start) - 1
         final = max(bisect_left(starts, end) - 1, first)
-        # A piece may be shorter here than in the text: then it counts as a whole.
+        # A piece may be shorter here than in the text; the span then includes all of it.
         behind = starts[final + 1] if final + 1 < len(starts) else len(self.data)
         stop = ends[final] if end == behind else origins[final] + end - starts[final]
         return origins[first] + start - starts[first], stop
 
 
 def views(data: bytes) -> Iterator[TextView]:
-    """Give views of the text *data*, in UTF-8: itself, and others if there is something to see."""
+    """Yield the views of the text *data*, in UTF-8: the text itself, and others that differ."""
     yield TextView(data)
     yield from other_views(data)
 
 
 def other_views(data: bytes) -> Iterator[TextView]:
-    """Give the views of the text *data*, in UTF-8, that are not *data* itself.
+    """Yield the views of the text *data*, in UTF-8, other than *data* itself.
 
-    They are of parts of it: without escape sequences of terminals (also as they are written in logs
-    and JSON), without invisible letters, and with lines joined that end in a backslash; and of the
-    folded scalars of YAML, as if they were not folded.
+    Views cover parts of the text: without escape sequences of terminals (also as written in logs
+    and JSON), without invisible characters, and with lines joined that end in a backslash; and
+    folded scalars of YAML, unfolded.
     """
     patterns = _patterns(data)
     for start in range(0, len(data) if patterns else 0, _BLOCK):
@@ -141,31 +141,31 @@ def other_views(data: bytes) -> Iterator[TextView]:
 
 
 def looks_the_same(data: bytes) -> bool:
-    """Return whether a quick look shows that *data* has no `other_views`, nor any part of it."""
-    # Most texts have none of these bytes, which a search for each tells soonest.
+    """Return whether a quick test shows that *data* and its parts have no `other_views`."""
+    # Most texts have none of these bytes, and one search for each is the fastest test.
     has_signs = b"\\" in data or b">" in data or b"\x1b" in data or b"^" in data
     return not has_signs and data.isascii()
 
 
 def _patterns(data: bytes) -> list[re.Pattern[bytes]]:
-    """Return the patterns of what nobody sees that may match in *data*."""
+    """Return the patterns of invisible characters that may match in *data*."""
     beginnings = _UNSEEN_ASCII if data.isascii() else _UNSEEN
-    # A single byte is sought several times as fast as several.
+    # Searching a single byte is several times as fast as searching several.
     return [
         pattern for beginning, pattern in beginnings if beginning[:1] in data and beginning in data
     ]
 
 
 def views_to_end(data: bytes) -> Iterator[TextView]:
-    """Give those `views` of *data* in which its end is seen, *data* itself first."""
+    """Yield the `views` of *data* that include its end, *data* itself first."""
     yield TextView(data)
     yield from (view for view in other_views(data) if view.end == len(data))
 
 
 def joined_views(data: bytes) -> Iterator[TextView]:
-    """Give the view of *data* with all its lines joined, if it has several.
+    """Yield the view of *data* with all its lines joined, if it has several.
 
-    That is where to look for what is known: of what is not, a line may be the whole.
+    The view serves the search for known values; an unknown value may be a whole line.
     """
     rest = without_line_breaks(data)
     if 0 < len(rest) < len(data):
@@ -181,9 +181,9 @@ def without_line_breaks(data: bytes) -> bytes:
 
 
 def squeezed(data: bytes) -> bytes:
-    """Return *data* without blanks, line breaks and backslashes, which is quick.
+    """Return *data* without blanks, line breaks and backslashes; a fast test.
 
-    What has none of these, and is not in it, is not in `joined_views` either.
+    A value without any of these that is not in the result is not in `joined_views` either.
     """
     return _WRITTEN_BREAK.sub(b"", data).translate(None, _BLANKS)
 
@@ -191,15 +191,15 @@ def squeezed(data: bytes) -> bytes:
 def _unseen(
     patterns: list[re.Pattern[bytes]], data: bytes, start: int, end: int
 ) -> list[tuple[int, int]]:
-    """Return where *patterns* match in *data* from *start* to *end*, in order."""
-    # Those of each pattern are in order: that is quick.
+    """Return the spans of matches of *patterns* in *data* from *start* to *end*, in order."""
+    # The matches of each pattern are in order already, so sorting is fast.
     return sorted(
         [match.span() for pattern in patterns for match in pattern.finditer(data, start, end)]
     )
 
 
 def _windows(data: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int, int, int]]:
-    """Give the parts of *data* in which *spans* stand: begin, end, first span and their count."""
+    """Yield the parts of *data* around *spans*: begin, end, first span and number of spans."""
     number = 0
     while number < len(spans):
         begin, count = _begin(data, spans[number][0]), 0
@@ -215,35 +215,35 @@ def _windows(data: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, i
 
 
 def _begin(data: bytes, start: int) -> int:
-    """Return where a line begins some way before *start*, or at least a letter."""
+    """Return the start of a line some way before *start*, or at least of a character."""
     far = max(0, start - _FAR)
     line = data.rfind(b"\n", far, max(0, start - _NEAR))
     return line if line >= 0 else letter_start(data, far)
 
 
 def _end(data: bytes, end: int) -> int:
-    """Return where a line ends some way behind *end*, or at least a letter."""
+    """Return the end of a line some way behind *end*, or at least of a character."""
     far = min(end + _FAR, len(data))
     line = data.find(b"\n", end + _NEAR, far)
     return line if line >= 0 else letter_start(data, far)
 
 
 def letter_start(data: bytes, index: int) -> int:
-    """Return where the letter begins in *data* that has the byte at *index*."""
+    """Return the start of the character in *data* that includes the byte at *index*."""
     while 0 < index < len(data) and data[index] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
         index -= 1
     return index
 
 
 def letter_end(data: bytes, index: int) -> int:
-    """Return *index*, or where the letter ends in *data* that it is amid of."""
+    """Return *index*, or the end of the character in *data* if *index* is inside one."""
     while index < len(data) and data[index] & 0xC0 == 0x80:  # noqa: PLR2004 - RFC 3629
         index += 1
     return index
 
 
 def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> Iterator[TextView]:
-    """Give the view of *data* that is the *window* of it without *cuts*, if anything is left."""
+    """Yield the view of *data* in *window* without *cuts*, if anything is left."""
     (begin, end), all_cuts = window, [(0, window[0]), *cuts, (window[1], len(data))]
     rest = b"".join([data[start:stop] for (_, start), (stop, _) in pairwise(all_cuts)])
     if rest and len(rest) < end - begin:
@@ -251,7 +251,7 @@ def _part(data: bytes, window: tuple[int, int], cuts: list[tuple[int, int]]) -> 
 
 
 def _between(cuts: Iterable[tuple[int, int]]) -> Iterator[Piece]:
-    """Give the pieces of a text that stand between its *cuts*, of which the last is at its end."""
+    """Yield the pieces of a text between its *cuts*; the last cut is at the text's end."""
     position = 0
     for start, end in cuts:
         if start > position:
@@ -273,11 +273,11 @@ _NAMED = {
 }
 _SHORT = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b" ", b"f": b" ", b'"': b'"', b"/": b"/"}
 _AROUND = 512
-"""How many bytes of a long line are read before and behind an escape."""
+"""Bytes of a long line that are scanned before and behind an escape."""
 
 
 def decoded(data: bytes) -> TextView | None:
-    """Return the lines of the text *data*, in UTF-8, that have escapes, without these, or None."""
+    """Return the lines of *data*, UTF-8, that have escapes, decoded; None if there are none."""
     pieces = [*_pieces(data)]
     if not pieces:
         return None
@@ -286,7 +286,7 @@ def decoded(data: bytes) -> TextView | None:
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Give where each piece of the lines with escapes begins and ends, and how it is read."""
+    """Yield start, end and decoded bytes of each piece of the lines with escapes."""
     position = stop = 0
     for escape in _ESCAPE.finditer(data) if _is_hinted(data) else ():
         sign = _meaning(escape)
@@ -322,11 +322,11 @@ def _line_end(data: bytes, end: int) -> int:
 
 
 def _meaning(escape: re.Match[bytes]) -> bytes | None:
-    """Return the letter that *escape* stands for, in UTF-8, or None if it stands for none."""
+    """Return the character of *escape*, in UTF-8, or None if it is not a valid escape."""
     octet, decimal, hexadecimal, name, unit, byte, short = escape.groups()
     if octet is not None:
         code = int(octet, 16)
-        # Others are bytes of a letter, which no number and hardly an address has.
+        # Bytes above ASCII belong to characters that numbers never and addresses hardly have.
         return bytes([code]) if code < 0x80 else None  # noqa: PLR2004 - the end of ASCII
     if short is not None:
         return _SHORT[short]
@@ -336,5 +336,5 @@ def _meaning(escape: re.Match[bytes]) -> bytes | None:
         code = int(decimal) if decimal is not None else int(hexadecimal or unit or byte, 16)
     try:
         return chr(code).encode() if code else None
-    except (ValueError, OverflowError):  # A half of a pair, or beyond Unicode.
+    except (ValueError, OverflowError):  # A lone surrogate, or beyond Unicode.
         return None

@@ -1,9 +1,9 @@
-"""Lines that a model writes back into the file which they came from, with the values in them.
+"""Redacted lines that a model writes back into their own file, filled with the file's values.
 
-A model that has read a file, and changes another line, writes placeholders where values stood. The
-file that the call is about still has them: a line of an argument that is a line of this file, as
-redaction shows it, becomes the file's own line again. A placeholder in any other line is not
-filled, be it of another file, in a command or in an address: so a file gets only what it has.
+A model that read a redacted file and changes another line writes placeholders in place of values.
+The file still has the values: a line of an argument that equals a line of this file after
+redaction is replaced by the file's own line. A placeholder in any other line stays, whether from
+another file, in a command or in a URL: a file receives only values that it already has.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ if TYPE_CHECKING:
     from toolbus.tools import Tool
 
 _WRITTEN = re.compile(r"content|(?:old|new)_?(?:str|string|text)", re.IGNORECASE)
-"""Names of arguments that are a part of the file, or a whole one, at each tool that writes one."""
+"""Names of arguments that hold a file's text or a part of it, in every tool that writes files."""
 
 
 @runtime_checkable
 class ChangesFiles(Protocol):
-    """An owner of tools that change files: `FileTools`, and a coding agent with its own tools."""
+    """An owner of tools that change files: `FileTools`, or a coding agent with its own tools."""
 
     def text_before(self, call: ToolCall, offered: Tool | None, /) -> str | None:
         """Return the text of the file that *call* of the tool *offered* changes.
 
-        It is None for a tool that changes no file, and "" where no line may be filled.
+        Return None for a tool that does not change files, and "" if no line may be filled.
         """
         ...
 
 
 class FileRedaction(AgentComponent, ABC):
-    """A component that takes values out of the files that a model reads, and keeps them there."""
+    """A component that redacts files for the model, and preserves the values in the files."""
 
     @abstractmethod
     def holds(self, text: str, scope: Scope) -> bool:
-        """Return whether *text* has placeholders that the component gave in the session."""
+        """Return whether *text* has placeholders that the component made in the session."""
 
     @abstractmethod
     async def clean_text(self, text: str, scope: Scope) -> str:
-        """Return *text* as the model reads it. Raises `UnexaminedError` and `StoreError`."""
+        """Return *text* redacted for the model. Raises `UnexaminedError` and `StoreError`."""
 
     def restored(self, shown: str, scope: Scope) -> str:  # noqa: ARG002 - for those that keep some
-        """Return *shown* with the values that are known of it."""
+        """Return *shown* with the values of all placeholders that are known."""
         return shown
 
     def note_filled(self, call: ToolCall, scope: Scope) -> None:
-        """Note that the values behind placeholders of *call* go into their file."""
+        """Note that the filled values of *call* are written into their file."""
 
     async def filled_from_file(self, call: ToolCall, scope: Scope) -> ToolCall | None:
-        """Return *call* with the values of the file that it changes; None if it changes none."""
+        """Return *call* filled from the file that it changes; None if it does not change one."""
         if not may_hold(call.arguments) or self.host is None:
             return None
         return await self.host.bus.shared(FileRedactions).fill(call, self.host, scope)
 
     def subscribe(self, host: Host) -> None:
-        """Take part in what the files of the bus keep."""
+        """Subscribe, and join the redactions of files on this bus."""
         super().subscribe(host)
         steps = host.bus.shared(FileRedactions).steps
         steps.append(self)
@@ -80,14 +80,14 @@ class FileRedactions:
         self.steps: list[FileRedaction] = []
 
     async def fill(self, call: ToolCall, host: Host, scope: Scope) -> ToolCall | None:
-        """Return *call* with the values of the file that it changes; None if it changes none."""
+        """Return *call* filled from the file that it changes; None if it does not change one."""
         offered, owner = _tool_of(call, host, scope)
         text = owner.text_before(call, offered) if isinstance(owner, ChangesFiles) else None
         steps = [step for step in self.steps if _concerns(step, call, scope)]
         if not text or any(step.holds(text, scope) for step in steps):
-            # Of a placeholder that is in the file it is not known what it stands for.
+            # The value of a placeholder that the file itself holds is not known.
             return None if text is None else call
-        # A model reads and writes plain line ends, also where a file has others.
+        # A model reads and writes plain line ends, even if the file has others.
         cleaned = text = text.replace("\r\n", "\n")
         try:
             for step in steps:
@@ -108,8 +108,8 @@ class FileRedactions:
 
 
 def _tool_of(call: ToolCall, host: Host, scope: Scope) -> tuple[Tool | None, object]:
-    """Return the tool of *call*, if it is one of *host*, and its owner."""
-    # An agent knows its own tools, and not those of agents below it.
+    """Return the tool of *call*, if *host* has it, and its owner."""
+    # An agent knows its own tools, but not the tools of agents below it.
     offered = None if scope.lineage else host.tools.get(call.name)
     return offered, host if offered is None else getattr(offered.run, "__self__", None)
 
@@ -124,7 +124,7 @@ def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[s
     """Return the lines of a file's *text* by the lines of *cleaned*, where the two differ.
 
     A line with a placeholder stands for one line, or for as many as its *restored* text has; the
-    line behind it tells which. There are none if it is not clear which lines belong together.
+    next line decides. The result is empty if the lines cannot be matched with certainty.
     """
     before, shown_lines = text.split("\n"), cleaned.split("\n")
     lines: dict[str, str] = {}
@@ -148,17 +148,17 @@ def own_lines(text: str, cleaned: str, restored: Callable[[str], str]) -> dict[s
 
 
 def _goes_on(next_line: list[str], following: list[str]) -> bool:
-    """Return whether the *next_line* of a file may be shown as *following*; neither is an end."""
+    """Return whether *next_line* of a file may match *following*; both are empty at the end."""
     if not next_line or not following:
         return not (next_line or following)
     return may_hold(following[0]) or next_line[0].strip() == following[0].strip()
 
 
 def _with_lines(call: ToolCall, text: str, lines: dict[str, str]) -> ToolCall:
-    """Return *call*, which changes a file with *text*, with its *lines* in what is written.
+    """Return *call*, which changes a file with *text*, with the file's *lines* filled in.
 
-    A tool may take its texts as the members of a list. Only one text is filled: where another one
-    is put depends on what the tool has made of the file by then.
+    A tool may take a list of edits. Only a single edit is filled: the place of a second one
+    depends on the file as the first one left it.
     """
     edits = [
         (name, each)
@@ -179,7 +179,7 @@ def _with_lines(call: ToolCall, text: str, lines: dict[str, str]) -> ToolCall:
 
 
 def _texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of a file among *arguments*, by their names."""
+    """Return the arguments that hold text of a file, by name."""
     return {
         name: value
         for name, value in arguments.items()
@@ -188,10 +188,10 @@ def _texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _written(arguments: Mapping[str, Any], text: str, lines: dict[str, str]) -> dict[str, Any]:
-    """Return the texts among *arguments* that change, by their names.
+    """Return the *arguments* that change, by name.
 
-    There are none but for a whole content, and for an edit with one old text and one new one that
-    replaces whole lines.
+    Only a whole content is filled, or an edit with one old and one new text that replaces whole
+    lines.
     """
     texts = _texts_of(arguments)
     filled = {name: _filled(value, lines) for name, value in texts.items()}
@@ -207,15 +207,15 @@ def _written(arguments: Mapping[str, Any], text: str, lines: dict[str, str]) -> 
 
 
 def _replaces_lines(text: str, old: str, new: str) -> bool:
-    """Return whether *new* takes the place of whole lines of *text* wherever *old* stands.
+    """Return whether *new* replaces whole lines of *text* at every occurrence of *old*.
 
-    Else the value of a line would come to stand beside other text.
+    Otherwise a line's value could end up beside other text.
     """
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     ends_line = old.endswith("\n")
     if not old or (ends_line and new and not new.endswith("\n")):
         return False
-    # A line may be given without its indent, and the last one has no end.
+    # The model may omit a line's indent, and the last line has no line end.
     before, *parts = f"{text}\n".split(old)
     begins = [part.rpartition("\n")[2].strip() == "" for part in (before, *parts[:-1])]
     return all(begins) and bool(parts) and all(ends_line or part[:1] == "\n" for part in parts)
@@ -223,7 +223,7 @@ def _replaces_lines(text: str, old: str, new: str) -> bool:
 
 def _filled(text: str, lines: dict[str, str]) -> str:
     pieces = []
-    # No other sign ends a line for all programs that may read the file.
+    # Only "\n" ends a line for every program that may read the file.
     for part in re.findall(r"[^\n]*\n|[^\n]+", text):
         values = (lines.get(_key(part, count)) for count in (1, 2))
         value = next((value for value in values if value is not None), None)
@@ -234,8 +234,8 @@ def _filled(text: str, lines: dict[str, str]) -> str:
 
 
 def _key(shown: str, count: int) -> str:
-    """Return what tells a line that is *shown* for *count* lines of a file.
+    """Return the key of the line *shown*, which stands for *count* lines of a file.
 
-    The indent of a single one may be written anew.
+    The indent of a single line may differ.
     """
     return shown.strip() if count == 1 else f"\n{shown.rstrip()}"

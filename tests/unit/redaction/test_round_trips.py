@@ -160,7 +160,7 @@ async def check(folder, read, do, ways=(), *, filled=None):
                     continue
                 assert reason, (path, way)
                 assert "[" in reason, reason
-                assert "edit the other lines" in reason
+                assert "edit only the other lines" in reason
                 assert (folder / path).read_bytes().decode() == before
         for way, call in harmless(path).items():
             if not ways or way in ways:

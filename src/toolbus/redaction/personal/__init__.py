@@ -1,1 +1,1 @@
-"""Personal data in texts: what it looks like, what proves it, and what stands for it."""
+"""Detection of personal data in texts: patterns, check digits and words nearby."""

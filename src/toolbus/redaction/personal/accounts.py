@@ -32,7 +32,7 @@ _CARD = re.compile(
 _FEWEST, _MOST = 12, 19
 _ISSUED = re.compile(r"5[06-8]|6|1[0-9]{14}\Z")
 _USUAL = {14, 15, 16}
-"""How many digits a card without groups has, and few numbers that programs count with."""
+"""Digits of a card number without groups; few counters of programs are that long."""
 
 _UNION_PAY = "62"
 
@@ -44,12 +44,12 @@ _IBAN = re.compile(
 
 
 def find_cards(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
-    """Give the numbers of payment cards in *line*."""
+    """Yield the payment card numbers in *line*."""
     return scan(_CARD, line, CARD, partial(_card, appraisal))
 
 
 def find_ibans(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
-    """Give the IBANs in *line*."""
+    """Yield the IBANs in *line*."""
     return scan(_IBAN, line, "iban", partial(_iban, appraisal))
 
 
@@ -63,7 +63,7 @@ def _card(appraisal: Appraisal, match: re.Match[str], line: Line) -> tuple[str, 
         known = size <= _MOST and _prefix(size).match(digits) is not None
         usual = size in _USUAL or written != digits or digits.startswith(_UNION_PAY)
         if not (known and usual):
-            # Behind a word for it, all that Maestro, UnionPay and airlines were ever given.
+            # Behind a word for a card, every range issued to Maestro, UnionPay and airlines.
             possible = known or (size <= _MOST and _ISSUED.match(digits))
             if not possible or CARD not in line.about(match.start(), end):
                 continue
@@ -80,7 +80,7 @@ def _prefix(size: int) -> re.Pattern[str]:
 
 
 def _is_card(digits: str) -> bool:
-    # All the same digits pass the check, and stand for something else.
+    # Repeated digits (`0000…`) pass the check and are not cards.
     return len(set(digits)) > 1 and luhn.is_valid(digits)
 
 
@@ -93,9 +93,9 @@ def _iban(appraisal: Appraisal, match: re.Match[str], _: Line) -> tuple[str, int
 
 
 def _is_iban(number: str) -> bool:
-    # ISO 13616: of a hundred that look like one, the library is asked about one.
+    # ISO 13616, modulo 97 first: it leaves one of a hundred candidates for the slower library.
     moved = number[4:] + number[:4]
     if int("".join([str(int(sign, 36)) for sign in moved])) % 97 != 1:
         return False
-    # A country's own checks ask whether a bank is there: examples name banks that are not.
+    # Some countries' own checks require an existing bank, and examples name invented banks.
     return bool(iban.is_valid(number, check_country=False))

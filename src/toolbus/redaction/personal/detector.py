@@ -1,4 +1,4 @@
-"""Personal data in the texts of a record, replaced: which kinds, of which countries, whose not."""
+"""The detector of personal data, and the visitor that rewrites the texts of a record."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 
     Find: TypeAlias = Callable[[Line, Appraisal], Iterator[PersonalDataMatch]]
     Change: TypeAlias = Callable[[str, str], str]
-    """Returns another text in place of one; the second argument is the key that it stands under."""
+    """Returns the replacement of a text; the second argument is the key of the text."""
 
 T = TypeVar("T")
 
 _SMALLEST_NUMBER = 1_000_000
-"""A number with fewer digits is nobody's."""
+"""Digits that a number of personal data has at least."""
 
 REGIONS = ("US", "GB", "DE", "FR")
-"""Whose phone numbers are known in national form when no countries are asked for, in this order."""
+"""Countries whose national phone numbers are found by default, in order of precedence."""
 
-# All that is no address has six digits near each other.
+# Every kind but addresses has six digits near each other.
 _SPOT = re.compile(r"[0-9](?:[^0-9\n]{0,3}[0-9]){5}")
 _SIGN = re.compile("@")
 
-# What has none of these, escapes and digits of other scripts among them, has nothing.
+# A text without any of these, which include escapes and digits of other scripts, holds no match.
 _ANY = re.compile(r"[0-9@%&\\]|[^\x00-\x7f]")
 
-# What was taken out may have stood beside something else, which is plainer without it.
+# Removing one value may expose another beside it.
 _ROUNDS = 3
 
 
 class Detector:
-    """Finds *kinds* of personal data, of *countries* or all; what is in *allow* is left.
+    """Finds *kinds* of personal data of *countries*, or of all, except values in *allow*.
 
-    *region* is one more country, which is not the only one.
+    *region* is an additional country, known from the run's context.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Detector:
         covers: Callable[[str], bool],
         keep_binary: bool,
     ) -> T:
-        """Return *record*, over whose texts *walk* takes a visitor, with *name* for each value.
+        """Return *record*, whose texts *walk* visits, with each value replaced by *name*.
 
         *name* takes a kind and a value; see `PersonalDataVisitor` for *covers* and *keep_binary*.
-        The event loop turns meanwhile. Raises `UnexaminedError`.
+        The scan yields to other tasks. Raises `UnexaminedError`.
         """
         appraisal, texts = Appraisal(limits), dict[tuple[str, str], str]()
         visitor = partial(PersonalDataVisitor, covers=covers, keep_binary=keep_binary)
@@ -107,7 +107,7 @@ class Detector:
             walk(record, visitor(gather))
             for text, key in texts:
                 texts[text, key] = await self.replace(text, name, appraisal, key)
-            # A text that was not gathered is none that anybody looked at: then this fails.
+            # A text that the first walk missed was never scanned: the KeyError withholds it.
             return walk(record, visitor(lambda text, key: texts[text, key]))
 
         return await appraisal.spend(work())
@@ -115,10 +115,10 @@ class Detector:
     async def replace(
         self, text: str, name: Callable[[str, str], str], appraisal: Appraisal, key: str = ""
     ) -> str:
-        """Return *text* with *name* of kind and value in place of what was found.
+        """Return *text* with each value replaced by *name* of its kind and value.
 
-        *key* is the name of the member that it is the value of. Texts that stand in it in base64
-        are searched as well, and are base64 again. Raises `UnexaminedError`.
+        *key* is the name of the member that holds the text. Texts in base64 inside of it are
+        scanned as well, and encoded again. Raises `UnexaminedError`.
         """
         if len(text) >= SHORTEST:
             data = text.encode(errors="surrogatepass")
@@ -148,7 +148,7 @@ class Detector:
         return text
 
     async def find(self, text: str, appraisal: Appraisal, key: str = "") -> list[PersonalDataMatch]:
-        """Return what is in *text*, in order; of what overlaps, the whole."""
+        """Return the matches in *text*, in order, with overlapping matches merged."""
         if _ANY.search(text) is None:
             return []
         matches: list[PersonalDataMatch] = []
@@ -181,10 +181,10 @@ class Detector:
 
 
 class PersonalDataVisitor(TextVisitor):
-    """Has *change* rewrite each text by itself, and long numbers of JSON as texts.
+    """Rewrites each text by *change*, and long numbers in JSON as texts.
 
-    Parts that hold no text are withheld unless *keep_binary*; those that say that they are text,
-    and are not, are withheld always. Calls are visited of the tools that *covers* tells of.
+    Binary parts are withheld unless *keep_binary*; parts that claim to be text and are not are
+    always withheld. Calls are visited if *covers* returns True for the tool's name.
     """
 
     def __init__(self, change: Change, covers: Callable[[str], bool], *, keep_binary: bool) -> None:
@@ -199,7 +199,7 @@ class PersonalDataVisitor(TextVisitor):
         return rewrite_json(value, self.texts, self._number)
 
     def part(self, part: Part) -> Part:
-        """Return *part*, or a note in its place if nobody can examine it."""
+        """Return *part*, or a note in its place if it cannot be scanned."""
         if isinstance(part, TextPart):
             return part
         if isinstance(part, ResourcePart):
@@ -223,5 +223,5 @@ class PersonalDataVisitor(TextVisitor):
 
     def _note(self, mime_type: str) -> TextPart:
         kind = self._change(mime_type[:100], "") or "unknown type"
-        text = f"[A part of {kind} was withheld: what is no text cannot be examined.]"
+        text = f"[A part of {kind} was withheld: only text can be scanned.]"
         return TextPart(text=text)

@@ -1,9 +1,9 @@
-"""E-mail addresses, by their `@` and a domain that there is.
+"""E-mail addresses, by their `@` and an existing domain.
 
-What is an address is wider than anybody writes (RFC 5321, RFC 6531): here it is a local part of up
-to 64 characters, as a word or in quotes, and a domain whose last label is a public suffix, one of
-those of private networks, or stands behind a word such as "e-mail". The list of suffixes is
-Mozilla's (https://publicsuffix.org), which the library brings along.
+The standards allow more than is used (RFC 5321, RFC 6531). Here an address is a local part of up
+to 64 characters, as a word or in quotes, and a domain whose last label is a public suffix or one
+of private networks, or any domain behind a word such as "e-mail". The suffixes are Mozilla's list
+(https://publicsuffix.org), shipped with the library.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 EMAIL = "email"
 
-# Read backwards from the sign: so each letter is looked at once for a sign.
+# Matched backwards from the "@", so that the search stays linear.
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}")
 _QUOTED = re.compile(r'(\\?)"((?:[^"\\\n]|\\.){1,62}?)\1"\Z')
 _DOMAIN = re.compile(r"@([^\W_][\w-]{0,62}(?:\.[^\W_][\w-]{0,62})+)")
 _REMOTE = {":", "/"}
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255
-# A sentence in Chinese goes on without a blank.
+# A sentence in Chinese continues behind a domain without a blank.
 _BEYOND_ASCII = re.compile(r"[^A-Za-z0-9.-]")
 _TOP = re.compile(r"[^\W\d_]{2,63}")
 
-# Nobody is reached there, but documents and tests are full of them (RFC 2606, RFC 8375), and
-# companies use them at home (RFC 6762, appendix G).
+# Reserved names: common in documents and tests (RFC 2606, RFC 8375), and used inside companies
+# (RFC 6762, appendix G).
 _RESERVED = frozenset(
     {"test", "example", "invalid", "localhost", "localdomain", "local", "internal", "lan"}
     | {"corp", "home", "intranet", "intra", "private"}
@@ -43,7 +43,7 @@ _RESERVED = frozenset(
 
 
 def find_emails(line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
-    """Give the addresses in *line*."""
+    """Yield the addresses in *line*."""
     position = line.start
     for domain_match in _DOMAIN.finditer(line.text, line.start, line.end):
         appraisal.check()
@@ -71,7 +71,7 @@ def _local(line: Line, earliest: int, sign: int) -> str | None:
 
 
 def _domain(line: Line, start: int, written: str, appraisal: Appraisal) -> str | None:
-    """Return the domain that *written* begins with, of the address from *start* of *line*."""
+    """Return the domain at the beginning of *written*, for the address at *start* of *line*."""
     written = written.rstrip("-_")
     for domain in dict.fromkeys((written, _BEYOND_ASCII.split(written, 1)[0].rstrip(".-"))):
         top = domain.rpartition(".")[2].lower()
@@ -79,7 +79,7 @@ def _domain(line: Line, start: int, written: str, appraisal: Appraisal) -> str |
             continue
         if appraisal.ask(_is_known, top):
             return domain
-        # One that nobody knows is an address if it is called one.
+        # An unknown domain counts if brackets or a word nearby mark the text as an address.
         called = line.text[start - 1 : start] == "<" or EMAIL in line.announced(start)
         if called and _TOP.fullmatch(top):
             return domain
@@ -96,5 +96,5 @@ def _is_known(top: str) -> bool:
         ascii_top = top.encode("idna").decode()
     except UnicodeError:
         return False
-    # Where all of its children are suffixes, a top-level domain by itself is none.
+    # If all its children are suffixes, a top-level domain is not a suffix alone.
     return top in _RESERVED or _suffixes().publicsuffix(f"a.{ascii_top}") is not None

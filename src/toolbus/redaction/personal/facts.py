@@ -1,4 +1,4 @@
-"""What is known of personal data: the words, prefixes and shapes that `personal.toml` lists."""
+"""Facts about personal data: the words, prefixes and shapes in `personal.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE = Path(__file__).with_name("personal.toml")
 
 
 class Network(Struct, frozen=True, forbid_unknown_fields=True):
-    """The cards of a network: a pattern for their *prefix*, and how many digits they have."""
+    """The cards of a network: a pattern of their *prefix*, and their possible lengths in digits."""
 
     name: str
     prefix: str
@@ -20,10 +20,10 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Identity(Struct, frozen=True, forbid_unknown_fields=True):
-    """A number of *country*, with check digits as *module* of python-stdnum says.
+    """An identity number of *country*, with the check digits of *module* of python-stdnum.
 
-    *shape* is taken anywhere, *bare* near one of *words*. So is *weak*, which other numbers look
-    like as well, and anywhere if somebody named the country.
+    *shape* matches anywhere, *bare* only near one of *words*. *weak*, a shape that other numbers
+    have as well, matches near a word, or anywhere if the settings name the country.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def topic(self) -> str:
-        """What its words are for."""
+        """The topic of its words."""
         return self.module or self.country
 
 
 class Facts(Struct, frozen=True, forbid_unknown_fields=True):
-    """All of the file."""
+    """The contents of `personal.toml`."""
 
     ambiguous: tuple[str, ...]
     words: dict[str, tuple[str, ...]]
@@ -51,5 +51,5 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def facts() -> Facts:
-    """Return what is known, which is read once."""
+    """Return the facts, which are read once."""
     return msgspec.toml.decode(_FILE.read_bytes(), type=Facts)

@@ -1,10 +1,9 @@
 """National identity numbers of persons, by their shapes and check digits.
 
-The check digits are those of python-stdnum. A number with a shape of its own (`756.9217.0769.85`)
-is taken wherever it stands. One that other numbers look like as well (`219-09-9999`, and those of
-bare digits) needs a word for it: right before it, in the same line, in the key that it stands
-under, or in the first line of its text, as in a table. If its country was named, that stands for
-the word, but for bare digits.
+The check digits are those of python-stdnum. A number of a distinctive shape (`756.9217.0769.85`)
+matches anywhere. A number of a common shape (`219-09-9999`, and bare digits) needs a word for it:
+right before it, in the same line, in its key, or in the first line of its text, as in a table. A
+country named in the settings replaces the word, except for bare digits.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ KIND = "national-id"
 
 
 class _Form(Struct, frozen=True):
-    """A way to write a number: *value* returns it, without gaps, or None if it is none."""
+    """A written form of a number: *value* returns the number without gaps, or None."""
 
     pattern: re.Pattern[str]
     value: Callable[[str], str | None]
@@ -43,7 +42,7 @@ _Forms: TypeAlias = "tuple[re.Pattern[str], list[_Form]]"
 
 
 class Identities:
-    """Finds the numbers of *countries*, some of which were *named*."""
+    """Finds the numbers of *countries*; *named* are those in the settings."""
 
     def __init__(self, countries: Container[str], named: Container[str]) -> None:
         chosen = [identity for identity in facts().identities if identity.country in countries]
@@ -51,12 +50,12 @@ class Identities:
         bare = [(identity.bare, identity) for identity in chosen]
         at_home = [(identity.weak, identity) for identity in chosen if identity.country in named]
         weak = [(identity.weak, identity) for identity in chosen if identity.country not in named]
-        # Most texts with numbers have none of them, which one pattern tells at once.
+        # Most texts with numbers hold no identity, and one pattern excludes them all at once.
         self._anywhere = _forms([*shapes, *at_home])
         self._near_words = _forms([*bare, *weak])
 
     def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
-        """Give the numbers in *line*."""
+        """Yield the numbers in *line*."""
         sieve, forms = self._anywhere
         yield from scan(sieve, line, KIND, partial(_number, appraisal, forms))
         sieve, forms = self._near_words
@@ -74,7 +73,7 @@ def _number_near_word(
 def _number(
     appraisal: Appraisal, forms: list[_Form], candidate: re.Match[str], line: Line
 ) -> tuple[str, int] | None:
-    """Return the number that begins at *candidate* in one of *forms*, and where it ends."""
+    """Return the number that begins at *candidate* in one of *forms*, and its end."""
     for form in forms:
         match = form.pattern.match(line.text, candidate.start(), line.end)
         value = None if match is None else appraisal.ask(form.value, match[0])
@@ -84,12 +83,12 @@ def _number(
 
 
 def identity_countries() -> frozenset[str]:
-    """Return the countries whose numbers are known."""
+    """Return the countries whose identity numbers are known."""
     return frozenset([identity.country for identity in facts().identities])
 
 
 def _forms(shapes: list[tuple[str, Identity]]) -> _Forms:
-    """Return the forms of all *shapes*, and a pattern that matches where one of them may."""
+    """Return the forms of all *shapes*, and one pattern for the places where any may match."""
     forms = [
         _Form(_compiled(shape), _value_of(identity), _topics(shape, identity))
         for shape, identity in shapes
@@ -103,7 +102,7 @@ def _forms(shapes: list[tuple[str, Identity]]) -> _Forms:
 
 
 def _topics(shape: str, identity: Identity) -> frozenset[str]:
-    """Return what a word near *shape* may be for: "passport" does not stand for bare digits."""
+    """Return the topics of words near *shape*: "passport" does not count for bare digits."""
     general = {PERSON} if shape == identity.weak else set[str]()
     return frozenset({identity.topic, *general})
 
@@ -116,12 +115,12 @@ def _value_of(identity: Identity) -> Callable[[str], str | None]:
     def value(written: str) -> str | None:
         if not identity.module:
             return f"{identity.country}{re.sub('[-. ]', '', written).upper()}"
-        # Imported when first asked: most texts have none of most countries.
+        # Imported at first use: most texts hold no numbers of most countries.
         module: Any = import_module(f"stdnum.{identity.module}")
         try:
             if not module.is_valid(written):
                 return None
-        except Exception:  # noqa: BLE001 - it fails at a place of birth that it has no name for
+        except Exception:  # noqa: BLE001 - some modules fail at an unknown place of birth
             return f"{identity.country}{written.upper()}"
         return f"{identity.country}{module.compact(written).upper()}"
 

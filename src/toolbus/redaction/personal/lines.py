@@ -1,4 +1,4 @@
-"""Lines of a text that may hold personal data, and the words that say what stands in them."""
+"""Lines of a text that may hold personal data, and the words in them that name a topic."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _GAP = 16
-"""How many signs, none of them a digit, stand between a word and the number that it announces."""
+"""Characters, none a digit, between a word and the number that it announces, at most."""
 
 _BEFORE, _BEHIND = 120, 40
-"""How far from a number a word of the same line may stand that tells what the line is about."""
+"""Characters between a number and a word in the same line that names its topic, at most."""
 
 # No number and no address is longer than half of the overlap.
 _WINDOW, _OVERLAP = 1 << 13, 1 << 10
@@ -31,7 +31,7 @@ PERSON = "person"
 
 
 class Mention(Struct, frozen=True):
-    """A word for *topics*, from *start* to *end* of a text."""
+    """A word that names *topics*, from *start* to *end* of a text."""
 
     start: int
     end: int
@@ -40,9 +40,9 @@ class Mention(Struct, frozen=True):
 
 
 class Vocabulary:
-    """Knows the words of each topic, as patterns in small letters; the first one is a letter.
+    """The words of each topic: lower-case patterns that begin with a literal letter.
 
-    The *ambiguous* ones mean other things as well: they count right before a number only.
+    *ambiguous* words have other meanings as well: they count only right before a number.
     """
 
     def __init__(self, topics: Mapping[str, Iterable[str]], ambiguous: Iterable[str]) -> None:
@@ -53,9 +53,9 @@ class Vocabulary:
         by_initial: dict[str, list[str]] = {}
         for word in dict.fromkeys(word for words in topics.values() for word in words):
             by_initial.setdefault(word[0], []).append(word)
-        # Most words begin with a letter that tells that they are none of these.
+        # Most words are excluded by their first letter.
         self._initial = re.compile(rf"(?<![^\W\d_])[{''.join(by_initial)}]")
-        # The kind of a placeholder says nothing of the numbers around it.
+        # The kind in a placeholder does not name the topic of the numbers around it.
         self._words = {
             initial: re.compile(rf"(?:{'|'.join(words)})(?![^\W\d_]|{PLACEHOLDER_END})")
             for initial, words in by_initial.items()
@@ -66,7 +66,7 @@ class Vocabulary:
         """Return the words in *text* from *start* to *end*, in order."""
         excerpt = text[start:end]
         lower = excerpt.lower()
-        if len(lower) != len(excerpt):  # A few capital letters are two small ones.
+        if len(lower) != len(excerpt):  # A few capital letters become two when lowered.
             lower = excerpt
         return [
             Mention(
@@ -80,7 +80,7 @@ class Vocabulary:
         ]
 
     def topics_in(self, text: str) -> frozenset[str]:
-        """Return what the words in the short *text* are about, those that mean it always."""
+        """Return the topics of the unambiguous words in the short *text*."""
         mentions = self.mentions(text, 0, min(len(text), _HEADING))
         return frozenset().union(*[mention.topics for mention in mentions if not mention.ambiguous])
 
@@ -91,7 +91,7 @@ class Vocabulary:
 
 
 class TextTopics:
-    """What the whole of a *text* is about: the key that it stands under, and its first line."""
+    """The topics of a whole *text*, by its key and its first line."""
 
     def __init__(self, vocabulary: Vocabulary, text: str, key: str) -> None:
         self.vocabulary, self._text, self._key = vocabulary, text, key
@@ -103,16 +103,16 @@ class TextTopics:
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """What the key and the heading of a table tell."""
+        """The topics named by the key and by a table's heading."""
         heading, line_break, _ = self._text[:_HEADING].partition("\n")
         key_topics = self.vocabulary.topics_in(self._key) if self._key else frozenset[str]()
         return key_topics | (self.vocabulary.topics_in(heading) if line_break else frozenset())
 
 
 class Line:
-    """An excerpt of *text*, from *start* to *end*, that is searched at once.
+    """An excerpt of *text*, from *start* to *end*, that is scanned at once.
 
-    What ends after *sure* may go on behind it; the next one has it.
+    A match that ends after *sure* may continue behind the excerpt; the next excerpt has all of it.
     """
 
     def __init__(self, text: str, start: int, end: int, sure: int, topics: TextTopics) -> None:
@@ -120,7 +120,7 @@ class Line:
         self._text_topics = topics
 
     def announced(self, position: int) -> frozenset[str]:
-        """Return what the words right before *position* are for, with no other number between."""
+        """Return the topics of words right before *position*, without a number in between."""
         if position > _GAP and not self._mentions:
             return _NOTHING
         topics = _NOTHING
@@ -135,7 +135,7 @@ class Line:
         return topics
 
     def about(self, start: int, end: int) -> frozenset[str]:
-        """Return what the words around *start* to *end* are for, the key and the heading's too."""
+        """Return the topics of words around *start* to *end*, of the key and of the heading."""
         if start > _GAP and not self._mentions:
             return self._text_topics.topics
         first = bisect_right(self._ends, start - _BEFORE)
@@ -161,7 +161,7 @@ def _has_digit(text: str) -> bool:
 
 
 def lines_with(spot: re.Pattern[str], text: str, topics: TextTopics) -> Iterator[Line]:
-    """Give the lines of *text* in which *spot* matches; of a long one pieces that overlap."""
+    """Yield the lines of *text* in which *spot* matches; a long line in overlapping pieces."""
     position, size = 0, len(text)
     while (match := spot.search(text, position)) is not None:
         earliest = max(position, match.start() - _OVERLAP)

@@ -1,4 +1,4 @@
-"""What was found in a text, in whichever way it was read, and what libraries say of candidates."""
+"""Matches of personal data, the readings of a text in which they are found, and their merging."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolbus.redaction.limits import ScanLimits
     from toolbus.redaction.views import TextView
 
-# As people write them in other scripts: signs that look alike, each in place of one.
+# Characters of other scripts that look like ASCII signs, one for one.
 _ALIKE: dict[int, int | str] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
     **dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x3000), " "),
@@ -32,15 +32,15 @@ _ALIKE: dict[int, int | str] = {
 _LOOKS_ALIKE = re.compile(f"[{''.join(map(chr, _ALIKE))}]")
 _CHUNK = 1_024
 
-# Bytes that are decoded at once; nothing is as long as the overlap, with all its letters escaped.
+# Bytes that are decoded at once; a value is shorter than the overlap even if fully escaped.
 _WINDOW, _OVERLAP = 1 << 16, 1 << 12
 
 
 class TextReading:
-    """A *text* to be searched, with the way back to the one that it is a reading of.
+    """One reading of a text: *text* to be scanned, and the mapping back to the original.
 
-    *depth* is how much was taken off that one. *back* maps a span of bytes to the bytes of the
-    other one, and *origins* these to its letters.
+    *depth* counts the decodings. *back* maps a span of bytes to bytes of the original, and
+    *origins* those bytes to its characters.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TextReading:
         self._offsets, self._origins, self._back = Offsets(text), origins, back
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where letters *start* to *end* stand in the original."""
+        """Return the span in the original of characters *start* to *end*."""
         if not self.depth:
             return start, end
         first, stop = self._back(self._offsets.byte(start), self._offsets.byte(end))
@@ -64,14 +64,14 @@ class TextReading:
 
 
 class Offsets:
-    """Which byte of a *text*, in UTF-8, a letter begins at, and the other way round."""
+    """Maps characters of a *text* to bytes of its UTF-8, and back."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     @cached_property
     def _bytes(self) -> list[int]:
-        """The bytes at which chunks of letters begin."""
+        """The bytes at which chunks of characters begin."""
         chunks = range(0, len(self._text), _CHUNK)
         return [
             0,
@@ -79,14 +79,14 @@ class Offsets:
         ]
 
     def byte(self, letter: int) -> int:
-        """Return the byte at which *letter* begins."""
+        """Return the byte at which character number *letter* begins."""
         if self._text.isascii():
             return letter
         chunk = letter // _CHUNK
         return self._bytes[chunk] + len(_encoded(self._text[chunk * _CHUNK : letter]))
 
     def letter(self, byte: int) -> int:
-        """Return the letter that begins at *byte*."""
+        """Return the number of the character that begins at *byte*."""
         if self._text.isascii():
             return byte
         chunk = bisect_right(self._bytes, byte) - 1
@@ -96,7 +96,7 @@ class Offsets:
 
 
 def readings(text: str) -> Iterator[TextReading]:
-    """Give the readings of *text*, itself first; most texts have no other."""
+    """Yield the readings of *text*, the text itself first; most texts have no other."""
     origins = Offsets(text)
     for depth, view in enumerate(views(_encoded(text))):
         seen = text if depth == 0 else _decoded(view.data)
@@ -111,7 +111,7 @@ def readings(text: str) -> Iterator[TextReading]:
 
 
 def _span(view: TextView, plain: TextView, offset: int, start: int, end: int) -> tuple[int, int]:
-    """Return the span of *plain*, a view of what stands from *offset* of *view* on, in the text."""
+    """Return the span in the text for a span of *plain*, a view of *view* from *offset* on."""
     first, stop = plain.span(start, end)
     return view.span(first + offset, stop + offset)
 
@@ -125,9 +125,9 @@ def _decoded(data: bytes) -> str:
 
 
 class PersonalDataMatch(Struct, frozen=True):
-    """What stands in a text from *start* to *end*; *value* is the same however it is written.
+    """A match in a text from *start* to *end*; *value* is its normal form.
 
-    *depth* is that of the reading in which it was found.
+    *depth* is the depth of the reading in which it was found.
     """
 
     start: int
@@ -138,21 +138,21 @@ class PersonalDataMatch(Struct, frozen=True):
 
 
 Judge: TypeAlias = Callable[[re.Match[str], Line], tuple[str, int] | None]
-"""Returns the value of a candidate, and where it ends; None if it is none."""
+"""Returns the value of a candidate and its end, or None if the candidate is rejected."""
 
 _GROUPS = 6
 _REMEMBERED = 50_000
 
 
 class Appraisal(WorkBudget):
-    """The budget of one record's examination, in which libraries are asked about a value once."""
+    """The budget of one record's scan, with a cache of libraries' answers about candidates."""
 
     def __init__(self, limits: ScanLimits) -> None:
         super().__init__(limits)
         self._answers: dict[tuple[Callable[[str], Any], str], Any] = {}
 
     def ask(self, question: Callable[[str], Any], candidate: str) -> Any:
-        """Return what *question* answers to *candidate*, which it is asked once."""
+        """Return *question* of *candidate*, computed once."""
         key = (question, candidate)
         if key not in self._answers:
             self.check()
@@ -165,7 +165,7 @@ class Appraisal(WorkBudget):
 def scan(
     pattern: re.Pattern[str], line: Line, kind: str, judge: Judge
 ) -> Iterator[PersonalDataMatch]:
-    """Give what *pattern* matches and *judge* accepts; the others may overlap."""
+    """Yield the matches of *pattern* that *judge* accepts; rejected ones may overlap others."""
     position = line.start
     while (match := pattern.search(line.text, position, line.end)) is not None:
         judged = judge(match, line)
@@ -177,7 +177,7 @@ def scan(
 
 
 def ends_of(match: re.Match[str]) -> Iterator[int]:
-    """Give where what *match* found may end: another number may stand right behind it."""
+    """Yield the possible ends of *match*: another number may follow right behind it."""
     end = match.end()
     for _ in range(_GROUPS):
         yield end
@@ -188,9 +188,9 @@ def ends_of(match: re.Match[str]) -> Iterator[int]:
 
 
 def merged(matches: Iterable[PersonalDataMatch]) -> list[PersonalDataMatch]:
-    """Return *matches* in order of place; of those that overlap one, which covers them all.
+    """Return *matches* in order of place, overlapping ones merged into one that covers them all.
 
-    It is what the deepest of them is, of those the longest, and of two as long the first.
+    A merged match has the kind and value of the deepest, then the longest, then the first match.
     """
     chosen: list[PersonalDataMatch] = []
     is_alone, size = True, 0
@@ -211,7 +211,7 @@ def merged(matches: Iterable[PersonalDataMatch]) -> list[PersonalDataMatch]:
 
 
 def _cleans(match: PersonalDataMatch, wider: PersonalDataMatch) -> bool:
-    """Tell whether *match* is *wider* without what a deeper reading knows to be an escape."""
+    """Return whether *match* is *wider* without an escape that a deeper reading has decoded."""
     return (
         match.kind == wider.kind
         and match.depth > wider.depth
@@ -221,7 +221,7 @@ def _cleans(match: PersonalDataMatch, wider: PersonalDataMatch) -> bool:
 
 
 def located(match: PersonalDataMatch, reading: TextReading) -> PersonalDataMatch:
-    """Return *match*, which was found in *reading*, where it stands in the text itself."""
+    """Return *match*, found in *reading*, with its span in the original text."""
     if not reading.depth:
         return match
     start, end = reading.span(match.start, match.end)

@@ -1,10 +1,10 @@
-"""Phone numbers, as Google's library knows the plans of all countries.
+"""Phone numbers, by the numbering plans of Google's library.
 
-A number in international form (`+49 30 …`) is taken wherever it stands. One in national form is
-taken if it is valid in one of the countries asked for, and either is grouped as people there
-write it, with signs that no other number has, or has a word such as "phone" near it. What other
-numbers look like as well (`058-8452295`) needs the word, or a setting that names its country; bare
-digits need the word right before them, and of a country that is named they are a mobile number.
+A number in international form (`+49 30 …`) matches anywhere. A number in national form matches if
+it is valid in one of the configured countries, and either is grouped as is usual there, with signs
+that other numbers do not have, or has a word such as "phone" near it. A shape that other numbers
+have as well (`058-8452295`) needs the word, or a setting that names its country; bare digits need
+the word right before them, or match as a mobile number of a country that the settings name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIGNS = r" \u00a0().\-/\u2010-\u2015"
 _GAP = rf"[{_SIGNS}]{{1,3}}"
 _PHONE = re.compile(
     rf"(?<![0-9A-Za-z])(?<![0-9][.\-/:])(?=[+(]?(?:[0-9][{_SIGNS}]{{0,3}}){{6}}[0-9])"
-    # Three digits that stand alone, one after the other, are no part of any number.
+    # Three single digits in a row are never part of a phone number.
     rf"(?!\+?[0-9]{_GAP}[0-9]{_GAP}[0-9](?![0-9]))"
     rf"(?:\+|\()?[0-9]{{1,15}}(?:{_GAP}[0-9]{{1,14}}){{0,7}}"
     r"(?![0-9A-Za-z]|[.,:\-/][0-9])"
@@ -37,7 +37,7 @@ _PHONE = re.compile(
 _DATE = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}([-./])[01][0-9]\1[0-3][0-9](?![0-9])")
 _DECIMAL = re.compile(r"\(?[0-9]{1,2}\.[0-9]")
 _AMERICAN = re.compile(r"\(?[2-9][0-9]{2}(?:\) ?|[ ./-])[0-9]{3}[ ./-][0-9]{4}")
-# No plan has them: https://nationalnanpa.com gives them to nobody, and films to everybody.
+# Numbers reserved for fiction, which no plan includes: https://nationalnanpa.com.
 _FICTITIOUS = re.compile(
     r"\+1[ .-]?\(?[2-9][0-9]{2}\)?[ .-]?[0-9]{3}[ .-]?[0-9]{4}"
     r"|\(555\) ?[0-9]{3}-[0-9]{4}|555([.-])[0-9]{3}\1[0-9]{4}"
@@ -48,20 +48,20 @@ _MOBILE = phonenumbers.PhoneNumberType.MOBILE
 
 
 class Phones:
-    """Finds numbers, those in national form in the plans of *regions*; some were *named*."""
+    """Finds phone numbers, national ones by the plans of *regions*; *named* are in the settings."""
 
     def __init__(self, regions: Sequence[str], named: Container[str]) -> None:
         known = supported_regions().intersection(regions)
         plans = {region: _NumberingPlan(region) for region in regions if region in known}
         self._named = [plan for region, plan in plans.items() if region in named]
-        # The ways to judge a text: an appraisal asks each of them once about the same one.
+        # The judges of a candidate, made once: the appraisal caches answers by judge.
         self._valid = partial(_first, plans.values(), _VALID)
         self._grouped = partial(_fictitious_or_first, plans.values(), _GROUPED)
         self._grouped_at_home = partial(_first, self._named, _GROUPED)
         self._mobile = partial(_first, self._named, _GROUPED, mobile=True)
 
     def find(self, line: Line, appraisal: Appraisal) -> Iterator[PersonalDataMatch]:
-        """Give the phone numbers in *line*."""
+        """Yield the phone numbers in *line*."""
         return scan(_PHONE, line, PHONE, partial(self._phone, appraisal))
 
     def _phone(
@@ -72,7 +72,7 @@ class Phones:
         if not (shaped or self._named or PHONE in line.announced(start)):
             return None
         for end in ends_of(match):
-            # A gap is no part of a number.
+            # A gap at the end is not part of the number.
             text = match.string[start:end].rstrip(" \u00a0().-/")
             digits = sum(map(str.isdigit, text))
             if digits < _SHORTEST:
@@ -86,7 +86,7 @@ class Phones:
         return None
 
     def _question(self, text: str, start: int, line: Line) -> Callable[[str], str | None] | None:
-        """Return how to judge *text* at *start* of *line*; None if it is something else."""
+        """Return the judge of *text* at *start* of *line*, or None if it is not a phone number."""
         is_bare, is_grouped = text.isdecimal(), _is_grouped(text)
         if text.startswith("+") or (text.startswith("00") and not is_bare):
             return _international
@@ -110,13 +110,13 @@ class _NumberingPlan:
         self._region = region
         metadata: Any = phonenumbers.PhoneMetadata.metadata_for_region(region)
         self._prefix = metadata.national_prefix or ""
-        # In some countries a prefix stands for a part of the number: the rest tells little.
+        # In some countries the prefix replaces a part of the number, so the rest proves little.
         simple = metadata.national_prefix_transform_rule is None
         pattern = metadata.general_desc.national_number_pattern if simple else "[0-9]{4,17}"
         self._any = re.compile(pattern)
 
     def number(self, text: str, level: int, *, mobile: bool = False) -> str | None:
-        """Return the number that the whole of *text* is, as E.164 writes it."""
+        """Return the whole *text* as a number in E.164 form, or None."""
         digits = "".join(filter(str.isdigit, text))
         at_home = mobile or level == _VALID or self._prefix != "0" or digits.startswith("0")
         if not at_home or not self._is_plausible(digits):
@@ -131,7 +131,7 @@ class _NumberingPlan:
         return _written(parsed)
 
     def _is_plausible(self, digits: str) -> bool:
-        """Tell whether the library, which takes its time, is worth asking about *digits*."""
+        """Return whether the slow library is worth asking about *digits*."""
         bare = digits.removeprefix(self._prefix)
         return self._any.fullmatch(digits) is not None or self._any.fullmatch(bare) is not None
 
@@ -141,7 +141,7 @@ class _NumberingPlan:
         usual = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
         if re.findall("[0-9]+", usual) == re.findall("[0-9]+", text):
             return True
-        # The library knows other ways to write it, and takes four times as long to think of them.
+        # The library's other grouping test accepts more forms and takes four times as long.
         matcher = phonenumbers.PhoneNumberMatcher(
             text, self._region, leniency=_GROUPED, max_tries=1
         )
@@ -155,7 +155,7 @@ def _fictitious_or_first(plans: Iterable[_NumberingPlan], level: int, text: str)
 def _first(
     plans: Iterable[_NumberingPlan], level: int, text: str, *, mobile: bool = False
 ) -> str | None:
-    """Return the number that *text* is in the first of *plans* that has it."""
+    """Return *text* as a number of the first of *plans* that includes it, or None."""
     numbers = (plan.number(text, level, mobile=mobile) for plan in plans)
     return next((number for number in numbers if number is not None), None)
 
@@ -186,7 +186,7 @@ def _written(number: Any) -> str:
 
 
 def _is_amid(line: Line, start: int, end: int) -> bool:
-    """Tell whether other numbers stand right beside: `2.179 872 361 1030` is one of physics."""
+    """Return whether other numbers are right beside: `2.179 872 361 1030` is from physics."""
     if not line.text[start].isdigit():
         return False
     before, behind = line.text[max(start - 2, 0) : start], line.text[end : end + 2]
@@ -196,7 +196,7 @@ def _is_amid(line: Line, start: int, end: int) -> bool:
 
 
 def _is_grouped(text: str) -> bool:
-    """Tell whether *text* is written as a phone number and not as a date, a sum or a version."""
+    """Return whether *text* is grouped as a phone number, not as a date, an amount or a version."""
     if _DECIMAL.match(text):
         return False
     if text.startswith("("):
@@ -204,16 +204,16 @@ def _is_grouped(text: str) -> bool:
     if not text.startswith("0"):
         return _AMERICAN.fullmatch(text) is not None
     groups = re.split(r"[^0-9]+", text)
-    if len(groups) == 2:  # noqa: PLR2004 - which may be a decimal or a range of years
+    if len(groups) == 2:  # noqa: PLR2004 - two groups may be a decimal or a range of years
         return "." not in text and 1 < len(groups[0]) <= _AREA < len(groups[1])
     return len(groups) > 1
 
 
 def _is_weak(text: str) -> bool:
-    """Tell whether build numbers and the like are written as *text* is."""
+    """Return whether *text* has the form of build numbers and the like."""
     return text.startswith("0") and len(re.findall("[0-9]+", text)) == 2  # noqa: PLR2004
 
 
 def supported_regions() -> frozenset[str]:
-    """Return the regions whose numbers are known."""
+    """Return the regions whose numbering plans are known."""
     return frozenset(phonenumbers.SUPPORTED_REGIONS)
