@@ -6,12 +6,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import store_address
-from toolbus.cli.parsing import Parser, add_action, make_parser
+from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.terminal.durations import seconds_in
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.cli.questions.approving import ApprovalTarget
     from toolbus.terminal.output import Output
 

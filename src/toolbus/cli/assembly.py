@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolbus.cli.output.deferred_output import relay_lines
 from toolbus.cli.output.lookup import find_session
-from toolbus.cli.output.side_output import relay_lines
 from toolbus.config import configuration
 from toolbus.config.making import make_component
 from toolbus.config.offers import find_maker

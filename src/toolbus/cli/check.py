@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, store_address
-from toolbus.cli.output.writing import count_things
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.output.blocks import count_things
+from toolbus.cli.parser import make_parser
 from toolbus.errors import WrongPathError
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span
@@ -21,7 +21,7 @@ from toolbus.terminal.screen import Screen, open_screen
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.store.check.session_check import CheckReport, ProgressCallback, SessionState
 
 _EPILOG = """\

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import Command, make_parser
+from toolbus.cli.parser import Command, make_parser
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
 from toolbus.settings.hints import nearest
 from toolbus.settings.spans import sanitize

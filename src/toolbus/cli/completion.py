@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.command_line import COMMANDS, command_of
-from toolbus.cli.parsing import CommandParser, make_parser
+from toolbus.cli.parser import CommandParser, make_parser
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.terminal.output import Output
 
 _EPILOG = """\

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.lookup import find_session
-from toolbus.cli.output.writing import count_things, print_json
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.errors import ToolbusError
 from toolbus.settings.spans import Span
 from toolbus.store.copy import SessionCopy, copy_session
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.store.protocol import Store
     from toolbus.store.reading import SessionRow, StoreReader
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, is_store, store_address
-from toolbus.cli.output.history import history_of
-from toolbus.cli.output.lookup import find_call, find_message, find_session
-from toolbus.cli.output.wording import describe_change
-from toolbus.cli.output.writing import (
+from toolbus.cli.output.blocks import (
     describe_call,
     print_json,
     write_calls,
@@ -17,7 +14,10 @@ from toolbus.cli.output.writing import (
     write_text,
     write_value,
 )
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.output.descriptions import describe_change
+from toolbus.cli.output.history import history_of
+from toolbus.cli.output.lookup import find_call, find_message, find_session
+from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
 from toolbus.store.opening import open_reader
 from toolbus.terminal.durations import duration_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolbus.cli.output.dispatches import DispatchView, HandlerView, ValueView
     from toolbus.cli.output.history import CallHistory, MessageHistory
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.messages.records import ToolCall
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen

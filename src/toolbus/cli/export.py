@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, is_store, store_address
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.errors import DecodeError
 from toolbus.formats.native import (
     EndLine,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Sequence
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.store.reading import SessionRow
     from toolbus.terminal.output import Output
 

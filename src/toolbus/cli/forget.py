@@ -8,8 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from toolbus.cli.output.writing import print_json
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.output.blocks import print_json
+from toolbus.cli.parser import make_parser
 from toolbus.cli.sessions import facts, moment
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.output import Output
@@ -19,7 +19,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
 
 _EPILOG = """\
 examples:

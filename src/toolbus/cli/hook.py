@@ -7,12 +7,12 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from toolbus.cli.parsing import make_parser, seconds
+from toolbus.cli.parser import make_parser, seconds
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.hosts.dialects.hook_events import HookAnswer
     from toolbus.hosts.run.answering import WaitingHost
     from toolbus.terminal.output import Output

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import Parser, add_action, make_parser
+from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.terminal.output import Output
 from toolbus.terminal.person import require_person
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
 
 _EPILOG = """\
 hosts:

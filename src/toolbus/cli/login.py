@@ -6,14 +6,14 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser, positive
+from toolbus.cli.parser import make_parser, positive
 from toolbus.settings.extras import needs_extra
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command, Parser
+    from toolbus.cli.parser import Command, Parser
     from toolbus.mcp.oauth.logins import Login
     from toolbus.terminal.output import Output
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.terminal.output import Output
 
 _EPILOG = """\

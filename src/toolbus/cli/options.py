@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbus.cli.parsing import pause
+from toolbus.cli.parser import pause
 from toolbus.store.opening import is_postgres
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Parser
+    from toolbus.cli.parser import Parser
 
 MODEL = "TOOLBUS_MODEL"
 """The environment variable with the model's name."""

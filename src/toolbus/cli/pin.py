@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from toolbus.cli.assembly import find_components, server_words
-from toolbus.cli.output.side_output import relay_lines
-from toolbus.cli.parsing import CommandParser, make_parser
+from toolbus.cli.output.deferred_output import relay_lines
+from toolbus.cli.parser import CommandParser, make_parser
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.typed_answers import YES
 from toolbus.components.participants import ComponentHost
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from toolbus.cli.parsing import Command, Parser
+    from toolbus.cli.parser import Command, Parser
     from toolbus.config.servers import ServerEntry
     from toolbus.events.catalogue import ToolSpec
     from toolbus.mcp.client import McpOptions

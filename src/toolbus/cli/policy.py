@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from toolbus.cli.parsing import Parser, add_action, make_parser
+from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.config.documents import NAME
 from toolbus.config.loading import load
 from toolbus.errors import ConfigurationError, LoadError, ToolServerError
@@ -34,7 +34,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.events.catalogue import ToolSpec
     from toolbus.policy.rules.records import PolicyRules
 

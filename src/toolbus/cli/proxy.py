@@ -9,10 +9,10 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import add_approval_wait, check_approval_wait
-from toolbus.cli.parsing import make_parser, megabytes, positive, seconds
+from toolbus.cli.parser import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
-    from toolbus.cli.parsing import Command, Parser
+    from toolbus.cli.parser import Command, Parser
     from toolbus.mcp.http.listening import Listening
     from toolbus.terminal.output import Output
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import store_address
-from toolbus.cli.parsing import make_parser, megabytes
+from toolbus.cli.parser import make_parser, megabytes
 
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command, Parser
+    from toolbus.cli.parser import Command, Parser
     from toolbus.terminal.output import Output
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")

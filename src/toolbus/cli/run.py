@@ -26,9 +26,9 @@ from toolbus.cli.assembly import (
     open_servers,
 )
 from toolbus.cli.options import MODEL, add_approval_wait, add_model_options, check_approval_wait
+from toolbus.cli.output.deferred_output import DeferredOutput, OutputLogHandler
 from toolbus.cli.output.run_report import JsonRunReport, RunReport
-from toolbus.cli.output.side_output import SideLog, SideOutput
-from toolbus.cli.parsing import make_parser, positive
+from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.questions.asking_first import AskFirst
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.persons import find_person
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     from toolbus.approvals.stored import StoredApprovals
-    from toolbus.cli.parsing import Command, Parser
+    from toolbus.cli.parser import Command, Parser
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.config.configuration import Configuration
     from toolbus.store.protocol import Store
@@ -251,7 +251,7 @@ class Conversation(NamedTuple):
 
     agent: Agent
     report: RunReport
-    side: SideOutput
+    side: DeferredOutput
     keyboard: Keyboard | None
     stored_id: str | None
     model_name: str
@@ -382,8 +382,10 @@ def _stored(
 @asynccontextmanager
 async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversation]:
     """Open all that *options* name, in an order in which nothing runs if something is missing."""
-    direct, side = Output(sys.stderr), SideOutput(sys.stderr)
-    logging.basicConfig(handlers=[SideLog(side)], level=logging.WARNING, format="%(message)s")
+    direct, side = Output(sys.stderr), DeferredOutput(sys.stderr)
+    logging.basicConfig(
+        handlers=[OutputLogHandler(side)], level=logging.WARNING, format="%(message)s"
+    )
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
     async with AsyncExitStack() as opened:
         person = find_person(opened, direct)

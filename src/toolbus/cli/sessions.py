@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, store_address
+from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.lookup import find_session
-from toolbus.cli.output.writing import print_json
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
 from toolbus.store.opening import open_reader, open_store
 from toolbus.terminal.pager import paged
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     import os
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.store.reading import SessionRow
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen

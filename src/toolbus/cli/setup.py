@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.cli.policy import starting_policy
 from toolbus.config import configuration
 from toolbus.config.documents import NAME, read_document
@@ -56,7 +56,7 @@ from toolbus.terminal.screen import UsageError, open_screen
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.hosts.install.state import InstalledState
     from toolbus.terminal.screen import Screen
 

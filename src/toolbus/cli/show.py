@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from toolbus.bus.ledger.records import is_notable
 from toolbus.cli.options import STORE_HELP, is_store, store_address
-from toolbus.cli.output.history import status_of
-from toolbus.cli.output.lookup import find_session
-from toolbus.cli.output.wording import describe, describe_change
-from toolbus.cli.output.writing import (
+from toolbus.cli.output.blocks import (
     count_things,
     print_json,
     write_calls,
     write_invocation,
     write_text,
 )
-from toolbus.cli.parsing import make_parser, positive
+from toolbus.cli.output.descriptions import describe, describe_change
+from toolbus.cli.output.history import status_of
+from toolbus.cli.output.lookup import find_session
+from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.sessions import facts, moment
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.settings.spans import Span
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.store.reading import SessionRow, StoreReader
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen

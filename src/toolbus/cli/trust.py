@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.cli.wiring import (
     ComponentWiring,
     components_of,
@@ -30,7 +30,7 @@ from toolbus.terminal.screen import open_screen
 if TYPE_CHECKING:
     import argparse
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.terminal.output import Output
 
 _EPILOG = """\

@@ -16,7 +16,7 @@ import toolbus
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.subscribing import HandlerInfo, as_tuple
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.loading import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.config.entries import Entry
     from toolbus.events.catalogue import Event
     from toolbus.terminal.output import Output

@@ -11,7 +11,7 @@ import pytest
 
 import toolbus.cli.demo.scenes
 from toolbus.cli import command_line as cli
-from toolbus.cli import parsing
+from toolbus.cli import parser
 from toolbus.errors import StoreError
 
 FULL = Path("/dev/full")
@@ -109,7 +109,7 @@ def test_commands_to_copy_begin_as_the_person_began(monkeypatch, called, words):
     monkeypatch.setenv("PATH", "/on/path")
     monkeypatch.setattr(sys, "argv", [called])
 
-    assert parsing.program() == words
+    assert parser.program() == words
 
 
 def test_the_former_place_of_the_approver_names_the_present_one():

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import MODEL, add_model_options
-from toolbus.cli.parsing import make_parser, program, whole_number
+from toolbus.cli.parser import make_parser, program, whole_number
 
 if TYPE_CHECKING:
     import argparse
 
     from toolbus.cli.demo.live import LiveModel
-    from toolbus.cli.output.side_output import SideOutput
-    from toolbus.cli.parsing import Command, Parser
+    from toolbus.cli.output.deferred_output import DeferredOutput
+    from toolbus.cli.parser import Command, Parser
     from toolbus.terminal.output import Output
 
 _EPILOG = """\
@@ -63,13 +63,13 @@ def command() -> Command:
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         from toolbus.cli.demo.scenes import run_demo  # noqa: PLC0415 - as above
-        from toolbus.cli.output.side_output import SideOutput  # noqa: PLC0415 - loads the whole house
+        from toolbus.cli.output.deferred_output import DeferredOutput  # noqa: PLC0415 - loads the whole house
 
         live = None
         with ExitStack() as opened:
             if parsed.live:
                 # It waits while a person is asked, for other calls go on.
-                output = side = SideOutput(sys.stdout)
+                output = side = DeferredOutput(sys.stdout)
                 live = _live_model(parser, parsed, side, opened)
             elif parsed.model or parsed.base_url or parsed.key_env or parsed.yes:
                 parser.error("a model, its address, its key and --yes are for --live; add that")
@@ -87,7 +87,7 @@ def command() -> Command:
 
 
 def _live_model(
-    parser: Parser, parsed: argparse.Namespace, side: SideOutput, opened: ExitStack
+    parser: Parser, parsed: argparse.Namespace, side: DeferredOutput, opened: ExitStack
 ) -> LiveModel:
     from toolbus.cli.assembly import find_model  # noqa: PLC0415 - loads the whole house
     from toolbus.cli.demo.live import LiveModel  # noqa: PLC0415

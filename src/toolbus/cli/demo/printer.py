@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.ledger.records import sign_of
-from toolbus.cli.output.wording import describe
+from toolbus.cli.output.descriptions import describe
 from toolbus.settings.spans import Span
 from toolbus.terminal.durations import duration_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.guide.layout import write_markdown
 from toolbus.cli.guide.topics import GROUPS, TOPICS, GuidePage, read_page
-from toolbus.cli.parsing import make_parser
+from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from toolbus.cli.parsing import Command
+    from toolbus.cli.parser import Command
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 

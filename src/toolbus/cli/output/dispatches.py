@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome, is_notable
-from toolbus.cli.output.wording import describe_idleness
+from toolbus.cli.output.descriptions import describe_idleness
 from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:

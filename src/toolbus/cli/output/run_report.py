@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from toolbus.cli.output.writing import describe_call, print_json
+from toolbus.cli.output.blocks import describe_call, print_json
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.questions import Question
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.cli.output.side_output import SideOutput
+    from toolbus.cli.output.deferred_output import DeferredOutput
     from toolbus.config.prices import Price
     from toolbus.events.catalogue import Ask, ModelDelta, RunResult
     from toolbus.messages.records import Message
@@ -44,7 +44,7 @@ class RunReport(AgentComponent):
     Whoever judges either has done so. A model's text goes to *output*, all else to *side*.
     """
 
-    def __init__(self, output: Output, side: SideOutput) -> None:
+    def __init__(self, output: Output, side: DeferredOutput) -> None:
         super().__init__()
         self._output, self._side, self._screen = output, side, open_screen(side)
         self._is_open, self._unasked = False, ""

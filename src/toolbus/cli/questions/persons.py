@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack, ExitStack
 
     from toolbus.agent.agent import Agent
+    from toolbus.cli.output.deferred_output import DeferredOutput
     from toolbus.cli.output.run_report import RunReport
-    from toolbus.cli.output.side_output import SideOutput
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.messages.records import ToolCall
     from toolbus.terminal.output import Output
@@ -40,7 +40,7 @@ class PersonHere(NamedTuple):
     why: str = NOBODY
 
     def deciders(
-        self, side: SideOutput, report: RunReport, stored: StoredApprovals | None
+        self, side: DeferredOutput, report: RunReport, stored: StoredApprovals | None
     ) -> Deciders:
         """Return who decides: this person, and by *stored*, if that is given, others elsewhere."""
         if self.keyboard is not None:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.approvals.questions import Question
     from toolbus.bus.ledger.records import HandlerEntry
+    from toolbus.cli.output.deferred_output import DeferredOutput
     from toolbus.cli.output.run_report import RunReport
-    from toolbus.cli.output.side_output import SideOutput
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.gate import ApprovalRequest
@@ -66,7 +66,7 @@ class QuestionPrompt:
     def __init__(
         self,
         keyboard: Keyboard,
-        side: SideOutput,
+        side: DeferredOutput,
         report: RunReport,
         store: Store,
         *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import asdict
 
 from toolbus.approvals.display import label_rows, moment, question_rows
-from toolbus.cli.output.writing import print_json
+from toolbus.cli.output.blocks import print_json
 from toolbus.cli.questions.question_lookup import (
     OPEN,
     Damaged,

@@ -4,8 +4,8 @@ import io
 import json
 
 from toolbus.approvals.questions import Question
+from toolbus.cli.output.deferred_output import DeferredOutput
 from toolbus.cli.output.run_report import JsonRunReport
-from toolbus.cli.output.side_output import SideOutput
 from toolbus.terminal.output import Output
 
 ASKED = {"call_id": "c1", "tool": "pay", "digest": "d", "prompt": "?"}
@@ -13,7 +13,7 @@ ASKED = {"call_id": "c1", "tool": "pay", "digest": "d", "prompt": "?"}
 
 def test_an_answer_names_who_gave_it():
     stream = io.StringIO()
-    report = JsonRunReport(Output(stream), SideOutput(io.StringIO()))
+    report = JsonRunReport(Output(stream), DeferredOutput(io.StringIO()))
     asked = {**ASKED, "id": "q", "session_id": "s", "asked_ns": 0, "expires_ns": 1}
 
     report.answered(Question(**asked, state="approved", answered_by="ann"))

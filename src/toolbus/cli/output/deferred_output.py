@@ -18,7 +18,7 @@ _LONGEST = 10_000
 """Characters of a line; a longer one is several."""
 
 
-class SideOutput(Output):
+class DeferredOutput(Output):
     """Writes to *stream*, but not into a question or a line of text; any thread may write."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -57,7 +57,7 @@ class SideOutput(Output):
                 self._waiting.clear()
 
 
-class SideLog(logging.Handler):
+class OutputLogHandler(logging.Handler):
     """Writes log records to *output*, without what steers a terminal: they may quote anybody."""
 
     def __init__(self, output: Output) -> None:

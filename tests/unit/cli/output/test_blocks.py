@@ -1,6 +1,6 @@
 import pytest
 
-from toolbus.cli.output.writing import count_things
+from toolbus.cli.output.blocks import count_things
 
 
 @pytest.mark.parametrize(
