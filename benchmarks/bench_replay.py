@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
 from toolbus.components.participants import ComponentHost
-from toolbus.config.loading import LoadedTarget
+from toolbus.config.targets import LoadedTarget
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.messages import (
     AssistantMessage,

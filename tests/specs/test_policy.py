@@ -21,7 +21,7 @@ from toolbus import (
     tool,
 )
 from toolbus.cli import main
-from toolbus.config.loading import load_configuration
+from toolbus.config.targets import load_configuration
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel

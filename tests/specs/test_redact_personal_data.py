@@ -27,7 +27,7 @@ from toolbus import (
     tool,
 )
 from toolbus.components.participants import ComponentHost
-from toolbus.config.loading import load_configuration
+from toolbus.config.targets import load_configuration
 from toolbus.errors import ConfigurationError, RegistrationError
 from toolbus.events import MESSAGE_APPEND_BEFORE, TOOL_CALL_PERSIST_AFTER
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line

@@ -26,7 +26,7 @@ ROOMS = (
 
 WITHOUT = {
     "Configuration": "what `read` returns, told there",
-    "Configured": "a part of a `Configuration`",
+    "ConfiguredComponent": "a part of a `Configuration`",
     "Entry": "a part of a `Configuration`",
     "LawBroken": "an error that is only raised",
     "LedgerSnapshot": "made by the pytest plugin alone",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from toolbus.cli.output.deferred_output import relay_lines
 from toolbus.cli.output.lookup import find_session
 from toolbus.config import configuration
-from toolbus.config.making import make_component
-from toolbus.config.offers import find_maker
+from toolbus.config.entry_points import find_maker
+from toolbus.config.factory import make_component
 from toolbus.config.prices import find_price, make_price
 from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
 from toolbus.models.naming import model_named

@@ -18,7 +18,7 @@ from toolbus.cli.parser import CommandParser, make_parser
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.typed_answers import YES
 from toolbus.components.participants import ComponentHost
-from toolbus.config.loading import load
+from toolbus.config.targets import load
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
 from toolbus.mcp.transport.launching import own_environment
 from toolbus.messages.records import encode

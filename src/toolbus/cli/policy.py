@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.config.documents import NAME
-from toolbus.config.loading import load
+from toolbus.config.targets import load
 from toolbus.errors import ConfigurationError, LoadError, ToolServerError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, encode

@@ -18,7 +18,7 @@ from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.subscribing import HandlerInfo, as_tuple
 from toolbus.cli.parser import make_parser
 from toolbus.components.adapter_handlers import AdapterHandler
-from toolbus.config.loading import load, load_configuration
+from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style

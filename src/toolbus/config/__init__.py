@@ -6,7 +6,7 @@ from toolbus.settings.lazy_names import lazily
 
 if TYPE_CHECKING:
     from toolbus.config.configuration import Configuration as Configuration
-    from toolbus.config.configuration import Configured as Configured
+    from toolbus.config.configuration import ConfiguredComponent as ConfiguredComponent
     from toolbus.config.configuration import load as load
     from toolbus.config.configuration import read as read
     from toolbus.config.configuration import read_nearest as read_nearest
@@ -17,7 +17,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "Configuration": "configuration",
-        "Configured": "configuration",
+        "ConfiguredComponent": "configuration",
         "Entry": "entries",
         "find": "documents",
         "load": "configuration",

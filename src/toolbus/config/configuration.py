@@ -26,20 +26,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from toolbus.config.approvals import ApprovalSettings, read_approvals
-from toolbus.config.configured import Configuration, Configured
 from toolbus.config.documents import NAME, Document, find, read_document
 from toolbus.config.entries import TABLES, Entry, read_entries
-from toolbus.config.importing import LOADING
-from toolbus.config.making import make_component
-from toolbus.config.named_files import making_of
-from toolbus.config.offers import find_maker
+from toolbus.config.entry_points import find_maker
+from toolbus.config.factory import make_component
+from toolbus.config.named_files import component_source
 from toolbus.config.prices import read_prices
+from toolbus.config.python_modules import LOADING
 from toolbus.config.servers import read_servers
 from toolbus.config.store_key import read_store_key
 from toolbus.config.trust import (
     PERSONAL_SETTINGS,
-    InForce,
-    in_force,
+    EffectiveConfig,
+    effective_config,
     judge,
     own_document,
     read_trusted,
@@ -53,13 +52,51 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from toolbus.components.components import AgentComponent
-    from toolbus.config.judged_modules import JudgedModules
     from toolbus.config.prices import Price
     from toolbus.config.servers import ServerEntry
+    from toolbus.config.trusted_modules import TrustedModuleFinder
 
-__all__ = ["Configuration", "Configured", "Entry", "find", "load", "read", "read_nearest"]
+__all__ = ["Configuration", "ConfiguredComponent", "Entry", "find", "load", "read", "read_nearest"]
 
 _PRIORITY = 100
+
+
+class ConfiguredComponent(NamedTuple):
+    """A *component*, and the *entry* of the file that it was made of.
+
+    *is_personal* is False in a project's file that nobody has named.
+    """
+
+    entry: Entry
+    component: AgentComponent
+    is_personal: bool = True
+
+
+class Configuration(NamedTuple):
+    """What *file* names, in the order in which it is to be installed, and what is *disabled*.
+
+    *servers* are those MCP servers that are enabled, *prices* those of models, *approvals* what
+    is said of questions to a person. If it was looked for, the user's own comes first, and stands
+    alone where the project's is not trusted: *refusal* says why.
+    """
+
+    file: Path
+    configured: tuple[ConfiguredComponent, ...]
+    disabled: tuple[Entry, ...]
+    refusal: str = ""
+    servers: tuple[ServerEntry, ...] = ()
+    prices: tuple[Price, ...] = ()
+    approvals: ApprovalSettings = ApprovalSettings()
+
+    @property
+    def components(self) -> tuple[AgentComponent, ...]:
+        """The components, for `Agent(components=…)`."""
+        return tuple([configured.component for configured in self.configured])
+
+    @property
+    def personal(self) -> tuple[AgentComponent, ...]:
+        """The components of the user's own configuration, or of the named one."""
+        return tuple([each.component for each in self.configured if each.is_personal])
 
 
 @runtime_checkable
@@ -83,7 +120,7 @@ class _Layer(NamedTuple):
     """
 
     document: Document
-    judged: JudgedModules | None = None
+    judged: TrustedModuleFinder | None = None
     is_late: bool = False
     digests: dict[str, str] | None = None
 
@@ -111,7 +148,7 @@ def read(file: Path | str | None = None) -> Configuration:
     """
     if file is not None:
         return _configuration([_Layer(read_document(Path(file).expanduser()))])
-    configuration = _read_in_force(is_needed=True)
+    configuration = _read_effective(is_needed=True)
     assert configuration is not None  # noqa: S101 - for mypy: it is needed
     return configuration
 
@@ -144,7 +181,7 @@ def read_for_session(file: Path | None) -> Configuration | None:
             way_out = f"put it back, or: toolbus trust --revoke {shlex.quote(str(file))}"
             raise LoadError(f"{file} is trusted and is not there; {way_out}")
         file = file if file.is_file() else None
-    force = InForce(own_document()) if file is None else in_force(file)
+    force = EffectiveConfig(own_document()) if file is None else effective_config(file)
     if force.has_changed:
         raise LoadError(force.refusal)
     layers = _layers(force)
@@ -157,11 +194,11 @@ def read_nearest() -> Configuration | None:
     Raises `LoadError` as well if a configuration was trusted and has changed, and nothing else
     is in force: then handlers are missing that were there.
     """
-    return _read_in_force(is_needed=False)
+    return _read_effective(is_needed=False)
 
 
-def _read_in_force(*, is_needed: bool) -> Configuration | None:
-    force = in_force()
+def _read_effective(*, is_needed: bool) -> Configuration | None:
+    force = effective_config()
     layers = _layers(force)
     if not layers:
         if is_needed or force.has_changed:
@@ -174,7 +211,7 @@ def _read_in_force(*, is_needed: bool) -> Configuration | None:
     return _configuration(layers)._replace(refusal=force.refusal)
 
 
-def _layers(force: InForce) -> list[_Layer]:
+def _layers(force: EffectiveConfig) -> list[_Layer]:
     layers = [] if force.personal is None else [_Layer(force.personal)]
     if force.project is not None:
         project = force.project
@@ -183,7 +220,7 @@ def _layers(force: InForce) -> list[_Layer]:
 
 
 def _configuration(layers: Sequence[_Layer]) -> Configuration:
-    configured: list[Configured] = []
+    configured: list[ConfiguredComponent] = []
     disabled: list[Entry] = []
     servers: list[ServerEntry] = []
     prices: list[Price] = []
@@ -196,10 +233,10 @@ def _configuration(layers: Sequence[_Layer]) -> Configuration:
         approvals = read_approvals(layer.document, approvals, is_project=bool(layer.judged))
         entries = read_entries(layer.document)
         importing = layer.judged.importing() if layer.judged else nullcontext()
-        making = making_of(layer.document, layer.digests)
+        making = component_source(layer.document, layer.digests)
         with LOADING, redirect_stdout(sys.stderr), importing, making:
             made = [
-                Configured(entry, _made(layer, entry), is_personal=layer.judged is None)
+                ConfiguredComponent(entry, _made(layer, entry), is_personal=layer.judged is None)
                 for entry in entries
                 if entry.enabled
             ]
@@ -272,14 +309,14 @@ def _below(key: str, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 
 def _in_order(
-    document: Document, made: Sequence[Configured], before: Sequence[Configured]
-) -> list[Configured]:
+    document: Document, made: Sequence[ConfiguredComponent], before: Sequence[ConfiguredComponent]
+) -> list[ConfiguredComponent]:
     """Return *made* by priority, and each after those that it requires; *before* are others."""
     ranked = sorted(made, key=lambda configured: -_rank(configured.entry))
-    placed: list[Configured] = []
+    placed: list[ConfiguredComponent] = []
     visited: set[int] = set()
 
-    def place(configured: Configured) -> None:
+    def place(configured: ConfiguredComponent) -> None:
         # Components may require each other; then neither can be the first.
         if configured.entry.index in visited:
             return

@@ -14,7 +14,7 @@ from toolbus.config.trust import judge
 from toolbus.errors import LoadError
 from toolbus.settings.private_files import writable_by_others
 from toolbus.settings.user_folders import config_folder
-from toolbus.toml.provenance import Provenance, provenance
+from toolbus.toml.config_source import ConfigSource, config_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def making_of(document: Document, digests: Mapping[str, str] | None) -> Iterator[None]:
+def component_source(document: Document, digests: Mapping[str, str] | None) -> Iterator[None]:
     """Let components know that they are made of *document*; *digests* if it was judged by them."""
     configuration = Path(os.path.realpath(document.file))
 
@@ -36,12 +36,12 @@ def making_of(document: Document, digests: Mapping[str, str] | None) -> Iterator
         return _distrust(configuration, file, data)
 
     named = [configuration, *_files_of(document, digests)]
-    made = Provenance(tuple(dict.fromkeys(named)), check_first, check_changed)
-    token = provenance.set(made)
+    made = ConfigSource(tuple(dict.fromkeys(named)), check_first, check_changed)
+    token = config_source.set(made)
     try:
         yield
     finally:
-        provenance.reset(token)
+        config_source.reset(token)
 
 
 def _files_of(document: Document, digests: Mapping[str, str] | None) -> list[Path]:

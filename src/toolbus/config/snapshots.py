@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.config.documents import read_document, repository_of
 from toolbus.config.entries import named_uses
-from toolbus.config.importing import lonely_name
-from toolbus.config.judged_modules import JudgedModules, ModuleSource
-from toolbus.config.offers import offered_modules
+from toolbus.config.entry_points import offered_modules
+from toolbus.config.python_modules import private_module_name
+from toolbus.config.trusted_modules import ModuleSource, TrustedModuleFinder
 from toolbus.errors import ConfigurationError
 from toolbus.settings.private_files import writable_by_others
 from toolbus.toml.files import read_bytes
@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
 
     document: Document
     digests: dict[str, str]
-    modules: JudgedModules
+    modules: TrustedModuleFinder
 
 
 def take_snapshot(file: Path, data: bytes | None = None) -> Snapshot:
@@ -103,7 +103,7 @@ class _Walk:
             str(file): hashlib.sha256(data).hexdigest() for file, data in self._bytes.items()
         }
         file = self._document.file
-        modules = JudgedModules(file, self._modules, self._entries, frozenset(self._folders))
+        modules = TrustedModuleFinder(file, self._modules, self._entries, frozenset(self._folders))
         return Snapshot(self._document, digests, modules)
 
     def take(self, text: str) -> None:
@@ -142,7 +142,7 @@ class _Walk:
             folder = folder.parent
         data = self._read(file)
         if dotted == [file.stem]:
-            name = lonely_name(file, hashlib.sha256(data).hexdigest())
+            name = private_module_name(file, hashlib.sha256(data).hexdigest())
             self._put(folder, name, "", ModuleSource(file, data))
         else:
             name = ".".join(dotted)
@@ -240,7 +240,7 @@ def _origin(name: str) -> Path | None:
 def _spec(name: str, places: Sequence[str] | None = None) -> ModuleSpec | None:
     """Return what Python would find by *name* without what was judged before."""
     for finder in sys.meta_path:
-        if isinstance(finder, JudgedModules) or not hasattr(finder, "find_spec"):
+        if isinstance(finder, TrustedModuleFinder) or not hasattr(finder, "find_spec"):
             continue
         with suppress(ImportError, OSError, ValueError):
             if (spec := finder.find_spec(name, places)) is not None:

@@ -58,7 +58,7 @@ class _TrustList(msgspec.Struct, kw_only=True):
     files: dict[str, _Digests] = {}  # msgspec makes a new one each time.
 
 
-class InForce(NamedTuple):
+class EffectiveConfig(NamedTuple):
     """What holds in the current folder; *refusal* says why the nearest file does not.
 
     *has_changed* is true if it was trusted once.
@@ -83,7 +83,7 @@ class Judgement(NamedTuple):
     changed: tuple[str, ...] | None = None
 
 
-def in_force(file: Path | None = None) -> InForce:
+def effective_config(file: Path | None = None) -> EffectiveConfig:
     """Return what is in force: the user's own, and *file*, else the nearest one here, if trusted.
 
     Raises `ConfigurationError` for what others may change.
@@ -91,17 +91,17 @@ def in_force(file: Path | None = None) -> InForce:
     personal = own_document()
     file = find() if file is None else file
     if file is None or (personal is not None and os.path.realpath(file) == str(personal.file)):
-        return InForce(personal)
+        return EffectiveConfig(personal)
     snapshot, changed = judge(file)
     if snapshot is not None:
-        return InForce(personal, snapshot)
+        return EffectiveConfig(personal, snapshot)
     path = os.path.realpath(file)
     why = "is not trusted"
     if changed is not None:
         why = f"is not trusted any more, for {', '.join(changed)} changed"
     way_out = f"read it, then: toolbus trust {shlex.quote(path)}"
     refusal = sanitize(f"{path} {why}, so nothing of it is in force; {way_out}")
-    return InForce(personal, None, refusal, changed is not None)
+    return EffectiveConfig(personal, None, refusal, changed is not None)
 
 
 def find_or_missed(folder: Path) -> Path | None:

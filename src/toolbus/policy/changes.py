@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.settings.private_files import signature, writable_by_others
+from toolbus.toml.config_source import config_source
 from toolbus.toml.files import read_bytes
-from toolbus.toml.provenance import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class PolicyVersions(Generic[T]):
     ) -> None:
         self.file = file
         self._read = read
-        self._origin = provenance.get()
+        self._origin = config_source.get()
         self._lock = threading.Lock()
         self._signature = signature(file)
         self._starts: dict[str, int] = {}

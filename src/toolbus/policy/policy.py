@@ -77,7 +77,7 @@ from toolbus.policy.prompts import needs_no_prompt
 from toolbus.policy.rules.documents import PolicyFile, digest_in_force, read_table
 from toolbus.policy.rules.judging import RANKS, CallJudge, ProjectJudges
 from toolbus.policy.rules.wording import asking_rules, notes, question, refusal
-from toolbus.toml.provenance import provenance
+from toolbus.toml.config_source import config_source
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
@@ -158,7 +158,7 @@ class Policy(AgentComponent):
         if file is not None and {key: table[key] for key in table if table[key]} != _USUAL:
             raise RegistrationError("Policy", "its rules stand in a file or here, not in both")
         self._folder = None if folder is None else os.path.abspath(folder)  # noqa: PTH100 - links stay
-        origin = provenance.get()
+        origin = config_source.get()
         self._named = () if origin is None else origin.files
         self._file: PolicyVersions[ProjectJudges | UnusablePolicy] | None = None
         if file is None:

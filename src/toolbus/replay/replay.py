@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.components.state import rehearsal, rehearse
-from toolbus.config.loading import load, load_configuration
+from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.components.components import AgentComponent
-    from toolbus.config.loading import LoadedTarget
+    from toolbus.config.targets import LoadedTarget
     from toolbus.replay.findings import ReplayFinding
     from toolbus.replay.sessions import ReplaySession
     from toolbus.replay.sources import SourceBatch

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.config.loading import LoadedTarget
+    from toolbus.config.targets import LoadedTarget
     from toolbus.events.catalogue import ToolSpec
     from toolbus.terminal.differences import Difference
 

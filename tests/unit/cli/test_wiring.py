@@ -7,7 +7,7 @@ import pytest
 
 from toolbus import EventBus
 from toolbus.cli.wiring import read_wiring, short_place
-from toolbus.config.loading import load
+from toolbus.config.targets import load
 from toolbus.errors import LoadError
 from toolbus.events.catalogue import RUN_AFTER
 

@@ -4,16 +4,16 @@ from toolbus.components.components import AgentComponent
 from toolbus.config import configuration
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import trust
-from toolbus.toml.provenance import provenance
+from toolbus.toml.config_source import config_source
 
 COMPONENT = """
 from toolbus.components.components import AgentComponent
-from toolbus.toml.provenance import provenance
+from toolbus.toml.config_source import config_source
 
 class Reader(AgentComponent):
     def __init__(self, file: str):
         super().__init__()
-        self.origin = provenance.get()
+        self.origin = config_source.get()
 """
 
 
@@ -36,7 +36,7 @@ def project(tmp_path, monkeypatch):
 def origin_of(*, named):
     (component,) = configuration.read("toolbus.toml" if named else None).components
     assert isinstance(component, AgentComponent)
-    assert provenance.get() is None
+    assert config_source.get() is None
     return component.origin
 
 

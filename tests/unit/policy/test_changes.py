@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolbus.errors import LoadError
 from toolbus.policy import changes
 from toolbus.policy.changes import PolicyVersions
-from toolbus.toml.provenance import Provenance, provenance
+from toolbus.toml.config_source import ConfigSource, config_source
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def versions(file, **checks):
     origin = None
     if checks:
         first = checks.get("first", lambda file, data: None)
-        origin = Provenance((Path("/config.toml"),), first, checks["changed"])
-    token = provenance.set(origin)
+        origin = ConfigSource((Path("/config.toml"),), first, checks["changed"])
+    token = config_source.set(origin)
     try:
         return PolicyVersions(file, read, lambda reason: f"deny: {reason}")
     finally:
-        provenance.reset(token)
+        config_source.reset(token)
 
 
 def trusting(file, data):

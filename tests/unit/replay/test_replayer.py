@@ -17,7 +17,7 @@ from toolbus import (
     UserMessage,
 )
 from toolbus.components.participants import ComponentHost
-from toolbus.config.loading import LoadedTarget
+from toolbus.config.targets import LoadedTarget
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
 from toolbus.replay import replayer as replayer_module

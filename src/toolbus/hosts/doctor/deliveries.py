@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.components.components import AgentComponent
-    from toolbus.config.loading import LoadedTarget
+    from toolbus.config.targets import LoadedTarget
     from toolbus.events.catalogue import Event
     from toolbus.hosts.dialects.hook_events import Delivery
 

@@ -37,7 +37,7 @@ from toolbus.store.opening import open_reader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.config.loading import LoadedTarget
+    from toolbus.config.targets import LoadedTarget
 
     Loaded: TypeAlias = tuple[LoadedTarget | None, ConfigurationReport]
     """A configuration, and what is said about it."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.config.loading import LoadedTarget, load_configuration, load_for_session
-from toolbus.config.trust import find_or_missed, in_force
+from toolbus.config.targets import LoadedTarget, load_configuration, load_for_session
+from toolbus.config.trust import effective_config, find_or_missed
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.deliveries import component_deliveries
@@ -24,7 +24,7 @@ from toolbus.settings.user_key import UserKeyError, check_user_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.config.configured import Configuration
+    from toolbus.config.configuration import Configuration
 
 
 class ConfigurationReport(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,9 @@ def configuration_here(file: str | None) -> tuple[LoadedTarget | None, Configura
         else:
             project = find_or_missed(Path(os.path.realpath(Path.cwd())))
             loaded = load_for_session(project)
-            refusal = "" if project is None or loaded is not None else in_force(project).refusal
+            refusal = (
+                "" if project is None or loaded is not None else effective_config(project).refusal
+            )
     except (LoadError, ToolbusError) as error:
         text = sanitize(f"every event is stopped: {error}")
         broken = Finding(severity="broken", text=text)

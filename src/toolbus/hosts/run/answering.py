@@ -118,7 +118,7 @@ def concerns_nobody(read: ReadEvent, settings: HookSettings) -> bool:
         return trust.own_document() is None
     if str(file) in trust.read_trusted():
         return False
-    force = trust.in_force(file)
+    force = trust.effective_config(file)
     return force.personal is None and force.project is None
 
 

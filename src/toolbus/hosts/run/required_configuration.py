@@ -13,7 +13,7 @@ from toolbus.errors import ConfigurationError
 from toolbus.settings.user_folders import config_folder
 
 if TYPE_CHECKING:
-    from toolbus.config.configured import Configuration
+    from toolbus.config.configuration import Configuration
 
 
 def required_now(config: str | None) -> str | None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config.approvals import ApprovalSettings
-from toolbus.config.loading import load, load_changed, load_configuration, load_nearest
+from toolbus.config.targets import load, load_changed, load_configuration, load_nearest
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
 from toolbus.terminal.screen import UsageError

@@ -64,8 +64,8 @@ from toolbus.policy.pins.pinned_items import (
     pin_tool,
     read_lock,
 )
+from toolbus.toml.config_source import config_source
 from toolbus.toml.files import read_bytes
-from toolbus.toml.provenance import provenance
 
 if TYPE_CHECKING:
     from toolbus.bus.dispatch.contexts import EventContext
@@ -405,7 +405,7 @@ class _ServerTexts(ToolAdapter):
 
 def _read(file: Path | None) -> tuple[Path, bytes]:
     """Return the lock file and its bytes; raises `ConfigurationError`, also if nobody trusts it."""
-    origin = provenance.get()
+    origin = config_source.get()
     folder = Path() if origin is None else origin.files[0].parent
     path = folder / LOCK_NAME if file is None else file
     data = read_bytes(path, LONGEST_LOCK)

@@ -1,6 +1,6 @@
 from importlib.metadata import entry_points
 
-from toolbus.config.offers import GROUP, SHIPPED
+from toolbus.config.entry_points import GROUP, SHIPPED
 
 
 def test_what_is_shipped_is_what_the_package_says():

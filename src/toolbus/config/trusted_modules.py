@@ -27,7 +27,7 @@ class ModuleSource(NamedTuple):
     is_package: bool = False
 
 
-class JudgedModules(MetaPathFinder):
+class TrustedModuleFinder(MetaPathFinder):
     """The *modules* that *configuration* needs, by their names; *entries* names those of its files.
 
     They are found from the first `importing` on, before anything else of their names. What lies
@@ -49,10 +49,10 @@ class JudgedModules(MetaPathFinder):
     def importing(self) -> Iterator[None]:
         """Be asked for modules; until its end this thread imports none that was not judged."""
         for finder in tuple(sys.meta_path):
-            if isinstance(finder, JudgedModules) and finder._configuration == self._configuration:  # noqa: SLF001 - one of us
+            if isinstance(finder, TrustedModuleFinder) and finder._serves(self._configuration):  # noqa: SLF001 - the same class
                 sys.meta_path.remove(finder)
-                if finder._modules != self._modules:  # noqa: SLF001 - as above
-                    _forget(finder._modules)  # noqa: SLF001 - as above
+                if finder._modules != self._modules:  # noqa: SLF001 - the same class
+                    _forget(finder._modules)  # noqa: SLF001 - the same class
         # Another configuration may have modules of the same names.
         _forget([name for name in self._modules if self._is_other(sys.modules.get(name))])
         sys.meta_path.insert(0, self)
@@ -83,15 +83,18 @@ class JudgedModules(MetaPathFinder):
             spec = ModuleSpec(fullname, None, is_package=True)
             spec.submodule_search_locations = places
             return spec
-        loader = _JudgedLoader(fullname, str(module.file), module.source)
+        loader = _TrustedLoader(fullname, str(module.file), module.source)
         return spec_from_file_location(
             fullname, module.file, loader=loader, submodule_search_locations=places
         )
 
+    def _serves(self, configuration: Path) -> bool:
+        return self._configuration == configuration
+
     def _is_other(self, module: ModuleType | None) -> bool:
         """Tell whether *module* was made of judged bytes, but not of ours."""
         loader = getattr(module, "__loader__", None)
-        if module is None or not isinstance(loader, _JudgedLoader):
+        if module is None or not isinstance(loader, _TrustedLoader):
             return False
         judged = self._modules[module.__name__]
         return (loader.path, loader.source) != (str(judged.file), judged.source)
@@ -116,11 +119,11 @@ class JudgedModules(MetaPathFinder):
 def _forget(names: Iterable[str]) -> None:
     """Forget the modules of *names* that were made of judged bytes, so that they are made anew."""
     for name in names:
-        if isinstance(getattr(sys.modules.get(name), "__loader__", None), _JudgedLoader):
+        if isinstance(getattr(sys.modules.get(name), "__loader__", None), _TrustedLoader):
             del sys.modules[name]
 
 
-class _JudgedLoader(SourceFileLoader):
+class _TrustedLoader(SourceFileLoader):
     """Makes a module of *source*; neither its file nor a compiled one beside it is read."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
-from toolbus.config.importing import defines, explained, import_file
+from toolbus.config.python_modules import defines, explained, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import hint
 from toolbus.toml.values import worded
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
-    from toolbus.config.judged_modules import JudgedModules
+    from toolbus.config.trusted_modules import TrustedModuleFinder
 
 GROUP = "toolbus.components"
 """The group of entry points in which packages offer component classes."""
@@ -39,7 +39,9 @@ To look through all packages takes a hook's process longer than the event itself
 """
 
 
-def find_maker(use: str, folder: Path, judged: JudgedModules | None = None) -> Callable[..., Any]:
+def find_maker(
+    use: str, folder: Path, judged: TrustedModuleFinder | None = None
+) -> Callable[..., Any]:
     """Return the class of components, or the function that makes one, that *use* names.
 
     A relative file starts at *folder*. Only what is named is imported; a file from what is
@@ -76,7 +78,7 @@ def offered_modules(name: str) -> set[str]:
     return {point.module for point in entry_points(group=GROUP, name=name)}
 
 
-def _from_file(file: Path, source: str, name: str, judged: JudgedModules | None) -> Any:
+def _from_file(file: Path, source: str, name: str, judged: TrustedModuleFinder | None) -> Any:
     if not file.is_file():
         raise LoadError(
             f"there is no file {str(file)!r}; relative ones start at this file's folder"

@@ -63,7 +63,7 @@ def defines(module: ModuleType, value: object, base: type) -> bool:
     )
 
 
-def lonely_name(file: Path, digest: str = "") -> str:
+def private_module_name(file: Path, digest: str = "") -> str:
     """Return the name of a module that only its *file* names, with the *digest* of its bytes.
 
     No module that is found by its name is called so; it has no dot, which would mean a package.
@@ -72,7 +72,7 @@ def lonely_name(file: Path, digest: str = "") -> str:
 
 
 def _import_alone(file: Path) -> ModuleType:
-    name = lonely_name(file)
+    name = private_module_name(file)
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)

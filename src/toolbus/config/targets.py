@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from toolbus.bus.bus import EventBus
 from toolbus.components.components import AgentComponent, component_of
 from toolbus.components.participants import ComponentHost
-from toolbus.config.importing import defines, import_file
+from toolbus.config.python_modules import defines, import_file
 from toolbus.errors import LoadError
 from toolbus.settings.hints import nearest
 from toolbus.terminal.files import reason_of
@@ -103,8 +103,8 @@ def _is_policy(file: str) -> bool:
 
 
 def _load_policy(file: str) -> LoadedTarget:
-    from toolbus.config.making import make_component  # noqa: PLC0415 - as above
-    from toolbus.config.offers import find_maker  # noqa: PLC0415 - as above
+    from toolbus.config.entry_points import find_maker  # noqa: PLC0415 - as above
+    from toolbus.config.factory import make_component  # noqa: PLC0415 - as above
 
     folder = Path.cwd()
     policy = make_component(find_maker("policy", folder), {"file": file}, folder)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from toolbus.config.judged_modules import JudgedModules, ModuleSource
+from toolbus.config.trusted_modules import ModuleSource, TrustedModuleFinder
 from toolbus.errors import LoadError
 
 
@@ -29,7 +29,7 @@ def judged(tmp_path, monkeypatch):
                 file.write_text("raise OSError('from the disk')")
             data = None if source is None else source.encode()
             modules[dotted] = ModuleSource(path if source is None else file, data, is_package)
-        return JudgedModules(tmp_path / configuration, modules, {}, {tmp_path})
+        return TrustedModuleFinder(tmp_path / configuration, modules, {}, {tmp_path})
 
     yield judge
     for name in set(sys.modules) - before:
@@ -89,7 +89,7 @@ def test_a_configuration_judged_anew_replaces_what_it_had(judged):
     assert (first.X, second.X) == (1, 2)
     assert third is second
     new = [finder for finder in sys.meta_path if finder not in others]
-    assert [type(finder) for finder in new] == [JudgedModules]
+    assert [type(finder) for finder in new] == [TrustedModuleFinder]
 
 
 def test_another_configuration_has_modules_of_its_own(judged):

@@ -7,7 +7,7 @@ import threading
 import types
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from toolbus.config.importing import import_file
+from toolbus.config.python_modules import import_file
 
 # The test's own part: it tells when the file's first half ran, and holds the second.
 HALVES = """
