@@ -4,7 +4,7 @@ import json
 import re
 
 from recorded_events import recorded
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 
 PLANTED = re.compile("SWORDFISH-1|the-planted-word")

@@ -21,7 +21,7 @@ from toolbus import (
 )
 from toolbus.components.participants import ComponentHost
 from toolbus.events import MESSAGE_APPEND_BEFORE
-from toolbus.hosts.run.reading import read_event
+from toolbus.hosts.run.event_input import read_event
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.hosts.run.service import HookService
 from toolbus.mcp.proxy.proxy import Proxy

@@ -31,7 +31,7 @@ from kill_steps import (
 from toolbus.approvals import answer
 from toolbus.approvals.records import find_question, questions_of
 from toolbus.cli import main as run_toolbus
-from toolbus.hosts.run.answering import answer as answer_event
+from toolbus.hosts.run.event_answer import answer as answer_event
 from toolbus.hosts.run.event_log import HookStore
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.store.opening import open_store

@@ -11,7 +11,7 @@ import pytest
 
 from toolbus.cli import main
 from toolbus.hosts.install.host_files import hooks_file
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings, default_store
 
 FULL = pytest.mark.full  # They start many programs.

@@ -14,8 +14,8 @@ from recorded_events import all_recorded, recorded
 from toolbus.errors import LoadError
 from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
-from toolbus.hosts.run.answering import answer
-from toolbus.hosts.run.reading import read_event
+from toolbus.hosts.run.event_answer import answer
+from toolbus.hosts.run.event_input import read_event
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.messages.records import ToolCall, ToolResponse
 

@@ -17,7 +17,7 @@ from toolbus.approvals import answer as answer_question
 from toolbus.approvals import revoke_grant
 from toolbus.approvals.records import questions_of
 from toolbus.cli import main
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.store import SqliteStore
 

@@ -21,7 +21,7 @@ from toolbus.approvals import answer as answer_question
 from toolbus.approvals.questions import Question
 from toolbus.errors import StoreError
 from toolbus.events import TOOL_CALL_BEFORE
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.messages import encode
 from toolbus.messages.codec import decoder

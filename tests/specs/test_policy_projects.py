@@ -13,7 +13,7 @@ from toolbus.errors import LoadError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.hosts.doctor.trials import sample_event
 from toolbus.hosts.install.host_files import HOSTS
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy

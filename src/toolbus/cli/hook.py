@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from toolbus.cli.parser import Command
     from toolbus.hosts.dialects.hook_events import HookAnswer
-    from toolbus.hosts.run.answering import WaitingHost
+    from toolbus.hosts.run.event_answer import WaitingHost
     from toolbus.terminal.output import Output
 
 _STOPPED = 2
@@ -55,10 +55,10 @@ def command() -> Command:
         try:
             for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 signal.signal(each, _stop)
-            from toolbus.hosts.run import answering  # noqa: PLC0415 - not for the help
+            from toolbus.hosts.run import event_answer  # noqa: PLC0415 - not for the help
             from toolbus.hosts.run.requests import LIMIT  # noqa: PLC0415 - as above
 
-            host = answering.WaitingHost(parsed.host, parsed.event, parsed.limit or LIMIT)
+            host = event_answer.WaitingHost(parsed.host, parsed.event, parsed.limit or LIMIT)
             # First of all: where it is closed, the next file that is opened would take its place.
             host.read_event()
             host.hide_outputs()
@@ -76,8 +76,8 @@ def _stop(*_: object) -> NoReturn:
 
 
 def _answer(parsed: argparse.Namespace, host: WaitingHost) -> HookAnswer:
-    from toolbus.hosts.run import answering  # noqa: PLC0415 - as above
-    from toolbus.hosts.run.reading import block_of  # noqa: PLC0415
+    from toolbus.hosts.run import event_answer  # noqa: PLC0415 - as above
+    from toolbus.hosts.run.event_input import block_of  # noqa: PLC0415
     from toolbus.hosts.run.requests import HookSettings, default_store  # noqa: PLC0415
 
     try:
@@ -87,4 +87,4 @@ def _answer(parsed: argparse.Namespace, host: WaitingHost) -> HookAnswer:
         reason = "there is no home or no working folder"
         return block_of(parsed.host, parsed.event, host.data, reason)
     settings = HookSettings(config=config, store=store, limit=host.limit)
-    return answering.answer(parsed.host, parsed.event, host.data, settings, on_answer=host.write)
+    return event_answer.answer(parsed.host, parsed.event, host.data, settings, on_answer=host.write)

@@ -21,7 +21,7 @@ def main(words: list[str]) -> None:
     settings = hook_client.read_settings(words[0])
     # What the host's other programs left open is not held open by us; 3 is a worker's lock.
     os.closerange(4 if words[1] == "serve" else 3, 1024)
-    from toolbus.hosts.run.serving import answer_one, serve  # noqa: PLC0415 - opens what it likes
+    from toolbus.hosts.run.process_main import answer_one, serve  # noqa: PLC0415 - after closerange
 
     if words[1] == "serve":
         serve(Path(words[0]), settings, Path(words[2]), words[3])

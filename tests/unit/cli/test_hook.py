@@ -41,7 +41,7 @@ def test_an_event_that_concerns_nobody_loads_little(run):
     os.close(reader)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"{}", b"")
-    assert "toolbus.hosts.run.answering" in loaded
+    assert "toolbus.hosts.run.event_answer" in loaded
     assert not loaded & {"asyncio", "pydantic", "sqlite3", "toolbus.bus", "toolbus.components"}
 
 
@@ -61,7 +61,7 @@ def test_no_input_at_all_is_blocked(run):
 
 
 def test_an_input_that_is_too_large_is_blocked(run):
-    small = "from toolbus.hosts.run import reading; reading.MAX_BYTES = 10"
+    small = "from toolbus.hosts.run import event_input; event_input.MAX_BYTES = 10"
     done = run(before=small)
 
     assert "more than 10 bytes" in json.loads(done.stdout)["block"]
@@ -112,7 +112,7 @@ def test_an_unknown_host_is_no_success(run):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_in_the_code_that_stops(run, number):
-    ending = f"answering.answer = lambda *_, **__: os.kill(os.getpid(), {int(number)})"
-    done = run(before=f"from toolbus.hosts.run import answering; {ending}")
+    ending = f"event_answer.answer = lambda *_, **__: os.kill(os.getpid(), {int(number)})"
+    done = run(before=f"from toolbus.hosts.run import event_answer; {ending}")
 
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")

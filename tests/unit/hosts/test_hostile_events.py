@@ -11,7 +11,7 @@ from hostile_events import HOSTS, has_secret, hostile_events, without_secrets
 from recorded_events import all_recorded
 from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.dialects.hook_events import HookDecision
-from toolbus.hosts.run.reading import blocked, read_payload
+from toolbus.hosts.run.event_input import blocked, read_payload
 
 CASES = 10_000
 UNSTOPPABLE = {

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from toolbus import Agent
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.models.scripted import ScriptedModel
 from toolbus.redaction.redact_secrets import RedactSecrets

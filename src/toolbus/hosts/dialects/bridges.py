@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.frames import BLOCKS, are_blocks, parts_in, put_back
 from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
@@ -27,6 +26,7 @@ from toolbus.hosts.dialects.host_dialect import (
     Json,
     Members,
 )
+from toolbus.hosts.dialects.result_templates import BLOCKS, are_blocks, parts_in, put_back
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:

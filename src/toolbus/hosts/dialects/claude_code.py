@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.claude_results import for_any_tool, frame_of, replaced
-from toolbus.hosts.dialects.frames import parts_in, put_in_place, whole_text
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     BLOCK,
@@ -24,6 +23,7 @@ from toolbus.hosts.dialects.host_dialect import (
     specific,
     text_at,
 )
+from toolbus.hosts.dialects.result_templates import parts_in, put_in_place, whole_text
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.hosts.dialects.frames import BLOCKS, ResultFrame, are_blocks, put_whole
+from toolbus.hosts.dialects.result_templates import BLOCKS, ResultFrame, are_blocks, put_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.frames import BLOCKS, ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     BLOCK,
@@ -21,6 +20,7 @@ from toolbus.hosts.dialects.host_dialect import (
     specific,
     text_at,
 )
+from toolbus.hosts.dialects.result_templates import BLOCKS, ResultFrame, parts_in
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Cursor: `hooks.json`, from its documentation alone: it was not run.
 
 Of tools only those of MCP servers have a result that can be replaced; `tool_output` is a text of
-JSON. Cursor also runs the hooks that a person set up for Claude Code: see `run.reading`.
+JSON. Cursor also runs the hooks that a person set up for Claude Code: see `run.event_input`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.frames import BLOCKS, parts_in, put_back
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     DialectFacts,
@@ -23,6 +22,7 @@ from toolbus.hosts.dialects.host_dialect import (
     filled,
     optional_text,
 )
+from toolbus.hosts.dialects.result_templates import BLOCKS, parts_in, put_back
 from toolbus.messages.immutable import mend
 from toolbus.messages.records import ToolResponse
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.frames import ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     MENTIONED,
@@ -21,6 +20,7 @@ from toolbus.hosts.dialects.host_dialect import (
     object_at,
     specific,
 )
+from toolbus.hosts.dialects.result_templates import ResultFrame, parts_in
 from toolbus.messages.immutable import mend_text
 from toolbus.messages.records import TextPart, ToolResponse
 

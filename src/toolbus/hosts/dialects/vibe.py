@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from toolbus.hosts.dialects.frames import ResultFrame, parts_in
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     EMPTY,
@@ -23,6 +22,7 @@ from toolbus.hosts.dialects.host_dialect import (
     filled,
     optional_text,
 )
+from toolbus.hosts.dialects.result_templates import ResultFrame, parts_in
 from toolbus.messages.records import TextPart, ToolResponse
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import RUN_BEFORE, RunStart
 from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.hosts.doctor.vendors import switch_warning
-from toolbus.hosts.run.taken_calls import TakenCalls
+from toolbus.hosts.run.approved_calls import TakenCalls
 from toolbus.messages.records import AssistantMessage, UserMessage
 from toolbus.tools.calls.gate import Pending, ask_about_run
 from toolbus.transcript.transcript import Transcript

@@ -14,9 +14,9 @@ from toolbus.config.trust import find_or_missed, read_owned
 from toolbus.errors import DeadlineError, LoadError, StoreError
 from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.hosts.run.chain import HookChain, session_id_of
+from toolbus.hosts.run.event_input import blocked, folder_of, reason_of
 from toolbus.hosts.run.event_log import HookStore
 from toolbus.hosts.run.hook_sessions import HookSessions
-from toolbus.hosts.run.reading import blocked, folder_of, reason_of
 from toolbus.hosts.run.required_configuration import missing_required
 from toolbus.settings.private_files import writable_by_others
 from toolbus.tasks.loops import LoopLock
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from toolbus.config.configuration import Configuration
     from toolbus.hosts.dialects.hook_events import HookAnswer
+    from toolbus.hosts.run.event_input import ReadEvent
     from toolbus.hosts.run.hook_sessions import HookSession
-    from toolbus.hosts.run.reading import ReadEvent
     from toolbus.hosts.run.requests import HookSettings
 
 

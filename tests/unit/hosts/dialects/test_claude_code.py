@@ -7,8 +7,8 @@ from recorded_events import all_recorded, recorded
 from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.claude_code import ClaudeCodeDialect
 from toolbus.hosts.dialects.claude_results import for_any_tool
-from toolbus.hosts.dialects.frames import WITHHELD_NAME
 from toolbus.hosts.dialects.hook_events import HookDecision
+from toolbus.hosts.dialects.result_templates import WITHHELD_NAME
 from toolbus.messages.records import ImagePart, ToolCall, ToolResponse
 
 CLAUDE = ClaudeCodeDialect()

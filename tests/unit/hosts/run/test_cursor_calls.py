@@ -7,7 +7,7 @@ import pytest
 from host_answers import check_answer
 from recorded_events import recorded
 from toolbus.hosts.dialects.hook_events import HookDecision
-from toolbus.hosts.run.reading import block_of, read_event
+from toolbus.hosts.run.event_input import block_of, read_event
 
 OURS = (
     "/usr/bin/python3 -I -S /home/ann/.local/state/toolbus/hooks/a1/hook.py cursor preToolUse 100"

@@ -3,8 +3,8 @@
 import pytest
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.run import reading
-from toolbus.hosts.run.reading import read_payload
+from toolbus.hosts.run import event_input
+from toolbus.hosts.run.event_input import read_payload
 
 
 def test_an_object_is_read():
@@ -46,7 +46,7 @@ def test_what_is_nested_without_end_is_refused(opening):
 
 
 def test_what_is_too_large_is_not_read(monkeypatch):
-    monkeypatch.setattr(reading, "MAX_BYTES", 20)
+    monkeypatch.setattr(event_input, "MAX_BYTES", 20)
     with pytest.raises(DecodeError, match="more than 20 bytes"):
         read_payload(b'{"a": "' + b"x" * 20 + b'"}')
 

@@ -15,8 +15,8 @@ import pytest
 from plain_dialect import PlainDialect, told
 from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import revoke, trust
-from toolbus.hosts.run import reading
-from toolbus.hosts.run.answering import answer
+from toolbus.hosts.run import event_input
+from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.hosts.run.service import HookService
 from toolbus.hosts.run.watched_files import WatchedFiles
@@ -35,7 +35,7 @@ CONFIGURATION = '[[component]]\nuse = "./rules.py:Rules"\n'
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch, tmp_path):
-    monkeypatch.setattr(reading, "dialect", lambda _: PlainDialect())
+    monkeypatch.setattr(event_input, "dialect", lambda _: PlainDialect())
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home/config"))
     work = tmp_path / "work"
@@ -91,7 +91,7 @@ def test_garbage_is_blocked(tmp_path, data):
 
 
 def test_what_is_too_large_is_blocked(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_BYTES", 10)
+    monkeypatch.setattr(event_input, "MAX_BYTES", 10)
     assert "more than 10 bytes" in asked(settings(tmp_path))["blocked"]
 
 
@@ -234,11 +234,11 @@ import sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from plain_dialect import PlainDialect
-from toolbus.hosts.run import answering
-from toolbus.hosts.run import reading
+from toolbus.hosts.run import event_answer
+from toolbus.hosts.run import event_input
 from toolbus.hosts.run.requests import HookSettings
-reading.dialect = lambda _: PlainDialect()
-made = answering.answer("plain", "call", {call()!r}, HookSettings(store=Path("nowhere.db")))
+event_input.dialect = lambda _: PlainDialect()
+made = event_answer.answer("plain", "call", {call()!r}, HookSettings(store=Path("nowhere.db")))
 assert made.stdout == b"{{}}", made
 print([name for name in ("asyncio", "pydantic", "sqlite3", "toolbus.bus") if name in sys.modules])
 """
@@ -265,7 +265,7 @@ def test_events_of_many_threads_are_all_kept_once(tmp_path):
 
 async def test_a_service_of_one_folder_says_where_else(tmp_path):
     project(tmp_path / "work", "no")
-    read = reading.read_event("plain", "call", call(tmp_path / "work"))
+    read = event_input.read_event("plain", "call", call(tmp_path / "work"))
     async with HookService(settings(tmp_path), tmp_path) as service:
         assert await service.answer(read) == tmp_path / "work"
     async with HookService(settings(tmp_path), tmp_path / "work") as service:
@@ -275,7 +275,7 @@ async def test_a_service_of_one_folder_says_where_else(tmp_path):
 async def test_every_file_of_a_chain_is_watched(tmp_path):
     project(tmp_path / "work", "no")
     files = WatchedFiles([])
-    read = reading.read_event("plain", "call", call(tmp_path / "work"))
+    read = event_input.read_event("plain", "call", call(tmp_path / "work"))
     async with HookService(settings(tmp_path), tmp_path / "work", files.recording) as service:
         assert told(await service.answer(read)) == {"denied": "no"}
         assert files.changed() is None
@@ -329,7 +329,7 @@ async def test_an_event_whose_work_is_cancelled_is_blocked(tmp_path, monkeypatch
         raise asyncio.CancelledError
 
     environment = named(tmp_path, RULES.format(reason="no"))
-    read = reading.read_event("plain", "call", call())
+    read = event_input.read_event("plain", "call", call())
     async with HookService(environment) as service:
         monkeypatch.setattr(HookService, "_answer", cancelled)
         assert set(told(await service.answer(read))) == {"blocked"}
@@ -340,7 +340,7 @@ async def test_who_waits_for_an_answer_can_be_cancelled(tmp_path, monkeypatch):
         await asyncio.Event().wait()
 
     environment = named(tmp_path, RULES.format(reason="no"))
-    read = reading.read_event("plain", "call", call())
+    read = event_input.read_event("plain", "call", call())
     async with HookService(environment) as service:
         monkeypatch.setattr(HookService, "_answer", endless)
         waiting = asyncio.ensure_future(service.answer(read))

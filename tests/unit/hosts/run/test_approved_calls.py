@@ -8,8 +8,8 @@ from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.bus.bus import EventBus
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Ask, Scope
+from toolbus.hosts.run.approved_calls import TakenCalls
 from toolbus.hosts.run.hook_sessions import HookSessions
-from toolbus.hosts.run.taken_calls import TakenCalls
 from toolbus.messages.records import ToolCall
 from toolbus.store.memory import MemoryStore
 from toolbus.tools.calls.gate import ApprovalRequest

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.frames import (
+from toolbus.hosts.dialects.result_templates import (
     BLOCKS,
     WITHHELD_NAME,
     ResultFrame,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from toolbus.errors import DeadlineError
 from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
-from toolbus.hosts.run.reading import (
+from toolbus.hosts.run.event_input import (
     MAX_BYTES,
     ReadEvent,
     block_of,

@@ -20,7 +20,7 @@ from toolbus.config.documents import NAME
 from toolbus.config.trust import TRUSTED
 from toolbus.hosts.dialects.hook_events import HookAnswer
 from toolbus.hosts.run import hook_client
-from toolbus.hosts.run.reading import read_event
+from toolbus.hosts.run.event_input import read_event
 from toolbus.hosts.run.requests import HookRequest, HookSettings, hook_settings
 from toolbus.hosts.run.service import HookService
 from toolbus.hosts.run.watched_files import WatchedFiles
