@@ -23,7 +23,7 @@ from toolbus.store import PostgresStore, Stored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.store.reading import SessionRow, StoreReader
+    from toolbus.store.store_reader import SessionRow, StoreReader
 
 PER_SESSION = 50
 """Messages of a session; half of them answer a call."""

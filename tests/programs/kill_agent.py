@@ -16,7 +16,7 @@ from toolbus import Agent, AssistantMessage, EventBus, ToolCall, tool
 from toolbus.errors import SessionBusyError
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store.opening import open_store
+from toolbus.store.store_factory import open_store
 
 
 def text_of(place):

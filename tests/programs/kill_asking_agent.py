@@ -29,7 +29,7 @@ from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import find_question, questions_of
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store.opening import open_store
+from toolbus.store.store_factory import open_store
 
 
 class Place(NamedTuple):

@@ -34,7 +34,7 @@ from toolbus.cli import main as run_toolbus
 from toolbus.hosts.run.event_answer import answer as answer_event
 from toolbus.hosts.run.event_log import HookStore
 from toolbus.hosts.run.requests import HookSettings
-from toolbus.store.opening import open_store
+from toolbus.store.store_factory import open_store
 
 POLICY = """
 [[component]]

@@ -35,7 +35,7 @@ from kill_steps import (
 from toolbus.approvals import answer
 from toolbus.approvals.records import find_question
 from toolbus.cli import main as run_toolbus
-from toolbus.store.opening import open_store
+from toolbus.store.store_factory import open_store
 
 SECONDS = 60
 """More than anything takes on a machine that has other things to do as well."""

@@ -17,8 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolbus.store.opening import is_postgres, open_store
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_factory import is_postgres, open_store
 
 WRITES = ("append", "append_once", "extend_lease", "open_session", "swap_state")
 """The methods of stores that write; before and after each of them is a step."""

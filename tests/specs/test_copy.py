@@ -22,7 +22,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.store import MemoryStore, Original, SqliteStore, Stored
 from toolbus.store.check.session_check import check_reader
 from toolbus.store.copy import copy_session
-from toolbus.store.opening import open_reader, open_store
+from toolbus.store.store_factory import open_reader, open_store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DAY = 86_400 * 10**9

@@ -27,9 +27,9 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.store import PostgresStore, Stored
-from toolbus.store.opening import open_store
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.tables import VERSION
+from toolbus.store.store_factory import open_store
 from toolbus.terminal.screen import UsageError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -122,7 +122,7 @@ def store_of(store: Store | str | PathLike[str] | None) -> Store:
 
         return MemoryStore()
     if isinstance(store, str | PathLike):
-        from toolbus.store.opening import open_store  # noqa: PLC0415 - as above
+        from toolbus.store.store_factory import open_store  # noqa: PLC0415 - as above
 
         return open_store(store)
     return store

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolbus.messages.immutable import JsonObject
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import StateRow, StoreReader
+    from toolbus.store.store_reader import StateRow, StoreReader
 
 logger = logging.getLogger("toolbus")
 

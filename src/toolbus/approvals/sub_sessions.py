@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.questions import Question
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.store_reader import StoreReader
 
 logger = logging.getLogger("toolbus")
 

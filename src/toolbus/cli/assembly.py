@@ -16,7 +16,7 @@ from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServe
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
 from toolbus.settings.hints import nearest
-from toolbus.store.opening import open_reader
+from toolbus.store.store_factory import open_reader
 from toolbus.terminal.files import worded
 from toolbus.terminal.screen import UsageError
 from toolbus.toml.values import MisfitError

@@ -13,7 +13,7 @@ from toolbus.messages.records import encode
 from toolbus.settings.spans import Span
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file, check_reader
-from toolbus.store.opening import is_postgres, open_reader
+from toolbus.store.store_factory import is_postgres, open_reader
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import Screen, open_screen

@@ -12,7 +12,7 @@ from toolbus.cli.parser import make_parser
 from toolbus.errors import ToolbusError
 from toolbus.settings.spans import Span
 from toolbus.store.copy import SessionCopy, copy_session
-from toolbus.store.opening import open_reader, open_store
+from toolbus.store.store_factory import open_reader, open_store
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import open_screen
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from toolbus.cli.parser import Command
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import SessionRow, StoreReader
+    from toolbus.store.store_reader import SessionRow, StoreReader
 
 _EPILOG = """\
 examples:

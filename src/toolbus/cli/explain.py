@@ -19,7 +19,7 @@ from toolbus.cli.output.history import history_of
 from toolbus.cli.output.lookup import find_call, find_message, find_session
 from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
-from toolbus.store.opening import open_reader
+from toolbus.store.store_factory import open_reader
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import UsageError, open_screen

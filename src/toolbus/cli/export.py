@@ -20,8 +20,8 @@ from toolbus.formats.native import (
     encode_line,
 )
 from toolbus.settings.hints import nearest
-from toolbus.store.opening import open_reader
-from toolbus.store.reading import first_folder
+from toolbus.store.store_factory import open_reader
+from toolbus.store.store_reader import first_folder
 from toolbus.terminal.files import replacing
 from toolbus.terminal.screen import UsageError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from toolbus.cli.parser import Command
-    from toolbus.store.reading import SessionRow
+    from toolbus.store.store_reader import SessionRow
     from toolbus.terminal.output import Output
 
 _EPILOG = """\

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolbus.cli.output.blocks import print_json
 from toolbus.cli.parser import make_parser
 from toolbus.cli.sessions import facts, moment
-from toolbus.store.opening import open_reader, open_store
+from toolbus.store.store_factory import open_reader, open_store
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
 from toolbus.terminal.screen import UsageError, open_screen

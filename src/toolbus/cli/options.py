@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parser import pause
-from toolbus.store.opening import is_postgres
+from toolbus.store.store_factory import is_postgres
 from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:

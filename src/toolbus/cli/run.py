@@ -397,7 +397,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         session_id = find_session_id(options.store, options.resume)
         store = None
         if options.store is not None:
-            from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
+            from toolbus.store.store_factory import open_store  # noqa: PLC0415 - not for all
 
             store = open_store(options.store)
             opened.push_async_callback(store.close)

@@ -11,7 +11,7 @@ from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.lookup import find_session
 from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
-from toolbus.store.opening import open_reader, open_store
+from toolbus.store.store_factory import open_reader, open_store
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
 
     from toolbus.cli.parser import Command
-    from toolbus.store.reading import SessionRow
+    from toolbus.store.store_reader import SessionRow
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 

@@ -21,8 +21,8 @@ from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.sessions import facts, moment
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.settings.spans import Span
-from toolbus.store.opening import open_reader
-from toolbus.store.reading import MessageRow, Page
+from toolbus.store.store_factory import open_reader
+from toolbus.store.store_reader import MessageRow, Page
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import UsageError, open_screen
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
     from toolbus.cli.parser import Command
-    from toolbus.store.reading import SessionRow, StoreReader
+    from toolbus.store.store_reader import SessionRow, StoreReader
     from toolbus.terminal.output import Output
     from toolbus.terminal.screen import Screen
 

@@ -10,7 +10,7 @@ from toolbus.formats.items import MessageItem, Problem, SessionStart
 from toolbus.formats.parsing import parse
 from toolbus.formats.reading import read
 from toolbus.messages.records import decode
-from toolbus.store.opening import is_postgres, open_reader
+from toolbus.store.store_factory import is_postgres, open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
 from toolbus.formats.reading import LINE_LIMIT, read
-from toolbus.store.opening import is_postgres, open_reader
-from toolbus.store.reading import first_folder
+from toolbus.store.store_factory import is_postgres, open_reader
+from toolbus.store.store_reader import first_folder
 from toolbus.terminal.files import reason_of
 from toolbus.terminal.screen import UsageError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from toolbus.store.reading import MessageRow
+    from toolbus.store.store_reader import MessageRow
 
 SQLITE = "sqlite"
 

@@ -11,20 +11,20 @@ from toolbus.store.protocol import Stored as Stored
 
 if TYPE_CHECKING:
     from toolbus.store.memory import MemoryStore as MemoryStore
-    from toolbus.store.opening import open_reader as open_reader
-    from toolbus.store.opening import open_store as open_store
     from toolbus.store.postgres.store import PostgresStore as PostgresStore
-    from toolbus.store.reading import StoreReader as StoreReader
     from toolbus.store.sqlite import SqliteStore as SqliteStore
+    from toolbus.store.store_factory import open_reader as open_reader
+    from toolbus.store.store_factory import open_store as open_store
+    from toolbus.store.store_reader import StoreReader as StoreReader
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
         "MemoryStore": "memory",
-        "open_reader": "opening",
-        "open_store": "opening",
+        "open_reader": "store_factory",
+        "open_store": "store_factory",
         "PostgresStore": "postgres.store",
         "SqliteStore": "sqlite",
-        "StoreReader": "reading",
+        "StoreReader": "store_reader",
     },
 )

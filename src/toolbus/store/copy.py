@@ -15,14 +15,14 @@ from toolbus.messages.ids import new_id
 from toolbus.messages.records import Message, encode
 from toolbus.store.leases import LEASE_SECONDS
 from toolbus.store.protocol import Position, Stored
-from toolbus.store.reading import whole
+from toolbus.store.store_reader import whole
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import MessageRow, Page, SessionRow, StoreReader
+    from toolbus.store.store_reader import MessageRow, Page, SessionRow, StoreReader
 
 _BATCH, _BATCH_BYTES = 128, 2**22
 """How many entries are appended at the same time, and the bytes of them after which no more are."""

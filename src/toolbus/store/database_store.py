@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
 from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, Open, Swap
-from toolbus.store.reading import whole, whole_messages
+from toolbus.store.store_reader import whole, whole_messages
 from toolbus.store.worker import Worker
 
 if TYPE_CHECKING:

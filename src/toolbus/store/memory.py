@@ -15,7 +15,7 @@ from toolbus.messages.immutable import check_text
 from toolbus.store.jobs import Extend, Open
 from toolbus.store.leases import Lease, check_position
 from toolbus.store.protocol import Original, Position
-from toolbus.store.reading import (
+from toolbus.store.store_reader import (
     MessageRow,
     Page,
     SessionRow,

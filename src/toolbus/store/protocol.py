@@ -16,7 +16,7 @@ from toolbus.messages.records import Message, encode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.store_reader import StoreReader
 
 
 class Original(Struct, frozen=True, kw_only=True):

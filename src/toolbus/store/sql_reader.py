@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store.protocol import Original
-from toolbus.store.reading import MessageRow, Page, SessionRow, StateRow, StoreReader
 from toolbus.store.rows import checked_json, decode_message, decode_page
+from toolbus.store.store_reader import MessageRow, Page, SessionRow, StateRow, StoreReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

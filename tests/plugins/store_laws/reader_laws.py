@@ -25,7 +25,7 @@ from toolbus.store.sql_reader import SqlReader
 if TYPE_CHECKING:
     from toolbus.messages.records import Message
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import Page, StoreReader
+    from toolbus.store.store_reader import Page, StoreReader
 
 _MANY = 450
 """More sessions or messages than are read at once."""

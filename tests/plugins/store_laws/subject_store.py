@@ -33,7 +33,7 @@ class StoreSubject(NamedTuple):
     """
 
     open: Callable[[], Store]
-    opener: str = "toolbus.store.opening:open_store"
+    opener: str = "toolbus.store.store_factory:open_store"
     address: str = ""
     damage: Callable[[str, int], None] | None = None
     age: Callable[[], None] | None = None

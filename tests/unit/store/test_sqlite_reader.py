@@ -31,9 +31,9 @@ from toolbus.messages.records import (
     UserMessage,
 )
 from toolbus.store.protocol import Original, Stored
-from toolbus.store.reading import MessageRow
 from toolbus.store.sqlite import SqliteStore, sqlite_reader
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
+from toolbus.store.store_reader import MessageRow
 from toolbus.terminal.output import Output
 
 STATEMENTS = sqlite_reader.STATEMENTS._asdict()

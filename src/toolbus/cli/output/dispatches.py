@@ -12,7 +12,7 @@ from toolbus.messages.codec import decoder
 
 if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.store_reader import StoreReader
 
 _decode: Any = decoder(Any)
 

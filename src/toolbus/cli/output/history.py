@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.cli.output.lookup import Match
     from toolbus.messages.records import ToolResponse
-    from toolbus.store.reading import MessageRow, Page
     from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.store_reader import MessageRow, Page
 
 _LOOKAHEAD = 1_000
 """How many messages are looked through for the next one of the model."""

@@ -11,8 +11,8 @@ from toolbus.terminal.screen import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolbus.store.reading import MessageRow, Page, SessionRow
     from toolbus.store.sql_reader import SqlReader
+    from toolbus.store.store_reader import MessageRow, Page, SessionRow
 
 T = TypeVar("T", "MessageRow", "Page")
 

@@ -11,7 +11,7 @@ from toolbus.approvals.webhook_signing import read_secret
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import NAME, read_document
 from toolbus.settings.user_folders import approvals_secret, config_folder
-from toolbus.store.opening import open_store
+from toolbus.store.store_factory import open_store
 from toolbus.terminal.person import require_no_agent
 from toolbus.terminal.screen import UsageError, open_screen
 

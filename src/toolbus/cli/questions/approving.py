@@ -29,7 +29,7 @@ from toolbus.cli.questions.typed_answers import (
     grant_words,
     person_name,
 )
-from toolbus.store.opening import open_reader, open_store
+from toolbus.store.store_factory import open_reader, open_store
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import UsageError, open_screen, painted
 from toolbus.terminal.visible_text import brief

@@ -19,7 +19,7 @@ from toolbus.cli.questions.question_lookup import (
     read_questions,
 )
 from toolbus.settings.spans import Span, sanitize
-from toolbus.store.opening import open_reader
+from toolbus.store.store_factory import open_reader
 from toolbus.terminal.output import Output
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from toolbus.approvals.questions import Question
-    from toolbus.store.reading import StateRow
+    from toolbus.store.store_reader import StateRow
 
 T = TypeVar("T", "Question", "Grant")
 

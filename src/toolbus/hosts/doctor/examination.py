@@ -32,7 +32,7 @@ from toolbus.hosts.run.requests import default_store
 from toolbus.hosts.run.required_configuration import required_now
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.settings.private_files import is_private, lock_file, try_lock
-from toolbus.store.opening import open_reader
+from toolbus.store.store_factory import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,8 +14,8 @@ from toolbus.hosts.run import hook_client
 from toolbus.messages.ids import new_id
 from toolbus.store.jobs import Transaction
 from toolbus.store.protocol import Stored
-from toolbus.store.reading import whole_messages
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_reader import whole_messages
 from toolbus.store.write_behind import MAX_WAITING
 
 if TYPE_CHECKING:

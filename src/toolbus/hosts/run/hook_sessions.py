@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from toolbus.store.protocol import Store
-    from toolbus.store.reading import StoreReader
+    from toolbus.store.store_reader import StoreReader
 
 STATE = "toolbus-hooks"
 """The name under which it is kept; that of a component is a class."""

@@ -158,7 +158,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
 @asynccontextmanager
 async def _keeping(ready: _Ready, options: ProxyOptions, target: str) -> AsyncIterator[None]:
     """Have the proxy keep transcripts and questions in the store *target*, until the block ends."""
-    from toolbus.store.opening import open_store  # noqa: PLC0415 - not for all
+    from toolbus.store.store_factory import open_store  # noqa: PLC0415 - not for all
 
     proxy, store = ready.proxy, open_store(target)
     async with AsyncExitStack() as opened:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError, WrongPathError
 from toolbus.store.protocol import Original
-from toolbus.store.reading import MessageRow, Page, SessionRow, StoreFacts
 from toolbus.store.rows import decode_message
 from toolbus.store.sql_reader import found_page, found_state
 from toolbus.store.sqlite import schema
@@ -25,12 +24,13 @@ from toolbus.store.sqlite.files import (
     read_header,
 )
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
+from toolbus.store.store_reader import MessageRow, Page, SessionRow, StoreFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.store.reading import StateRow
     from toolbus.store.sqlite.files import Connection, Header
+    from toolbus.store.store_reader import StateRow
 
 # SQLite quotes what it finds in a damaged file, and that is not always text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.errors import StoreError, WrongPathError
+from toolbus.store.check.call_pairs import CallPairs
 from toolbus.store.check.damaged_file import open_damaged
-from toolbus.store.check.pairing import Pairing
 from toolbus.store.check.session_check import SavedRows, check_reader, damage_of
 from toolbus.store.jobs import Append, Swap
 from toolbus.store.protocol import Stored
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from toolbus.store.check.damaged_file import DamagedFile
     from toolbus.store.check.session_check import CheckReport, ProgressCallback
-    from toolbus.store.reading import MessageRow, Page, SessionRow
+    from toolbus.store.store_reader import MessageRow, Page, SessionRow
 
 _BATCH = 256
 """How many appends share a transaction."""
@@ -89,12 +89,12 @@ def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
 
 def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterator[Append | Swap]:
     """Give the jobs that write the readable rows of *session*; add each repair to *repairs*."""
-    pairing, rows = Pairing(), list(file.messages(session.key))
+    pairing, rows = CallPairs(), list(file.messages(session.key))
     for row in rows:
         pairing.add(row)
     # Answers that overlap their calls are left as they are unless the session is torn.
     if not any(pairing.problems()):
-        pairing = Pairing()
+        pairing = CallPairs()
     repairs += [f"session {session.id!r}: {repair}" for repair in pairing.repairs()]
     # The first append makes the session, and says when that was.
     yield Append(session.id, Stored(written_ns=session.created_ns))
@@ -110,7 +110,7 @@ def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterato
 
 
 def _entries(
-    rows: Sequence[MessageRow], pages: Mapping[int, Page], pairing: Pairing
+    rows: Sequence[MessageRow], pages: Mapping[int, Page], pairing: CallPairs
 ) -> Iterator[Stored]:
     """Give messages with their records, and between them the records without a message."""
     entries = {key: (page.place, Stored(records=page.records)) for key, page in pages.items()}

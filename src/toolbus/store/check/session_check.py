@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from toolbus.errors import DecodeError
+from toolbus.store.check.call_pairs import CallPairs
 from toolbus.store.check.damaged_file import open_damaged
-from toolbus.store.check.pairing import Pairing
 from toolbus.store.rows import ENCODING, call_ids, checked_json
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toolbus.store.check.damaged_file import DamagedFile
     from toolbus.store.protocol import Original
-    from toolbus.store.reading import SessionRow, StoreReader
+    from toolbus.store.store_reader import SessionRow, StoreReader
 
     Source: TypeAlias = StoreReader | DamagedFile
 
@@ -163,7 +163,7 @@ class StoreCheck:
 
     def take(self, session: SessionRow) -> None:
         """Check *session*."""
-        pairing, messages, records = Pairing(), RowCount("message"), RowCount("record")
+        pairing, messages, records = CallPairs(), RowCount("message"), RowCount("record")
         problems = [*self._read_messages(session, pairing, messages)]
         self._read_records(session, records)
         lost = [*messages.lost(session.messages), *records.lost(session.records)]
@@ -187,7 +187,7 @@ class StoreCheck:
         self.notes += [f"session {session.id!r}: {note}" for note in pairing.notes()]
 
     def _read_messages(
-        self, session: SessionRow, pairing: Pairing, count: RowCount
+        self, session: SessionRow, pairing: CallPairs, count: RowCount
     ) -> Iterator[str]:
         """Read the messages; give the problems of their ids."""
         for row in self._source.messages(session.key):

@@ -11,8 +11,8 @@ from toolbus.store.postgres.connection import PostgresLink, Watchdog
 from toolbus.store.postgres.postgres_errors import wrap_errors
 from toolbus.store.postgres.tables import VERSION, read_version
 from toolbus.store.postgres.text_ids import indexed, unescape
-from toolbus.store.reading import StoreFacts
 from toolbus.store.sql_reader import SqlReader, SqlStatements
+from toolbus.store.store_reader import StoreFacts
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolbus.store.database_store import DatabaseStore
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import Watchdog
-from toolbus.store.postgres.following import follow_messages
+from toolbus.store.postgres.message_feed import follow_messages
 from toolbus.store.postgres.pg_writes import PostgresWrites
 from toolbus.store.postgres.reader import TIMEOUT, PostgresReader
 

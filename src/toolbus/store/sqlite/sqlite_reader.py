@@ -6,7 +6,6 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolbus.store.reading import StoreFacts
 from toolbus.store.sql_reader import SqlReader, SqlStatements
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import (
@@ -20,6 +19,7 @@ from toolbus.store.sqlite.files import (
     reading_mode,
 )
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
+from toolbus.store.store_reader import StoreFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from toolbus.messages.records import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.store.check.pairing import Pairing
-from toolbus.store.reading import MessageRow
+from toolbus.store.check.call_pairs import CallPairs
+from toolbus.store.store_reader import MessageRow
 
 kinds = st.sampled_from(["call", "answer", "interrupted", "said", "other"])
 lines = st.lists(st.tuples(kinds, st.lists(st.sampled_from("123"), min_size=1, max_size=3)))
@@ -37,7 +37,7 @@ def rows_of(messages):
 
 
 def paired(rows):
-    pairing = Pairing()
+    pairing = CallPairs()
     for row in rows:
         pairing.add(row)
     return pairing

@@ -15,9 +15,9 @@ from toolbus.cli.forget import read_moment
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.replay.sources import find_sources
 from toolbus.store.check.session_check import check_file
-from toolbus.store.opening import is_postgres, open_reader, open_store
 from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
+from toolbus.store.store_factory import is_postgres, open_reader, open_store
 from toolbus.terminal.screen import UsageError
 
 

@@ -12,7 +12,7 @@ from toolbus.messages.records import AssistantMessage, ToolMessage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.store.reading import MessageRow
+    from toolbus.store.store_reader import MessageRow
 
 
 class Answer(NamedTuple):
@@ -37,7 +37,7 @@ class PairedCall(NamedTuple):
         return next((answer for answer in self.answers if answer.true), self.answers[0])
 
 
-class Pairing:
+class CallPairs:
     """The calls and answers of one session, whose messages are added in order.
 
     *strays* are the numbers of answers to calls that no message asks for, with the calls' ids.
