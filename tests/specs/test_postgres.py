@@ -26,11 +26,11 @@ from toolbus.events import MESSAGE_APPEND_AFTER, TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
+from toolbus.settings.usage_error import UsageError
 from toolbus.store import PostgresStore, Stored
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.tables import VERSION
 from toolbus.store.store_factory import open_store
-from toolbus.terminal.screen import UsageError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PROGRAM = Path(__file__).parents[1] / "programs" / "kill_many_agents.py"

@@ -1,7 +1,7 @@
 """A question as a person is shown it, in rows and pages: the call as it would run, all of it.
 
 What a model, a tool or a guard wrote stands in rows that begin with "│", with every character
-visible (`toolbus.terminal.visible_text`); all else on a page is ours.
+visible (`toolbus.settings.visible_text`); all else on a page is ours.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from toolbus.messages.records import encode
+from toolbus.settings.differences import differences
 from toolbus.settings.spans import Span
-from toolbus.terminal.differences import differences
-from toolbus.terminal.visible_text import brief, make_visible, quote_rows
+from toolbus.settings.visible_text import brief, make_visible, quote_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from toolbus.errors import RegistrationError
+from toolbus.settings.files import reason_of
 from toolbus.settings.private_files import UnfitFileError, read_secret_file
-from toolbus.terminal.files import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import store_address
 from toolbus.cli.parser import Parser, add_action, make_parser
+from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.durations import seconds_in
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from toolbus.cli.parser import Command

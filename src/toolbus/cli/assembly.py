@@ -15,10 +15,10 @@ from toolbus.config.prices import find_price, make_price
 from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
 from toolbus.models.naming import model_named
 from toolbus.models.replay import ReplayModel
+from toolbus.settings.files import worded
 from toolbus.settings.hints import nearest
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
-from toolbus.terminal.files import worded
-from toolbus.terminal.screen import UsageError
 from toolbus.toml.values import MisfitError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.parser import Command, make_parser
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
+from toolbus.settings.files import worded
 from toolbus.settings.hints import nearest
 from toolbus.settings.spans import sanitize
-from toolbus.terminal.files import worded
+from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.output import Output
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

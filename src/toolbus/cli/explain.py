@@ -19,10 +19,11 @@ from toolbus.cli.output.history import history_of
 from toolbus.cli.output.lookup import find_call, find_message, find_session
 from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.terminal.durations import duration_of
 from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse

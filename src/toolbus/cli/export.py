@@ -19,11 +19,11 @@ from toolbus.formats.native import (
     SessionLine,
     encode_line,
 )
+from toolbus.settings.files import replacing
 from toolbus.settings.hints import nearest
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.store.store_reader import first_folder
-from toolbus.terminal.files import replacing
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     import argparse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.parser import make_parser, positive
 from toolbus.settings.extras import needs_extra
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import argparse

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parser import pause
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import is_postgres
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     import argparse

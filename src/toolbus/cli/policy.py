@@ -25,11 +25,12 @@ from toolbus.policy.projects import process_folder, project_at
 from toolbus.policy.rules.documents import PolicyFile, read_policy
 from toolbus.policy.tools import explaining, verdict_tables
 from toolbus.policy.tools.remarks import Remark, check_policy
+from toolbus.settings.files import reason_of
 from toolbus.settings.spans import Span, sanitize
+from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import config_folder
-from toolbus.terminal.files import reason_of
 from toolbus.terminal.output import Output
-from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse

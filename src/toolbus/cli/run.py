@@ -39,8 +39,8 @@ from toolbus.events.catalogue import RunResult
 from toolbus.messages.records import AssistantMessage
 from toolbus.models.protocol import close_model
 from toolbus.settings.spans import sanitize
+from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.output import Output
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     import argparse

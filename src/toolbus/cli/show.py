@@ -21,10 +21,11 @@ from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.sessions import facts, moment
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.settings.spans import Span
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.store.store_reader import MessageRow, Page
 from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse

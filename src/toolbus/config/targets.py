@@ -13,8 +13,8 @@ from toolbus.components.components import AgentComponent, component_of
 from toolbus.components.participants import ComponentHost
 from toolbus.config.python_modules import defines, import_file
 from toolbus.errors import LoadError
+from toolbus.settings.files import reason_of
 from toolbus.settings.hints import nearest
-from toolbus.terminal.files import reason_of
 from toolbus.toml.values import worded
 
 if TYPE_CHECKING:

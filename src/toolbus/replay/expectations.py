@@ -17,8 +17,8 @@ from msgspec import UNSET, to_builtins
 
 from toolbus.formats.parsing import parse
 from toolbus.redaction.placeholders import evened
-from toolbus.terminal.files import reason_of, replacing
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.files import reason_of, replacing
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from msgspec import Struct, field
 
 from toolbus.bus.ledger.records import FAILURES, is_notable
-from toolbus.terminal.differences import Difference
+from toolbus.settings.differences import Difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

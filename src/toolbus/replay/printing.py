@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.replay.findings import Outcome, ReplayFinding, ReplayTotals
+    from toolbus.settings.differences import Difference
     from toolbus.settings.spans import Style
-    from toolbus.terminal.differences import Difference
     from toolbus.terminal.screen import Screen
 
 _MAX_CHANGES = 8

@@ -18,10 +18,10 @@ from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.replayer import REPLAYED, Replayer
 from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
 from toolbus.replay.sources import find_sources, read_sources
+from toolbus.settings.usage_error import UsageError
 from toolbus.tasks.loops import holding
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence

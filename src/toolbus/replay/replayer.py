@@ -27,7 +27,7 @@ from toolbus.messages.records import (
 )
 from toolbus.replay.findings import DispatchSummary, ReplayFinding, ReplayTotals, summarize
 from toolbus.replay.sessions import JudgedCall, ReplaySession, judge, stamp
-from toolbus.terminal.differences import differences
+from toolbus.settings.differences import differences
 from toolbus.tools.calls.advertised import ArgumentsCheck
 from toolbus.tools.calls.execution import failure
 from toolbus.transcript.admission import admit
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.config.targets import LoadedTarget
     from toolbus.events.catalogue import ToolSpec
-    from toolbus.terminal.differences import Difference
+    from toolbus.settings.differences import Difference
 
 R = TypeVar("R")
 

@@ -16,9 +16,9 @@ import termios
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.agent_marks import agent_of, marked_variable
 from toolbus.terminal.ancestors import AncestorsError, ancestors
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 _NARROWEST, _WIDEST = 40, 110
 
 
-class UsageError(Exception):
-    """A command cannot do what it was asked to; its text is one line for the person who asked."""
-
-
 class Screen:
     """Writes plain text to *output*, prose in lines of *width* characters."""
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import guard
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask
-from toolbus.terminal.files import read_own_text
+from toolbus.settings.files import read_own_text
 from toolbus.tools import Tool, ToolContext, tool
 from toolbus.workspace.file_changes import FileChange
 from toolbus.workspace.processes import run_process

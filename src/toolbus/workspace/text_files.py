@@ -6,7 +6,7 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from toolbus.terminal.files import reason_of
+from toolbus.settings.files import reason_of
 from toolbus.workspace.working_folder import FileToolError, check_regular
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from toolbus.errors import RegistrationError
-from toolbus.terminal.files import reason_of
+from toolbus.settings.files import reason_of
 
 
 class FileToolError(Exception):

@@ -2,7 +2,7 @@ import pytest
 
 from toolbus.cli.assembly import find_model, find_model_price
 from toolbus.config.prices import Price
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 
 @pytest.mark.parametrize(

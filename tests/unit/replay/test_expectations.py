@@ -6,8 +6,8 @@ import pytest
 
 from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.findings import ReplayFinding, ReplayTotals
-from toolbus.terminal.differences import Difference
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.differences import Difference
+from toolbus.settings.usage_error import UsageError
 
 
 def expectation(*findings, **totals):

@@ -7,7 +7,7 @@ import pytest
 
 from toolbus.replay.findings import ReplayFinding, ReplayTotals
 from toolbus.replay.printing import FindingPrinter, print_totals
-from toolbus.terminal.differences import Difference
+from toolbus.settings.differences import Difference
 from toolbus.terminal.output import Output
 from toolbus.terminal.screen import open_screen
 

@@ -10,9 +10,9 @@ from toolbus.formats.native import EndLine, MessageLine, SessionLine, encode_lin
 from toolbus.messages.records import UserMessage
 from toolbus.replay.replay import ReplayOptions, run_replay
 from toolbus.replay.reports import JsonReport
+from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.output import Output
 from toolbus.terminal.progress import ProgressLine
-from toolbus.terminal.screen import UsageError
 
 INSTALLED = """
 from toolbus import AgentComponent

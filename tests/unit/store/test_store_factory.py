@@ -14,11 +14,11 @@ from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.cli.forget import read_moment
 from toolbus.errors import StoreError, WrongPathError
 from toolbus.replay.sources import find_sources
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.check.session_check import check_file
 from toolbus.store.protocol import Stored
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import is_postgres, open_reader, open_store
-from toolbus.terminal.screen import UsageError
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from toolbus.messages.records import (
     ToolResponse,
     encode,
 )
-from toolbus.terminal.differences import Rows, excerpt
+from toolbus.settings.differences import Rows, excerpt
 
 if TYPE_CHECKING:
     from pathlib import Path

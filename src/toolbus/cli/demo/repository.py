@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.messages.records import encode
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import NamedTuple
 
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 # A name stands in one group, and its page in the file of that name beside this one.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -10,8 +10,8 @@ from msgspec import UNSET
 from toolbus.bus.ledger.records import sign_of
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, decode, encode
+from toolbus.settings.differences import differences, excerpt
 from toolbus.settings.spans import Span
-from toolbus.terminal.differences import differences, excerpt
 from toolbus.terminal.durations import duration_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from toolbus.components.marks import on
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.settings.spans import Span, sanitize
+from toolbus.settings.visible_text import brief
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,10 +29,11 @@ from toolbus.cli.questions.typed_answers import (
     grant_words,
     person_name,
 )
+from toolbus.settings.usage_error import UsageError
+from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader, open_store
 from toolbus.terminal.person import person_terminal
-from toolbus.terminal.screen import UsageError, open_screen, painted
-from toolbus.terminal.visible_text import brief
+from toolbus.terminal.screen import open_screen, painted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

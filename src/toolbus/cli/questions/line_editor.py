@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.settings.extras import needs_extra
+from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import state_folder
-from toolbus.terminal.screen import UsageError
 
 try:
     from prompt_toolkit import PromptSession

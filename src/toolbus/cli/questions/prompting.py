@@ -28,8 +28,8 @@ from toolbus.cli.questions.typed_answers import (
 from toolbus.components.capabilities import Concealer
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny
+from toolbus.settings.visible_text import brief
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

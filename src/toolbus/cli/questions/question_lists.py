@@ -19,11 +19,11 @@ from toolbus.cli.questions.question_lookup import (
     read_questions,
 )
 from toolbus.settings.spans import Span, sanitize
+from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader
 from toolbus.terminal.output import Output
 from toolbus.terminal.pager import paged
 from toolbus.terminal.screen import open_screen
-from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

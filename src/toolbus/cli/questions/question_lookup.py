@@ -13,10 +13,10 @@ from toolbus.approvals.records import decode_grant, decode_question
 from toolbus.approvals.recovery import as_known
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
+from toolbus.settings.usage_error import UsageError
+from toolbus.settings.visible_text import brief
 from toolbus.store.leases import is_gone
 from toolbus.store.sql_reader import FEW, SqlReader
-from toolbus.terminal.screen import UsageError
-from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,10 +13,11 @@ from toolbus.cli.questions.approving import (
 )
 from toolbus.cli.questions.question_lookup import Damaged, read_questions
 from toolbus.cli.questions.typed_answers import YES, check_reason
+from toolbus.settings.usage_error import UsageError
+from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader
 from toolbus.terminal.person import person_terminal
-from toolbus.terminal.screen import UsageError, open_screen
-from toolbus.terminal.visible_text import brief
+from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from toolbus.store.sql_reader import SqlReader

@@ -11,9 +11,9 @@ from toolbus.approvals.steps import LONGEST_WORDS
 from toolbus.cli.questions.keyboard import INTERRUPT
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
+from toolbus.settings.usage_error import UsageError
+from toolbus.settings.visible_text import brief
 from toolbus.terminal.durations import seconds_in
-from toolbus.terminal.screen import UsageError
-from toolbus.terminal.visible_text import brief
 
 if TYPE_CHECKING:
     from toolbus.approvals.grants import GrantSpan

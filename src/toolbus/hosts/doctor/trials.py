@@ -17,7 +17,7 @@ from toolbus.hosts.install.client_files import copied_files, shell_line, write_f
 from toolbus.hosts.install.host_files import HOSTS
 from toolbus.hosts.install.targets import blocks_of
 from toolbus.settings.spans import sanitize
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ import toolbus
 from toolbus.hosts.run import hook_client
 from toolbus.hosts.run.requests import LIMIT, default_store
 from toolbus.settings.private_files import is_private, write_private
+from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import state_folder
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,10 +19,11 @@ from toolbus.hosts.install.plans import apply_plans, plan_install, plan_removal
 from toolbus.hosts.install.state import InstalledState, installed_state
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
+from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.output import Output
 from toolbus.terminal.person import person_terminal
 from toolbus.terminal.person_pages import show_whole
-from toolbus.terminal.screen import UsageError, open_screen
+from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from toolbus.policy.argument_names import file_writers, kind_of
-from toolbus.terminal.files import read_own_text
+from toolbus.settings.files import read_own_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from toolbus.config.servers import read_servers
 from toolbus.http.addresses import read_url
 from toolbus.mcp.transport.extra_headers import read_headers
 from toolbus.mcp.transport.launching import INHERITED, LISTEN_TOKEN, TOKEN
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,8 +28,8 @@ from toolbus.settings.private_files import (
     writable_by_others,
     write_private,
 )
+from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import logins_folder
-from toolbus.terminal.screen import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ from toolbus.errors import LoadError
 from toolbus.http.client import TransportError
 from toolbus.mcp.oauth.logins import Logins, server_address
 from toolbus.mcp.oauth.metadata import ask
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

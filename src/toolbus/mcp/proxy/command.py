@@ -15,7 +15,7 @@ from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
 from toolbus.mcp.proxy.loading import ProxyOptions, following, make_proxy
 from toolbus.mcp.transport.launching import LISTEN_TOKEN, TOKEN, launch
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence

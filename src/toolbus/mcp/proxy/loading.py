@@ -14,7 +14,7 @@ from toolbus.config.approvals import ApprovalSettings
 from toolbus.config.targets import load, load_changed, load_configuration, load_nearest
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.mcp.proxy.proxy import WAIT, Proxy
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolbus.mcp.protocol.repeated_headers import METHOD, NAME, PARAM
 from toolbus.mcp.protocol.revisions import REVISION, SESSION
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

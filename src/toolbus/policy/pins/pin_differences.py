@@ -13,9 +13,9 @@ from unicodedata import combining, normalize
 from msgspec import UNSET, Struct
 
 from toolbus.policy.pins.pinned_items import PinnedServer, ToolPins, reveal
-from toolbus.terminal.differences import Difference, differences
-from toolbus.terminal.look_alikes import LATIN_LETTERS
-from toolbus.terminal.visible_text import is_visible
+from toolbus.settings.differences import Difference, differences
+from toolbus.settings.look_alikes import LATIN_LETTERS
+from toolbus.settings.visible_text import is_visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

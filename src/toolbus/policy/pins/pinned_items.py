@@ -39,7 +39,7 @@ import msgspec
 
 from toolbus.errors import ConfigurationError
 from toolbus.messages.immutable import thaw
-from toolbus.terminal.visible_text import is_visible
+from toolbus.settings.visible_text import is_visible
 from toolbus.toml.files import decode_text, read_bytes
 
 if TYPE_CHECKING:

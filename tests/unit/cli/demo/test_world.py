@@ -8,7 +8,7 @@ from toolbus.cli.demo.handlers import Redact
 from toolbus.cli.demo.repository import make_repository, write_recording
 from toolbus.cli.demo.world import draw_world
 from toolbus.models.recordings import read_lines
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 
 @pytest.mark.parametrize("seed", range(20))

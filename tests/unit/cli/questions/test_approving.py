@@ -4,7 +4,7 @@ import pytest
 
 from toolbus.approvals.questions import Question
 from toolbus.cli.questions.approving import show_pages
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 
 class Terminal:

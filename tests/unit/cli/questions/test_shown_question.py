@@ -5,7 +5,7 @@ import pytest
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import digest_of
 from toolbus.cli.questions.shown_question import ShownQuestion
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 
 class Typewriter:

@@ -15,7 +15,7 @@ from toolbus.hosts.install.client_files import (
     write_files,
 )
 from toolbus.hosts.run.hook_client import read_settings
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 BLOCKS = {
     "PreToolUse": HookAnswer(stdout=b'{"reason": "it\'s $(no) \xe2\x80\x94"}\n', exit_code=0),

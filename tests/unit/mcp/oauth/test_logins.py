@@ -3,7 +3,7 @@
 import pytest
 
 from toolbus.mcp.oauth.logins import Login, Logins, server_address
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 LOGIN = Login(
     server="https://a.example/mcp",

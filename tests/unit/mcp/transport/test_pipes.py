@@ -9,7 +9,7 @@ import pytest
 
 from toolbus import AgentComponent, EventBus, events
 from toolbus.mcp.proxy.loading import load_components
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]
 HANDLERS = """

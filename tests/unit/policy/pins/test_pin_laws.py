@@ -28,7 +28,7 @@ from toolbus.policy.pins.pinned_items import (
     reveal,
     write_lock,
 )
-from toolbus.terminal.visible_text import is_visible
+from toolbus.settings.visible_text import is_visible
 from toolbus.testing import check_guard
 
 ONE = "Of the tools and prompts that begin with a_: One."

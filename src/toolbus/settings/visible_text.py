@@ -3,7 +3,7 @@ r"""Texts of strangers on a terminal: every character visible, every row marked 
 Written with escapes, such as `\x1b` or `\u202e`, and then each backslash twice, is what a reader
 does not see or takes for something else: control, bidirectional and other characters that show
 nothing; blanks and newlines at the ends, and blanks at the ends of lines; marks that belong to no
-letter or strike one out; and what looks like something else (`toolbus.terminal.look_alikes`).
+letter or strike one out; and what looks like something else (`toolbus.settings.look_alikes`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import east_asian_width
 
-from toolbus.terminal.look_alikes import alike_places, name_of
+from toolbus.settings.look_alikes import alike_places, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

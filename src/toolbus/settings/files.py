@@ -9,7 +9,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
 
 from toolbus.settings.private_files import replacing_file
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

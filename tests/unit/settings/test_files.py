@@ -5,8 +5,8 @@ from stat import S_IMODE
 
 import pytest
 
-from toolbus.terminal.files import replacing
-from toolbus.terminal.screen import UsageError
+from toolbus.settings.files import replacing
+from toolbus.settings.usage_error import UsageError
 
 
 def names(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.terminal.visible_text import brief, make_visible, quote_rows
+from toolbus.settings.visible_text import brief, make_visible, quote_rows
 
 MARKS = "│ ", "│…"
 TRICKS = "\x1b\\n\n │… \u202e\u200b漢\u0430\u0338\uff0f\u0301éx"
