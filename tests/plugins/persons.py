@@ -5,14 +5,14 @@ import pty
 
 import pytest
 
-from toolbus.terminal import agent_marks, person
+from toolbus.presence import agents, person
 
 
 @pytest.fixture
 def as_person(monkeypatch):
     """Let what this process does count as a person's: its terminal is one that nobody types at."""
     ours, theirs = pty.openpty()
-    for name in agent_marks.VARIABLES:
+    for name in agents.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(person, "ancestors", lambda: iter(()))
     monkeypatch.setattr(person, "_open_terminal", lambda: os.dup(theirs))

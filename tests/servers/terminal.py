@@ -8,12 +8,12 @@ import subprocess
 import sys
 import termios
 
-from toolbus.terminal.agent_marks import VARIABLES
+from toolbus.presence.agents import VARIABLES
 
 # Who runs the tests may be an agent: above them nobody is looked for.
 PROGRAM = """
 import fcntl, itertools, runpy, sys, termios
-from toolbus.terminal import person
+from toolbus.presence import person
 all_ancestors, tests, descriptor = person.ancestors, int(sys.argv.pop(1)), int(sys.argv.pop(1))
 person.ancestors = lambda: itertools.takewhile(lambda each: each.pid != tests, all_ancestors())
 fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)

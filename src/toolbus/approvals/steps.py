@@ -12,7 +12,7 @@ from toolbus.approvals.questions import TRANSITIONS, is_hosts_own
 from toolbus.approvals.records import find_question, read_question, swap_question
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
-from toolbus.terminal.person import PersonTerminal
+from toolbus.presence.person import PersonTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolbus.cli.parser import Parser, add_action, make_parser
+from toolbus.presence.person import require_person
 from toolbus.terminal.output import Output
-from toolbus.terminal.person import require_person
 
 if TYPE_CHECKING:
     import argparse

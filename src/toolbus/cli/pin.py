@@ -41,12 +41,12 @@ from toolbus.policy.pins.pinned_items import (
     reveal,
     write_lock,
 )
+from toolbus.presence.person import person_terminal, require_person
 from toolbus.settings.files import replacing
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import make_visible
 from toolbus.terminal.output import Output
-from toolbus.terminal.person import person_terminal, require_person
 from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:

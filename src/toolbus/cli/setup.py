@@ -45,13 +45,13 @@ from toolbus.hosts.install.settings_files import SettingsFile, read_settings, re
 from toolbus.hosts.install.state import installed_state
 from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
+from toolbus.presence.person import person_terminal, require_person
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.settings.files import reason_of
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import config_folder
 from toolbus.terminal.output import Output
-from toolbus.terminal.person import person_terminal, require_person
 from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:

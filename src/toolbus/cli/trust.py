@@ -23,8 +23,8 @@ from toolbus.config.snapshots import take_snapshot
 from toolbus.config.trust import judge, read_trusted, revoke, trust
 from toolbus.errors import ConfigurationError, LoadError
 from toolbus.messages.records import encode
+from toolbus.presence.person import require_person
 from toolbus.settings.spans import Span, Style
-from toolbus.terminal.person import require_person
 from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:

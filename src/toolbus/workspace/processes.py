@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.presence.agents import JUDGED_SHELL
 from toolbus.tasks.shielding import shield_until_done
-from toolbus.terminal.agent_marks import JUDGED_SHELL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ its time is up and when the call is cancelled. What it says, errors included, is
 *output_bytes*: head and tail. An exit status other than 0 is told and is no error.
 
 It has no terminal, so it cannot type into that of the person, and what it runs is known as a
-model's (`toolbus.terminal.person`): it runs below a process of its own (`process_keeper`), which on
+model's (`toolbus.presence.person`): it runs below a process of its own (`process_keeper`), which on
 Linux adopts what a command leaves behind.
 
 **Limits.** It is no sandbox: a command can do all that the program's user may do, anywhere: kill
@@ -31,7 +31,7 @@ from pathlib import Path  # noqa: TC003 - as above
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
 from toolbus.messages.records import ToolResponse
-from toolbus.terminal.agent_marks import JUDGED
+from toolbus.presence.agents import JUDGED
 from toolbus.tools import tool
 from toolbus.workspace.processes import run_process
 from toolbus.workspace.working_folder import WorkingFolder

@@ -10,10 +10,10 @@ from toolbus.approvals.answer_server import ServerAddress, serving_answers
 from toolbus.approvals.webhook_signing import read_secret
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import NAME, read_document
+from toolbus.presence.person import require_no_agent
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import approvals_secret, config_folder
 from toolbus.store.store_factory import open_store
-from toolbus.terminal.person import require_no_agent
 from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:

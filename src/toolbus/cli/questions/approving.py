@@ -29,10 +29,10 @@ from toolbus.cli.questions.typed_answers import (
     grant_words,
     person_name,
 )
+from toolbus.presence.person import person_terminal
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader, open_store
-from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import open_screen, painted
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.grants import GrantSpan
     from toolbus.approvals.questions import Question
+    from toolbus.presence.person import PersonTerminal
     from toolbus.store.protocol import Store
     from toolbus.terminal.output import Output
-    from toolbus.terminal.person import PersonTerminal
 
 T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]

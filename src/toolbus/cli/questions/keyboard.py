@@ -7,13 +7,13 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from toolbus.terminal.person import person_terminal
+from toolbus.presence.person import person_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.presence.person import PersonTerminal
     from toolbus.terminal.output import Output
-    from toolbus.terminal.person import PersonTerminal
 
 INTERRUPT = "\x03"
 """The line that stands for Ctrl-C, which nobody can type as one."""

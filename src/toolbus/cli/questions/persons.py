@@ -9,8 +9,8 @@ from toolbus.cli.output.run_report import NOBODY
 from toolbus.cli.questions.keyboard import open_keyboard
 from toolbus.cli.questions.prompting import QuestionPrompt
 from toolbus.events.catalogue import Ask, Deny, Scope
+from toolbus.presence.person import NoPersonError
 from toolbus.store.memory import MemoryStore
-from toolbus.terminal.person import NoPersonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

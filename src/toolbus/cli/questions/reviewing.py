@@ -13,16 +13,16 @@ from toolbus.cli.questions.approving import (
 )
 from toolbus.cli.questions.question_lookup import Damaged, read_questions
 from toolbus.cli.questions.typed_answers import YES, check_reason
+from toolbus.presence.person import person_terminal
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader
-from toolbus.terminal.person import person_terminal
 from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
+    from toolbus.presence.person import PersonTerminal
     from toolbus.store.sql_reader import SqlReader
     from toolbus.terminal.output import Output
-    from toolbus.terminal.person import PersonTerminal
 
 _PAUSE = 0.5
 """Seconds between two looks at whether somebody has asked."""

@@ -15,8 +15,8 @@ from toolbus.cli.questions.typed_answers import TypedAnswer, read_answer
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
+from toolbus.presence.person import NoPersonError, PersonTerminal
 from toolbus.tasks.loops import LoopLock
-from toolbus.terminal.person import NoPersonError, PersonTerminal
 
 if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall

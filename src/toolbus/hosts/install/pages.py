@@ -18,11 +18,10 @@ from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.install.plans import apply_plans, plan_install, plan_removal
 from toolbus.hosts.install.state import InstalledState, installed_state
 from toolbus.messages.records import encode
+from toolbus.presence.person import person_terminal, show_whole
 from toolbus.settings.spans import Span, Style
 from toolbus.settings.usage_error import UsageError
 from toolbus.terminal.output import Output
-from toolbus.terminal.person import person_terminal
-from toolbus.terminal.person_pages import show_whole
 from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:

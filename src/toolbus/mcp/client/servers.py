@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from toolbus.errors import RegistrationError
 from toolbus.http.addresses import without_query
-from toolbus.terminal.agent_marks import JUDGED
+from toolbus.presence.agents import JUDGED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.terminal.agent_marks import JUDGED
+from toolbus.presence.agents import JUDGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

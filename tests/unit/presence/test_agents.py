@@ -3,8 +3,15 @@
 import pytest
 
 from toolbus.hosts.install.host_files import HOSTS
-from toolbus.terminal.agent_marks import JUDGED_SHELL, PROGRAMS, agent_of, marked_variable
-from toolbus.terminal.ancestors import ListedProcess, ancestors, read_ps
+from toolbus.presence.agents import (
+    JUDGED_SHELL,
+    PROGRAMS,
+    ListedProcess,
+    agent_of,
+    ancestors,
+    marked_variable,
+    read_ps,
+)
 
 
 def test_every_host_is_known():

@@ -1,7 +1,7 @@
 """A person at a terminal: what only they may do asks for one, and reads from there.
 
 It is refused without a controlling terminal, and where an agent started the process: see
-`toolbus.terminal.agent_marks`. What a script sets up without a person has to be given a terminal,
+`toolbus.presence.agents`. What a script sets up without a person has to be given a terminal,
 for example by script(1).
 
 **Limit.** A process of the same user, outside of any sandbox, can have another program start one
@@ -12,13 +12,14 @@ that runs already. `toolbus guide security` lists them.
 from __future__ import annotations
 
 import os
+import re
 import termios
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
+from toolbus.presence.agents import AncestorsError, agent_of, ancestors, marked_variable
 from toolbus.settings.usage_error import UsageError
-from toolbus.terminal.agent_marks import agent_of, marked_variable
-from toolbus.terminal.ancestors import AncestorsError, ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,3 +132,43 @@ def _open_terminal() -> int:
         os.close(descriptor)
         raise NoPersonError("this process is in the background of its own")
     return descriptor
+
+
+# SGR, ECMA-48 8.3.117: the only sequences that our screens write.
+_STYLE = re.compile(r"(\x1b\[[\d;]*m)")
+_PLAIN = "\x1b[0m"
+
+
+def show_whole(terminal: PersonTerminal, text: str) -> bool:
+    """Show *text*, lines in colour or without; return whether the person saw the last page."""
+    rows = list(styled_rows(text.removesuffix("\n"), max(terminal.columns, 2)))
+    size = max(terminal.rows - 1, 1)  # The last row is for what is asked there.
+    pages = [rows[start : start + size] for start in range(0, len(rows), size)]
+    for number, page in enumerate(pages, 1):
+        terminal.write("".join([f"{row}\n" for row in page]))
+        if number < len(pages):
+            place = f"page {number:,} of {len(pages):,}"
+            word = terminal.ask(f"{place}; Enter shows the next page, q ends: ")
+            if word is None or word.strip():
+                return False
+    return True
+
+
+def styled_rows(text: str, cells: int) -> Iterator[str]:
+    """Give the lines of *text* in rows of at most *cells* cells, at least 2.
+
+    A line that is broken in the middle of a style goes on in it.
+    """
+    for line in text.split("\n"):
+        row, used, style = "", 0, ""
+        for part in _STYLE.split(line):
+            if part.startswith("\x1b"):
+                row, style = row + part, "" if part == _PLAIN else style + part
+                continue
+            for char in part:
+                width = 2 if east_asian_width(char) in "WFA" else 1
+                if used + width > cells:
+                    yield f"{row}{_PLAIN}" if style else row
+                    row, used = style, 0
+                row, used = row + char, used + width
+        yield row

@@ -1,0 +1,1 @@
+"""The person at the terminal: what only a person may do reads from there."""
