@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx2
 
-from toolbus.http.addresses import read_url
 from toolbus.http.client import HttpClient, Timeouts
+from toolbus.http.urls import read_url
 
 SECONDS = 60
 

@@ -6,12 +6,12 @@ import zlib
 from contextlib import asynccontextmanager, suppress
 
 from judged_sessions import TOOLS, Passed, frames_of
-from toolbus.http.addresses import read_url
 from toolbus.http.client import HttpClient
 from toolbus.http.server import HttpRequest
+from toolbus.http.urls import read_url
 from toolbus.mcp.http.failures import HttpError
-from toolbus.mcp.http.forwarding import Upstream
 from toolbus.mcp.http.relay import Relay
+from toolbus.mcp.http.upstream import Upstream
 from toolbus.mcp.transport.limits import ProxyLimits
 
 SECONDS = 60

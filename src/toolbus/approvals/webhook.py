@@ -25,8 +25,8 @@ from urllib.parse import SplitResult, urlsplit
 from toolbus.approvals.display import channel_text, moment
 from toolbus.approvals.webhook_signing import LIMIT, message_id, read_secret
 from toolbus.errors import RegistrationError, ToolbusError
-from toolbus.http.addresses import is_loopback
 from toolbus.http.client import HttpClient, Timeouts, TransportError
+from toolbus.http.urls import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

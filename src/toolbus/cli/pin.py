@@ -20,7 +20,7 @@ from toolbus.cli.questions.typed_answers import YES
 from toolbus.components.participants import ComponentHost
 from toolbus.config.targets import load
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
-from toolbus.mcp.transport.launching import own_environment
+from toolbus.mcp.transport.launch import own_environment
 from toolbus.messages.records import encode
 from toolbus.policy.pins.pin_differences import (
     PinChange,
@@ -166,7 +166,7 @@ def _add_arguments(parser: Parser) -> None:
 
 def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
     from toolbus.mcp.transport.extra_headers import read_headers  # noqa: PLC0415 - not for all
-    from toolbus.mcp.transport.launching import TOKEN  # noqa: PLC0415 - loads the house
+    from toolbus.mcp.transport.launch import TOKEN  # noqa: PLC0415 - loads the house
 
     headers = read_headers(words, os.environ)
     token = os.environ.get(TOKEN)

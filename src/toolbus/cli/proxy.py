@@ -13,7 +13,7 @@ from toolbus.cli.parser import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
     from toolbus.cli.parser import Command, Parser
-    from toolbus.mcp.http.listening import Listening
+    from toolbus.mcp.http.options import ListenOptions
     from toolbus.terminal.output import Output
 
 _PORTS = 2**16
@@ -90,7 +90,7 @@ def command() -> Command:
         # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
         gc.disable()
         from toolbus.mcp.proxy.command import run_proxy  # noqa: PLC0415 - loads the whole house
-        from toolbus.mcp.proxy.loading import ProxyOptions  # noqa: PLC0415 - as above
+        from toolbus.mcp.proxy.factory import ProxyOptions  # noqa: PLC0415 - as above
 
         options = ProxyOptions(
             targets=parsed.targets,
@@ -218,13 +218,13 @@ def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
     return read_headers(words, os.environ)
 
 
-def _listening(parsed: argparse.Namespace) -> Listening | None:
-    from toolbus.mcp.http.listening import Listening  # noqa: PLC0415 - as above
+def _listening(parsed: argparse.Namespace) -> ListenOptions | None:
+    from toolbus.mcp.http.options import ListenOptions  # noqa: PLC0415 - as above
 
     if parsed.listen is None:
         return None
     host, port = parsed.listen
-    return Listening(
+    return ListenOptions(
         host=host,
         port=port,
         path=parsed.path,

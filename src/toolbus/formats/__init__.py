@@ -8,6 +8,6 @@ from toolbus.formats.items import RecordItem as RecordItem
 from toolbus.formats.items import SessionEnd as SessionEnd
 from toolbus.formats.items import SessionStart as SessionStart
 from toolbus.formats.items import SkippedLine as SkippedLine
-from toolbus.formats.reading import FORMATS as FORMATS
-from toolbus.formats.reading import LINE_LIMIT as LINE_LIMIT
-from toolbus.formats.reading import read as read
+from toolbus.formats.session_files import FORMATS as FORMATS
+from toolbus.formats.session_files import LINE_LIMIT as LINE_LIMIT
+from toolbus.formats.session_files import read as read

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, items_of
-from toolbus.formats.blocks import WIRE
+from toolbus.formats.anthropic_messages import WIRE
 from toolbus.formats.media import UNNAMED, as_words, foreign_block, is_on_the_web
 from toolbus.formats.names import wire_name
 from toolbus.formats.output_schemas import ANTHROPIC, enforceable, with_format, with_words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.events.values import ModelDelta
 from toolbus.formats.answers import TextJoints
-from toolbus.formats.parsing import parse, unexpected
+from toolbus.formats.json_input import parse, unexpected
 from toolbus.messages.immutable import mend
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import RegistrationError
+from toolbus.formats.chat_messages import REASONING_FIELDS
 from toolbus.formats.media import (
     as_words,
     data_uri,
@@ -17,7 +18,6 @@ from toolbus.formats.media import (
     image_address,
 )
 from toolbus.formats.names import wire_name
-from toolbus.formats.openai import REASONING_FIELDS
 from toolbus.formats.output_schemas import TAKEN, openai_format
 from toolbus.formats.requests import arguments_text, schema_of, with_settings
 from toolbus.messages.records import (

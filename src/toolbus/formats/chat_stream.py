@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.events.values import ModelDelta
-from toolbus.formats.openai import REASONING_FIELDS
-from toolbus.formats.parsing import unexpected
+from toolbus.formats.chat_messages import REASONING_FIELDS
+from toolbus.formats.json_input import unexpected
 from toolbus.messages.records import encode
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.formats.blocks import answer_items, answer_message, user_messages
+from toolbus.formats.anthropic_messages import answer_items, answer_message, user_messages
 from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart, SkippedLine
-from toolbus.formats.parsing import ToolNames, parse, unexpected
+from toolbus.formats.json_input import ToolNames, parse, unexpected
 
 if TYPE_CHECKING:
     from toolbus.formats.answers import AnswerItem

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from toolbus.formats import openai
-from toolbus.formats.blocks import answer_items, answer_message, parts_of, user_messages
+from toolbus.formats import chat_messages
+from toolbus.formats.anthropic_messages import answer_items, answer_message, parts_of, user_messages
 from toolbus.formats.items import Item, MessageItem, SessionEnd, SessionStart
-from toolbus.formats.parsing import ToolNames, parse, unexpected
-from toolbus.formats.responses import response_message
+from toolbus.formats.json_input import ToolNames, parse, unexpected
 from toolbus.formats.responses_input import input_messages, is_input
+from toolbus.formats.responses_output import response_message
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage
@@ -138,13 +138,13 @@ def _read_openai(
     names, messages = ToolNames(), list[Message]()
     for index, data in enumerate(request["messages"]):
         message_id = f"{session}/{len(messages) + 1}"
-        message = openai.message_of(data, message_id, names, f"$.messages[{index}]")
+        message = chat_messages.message_of(data, message_id, names, f"$.messages[{index}]")
         names.add(message)
         messages.append(message)
     match reply:
         case {"choices": [{"message": dict()}, *_]}:
             message_id = f"{session}/{len(messages) + 1}"
-            messages.append(openai.completion_of(reply, message_id, "$"))
+            messages.append(chat_messages.completion_of(reply, message_id, "$"))
     return messages
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError
-from toolbus.formats.parsing import parse
+from toolbus.formats.json_input import parse
 from toolbus.messages.parts import AudioPart, ImagePart, Part, Resource, ResourcePart, TextPart
 from toolbus.messages.records import encode
 

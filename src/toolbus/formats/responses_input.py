@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, message_of
+from toolbus.formats.json_input import ToolNames, unexpected
 from toolbus.formats.media import UNNAMED, document_in, foreign_part, image_at
-from toolbus.formats.parsing import ToolNames, unexpected
-from toolbus.formats.responses import WIRE, output_items
+from toolbus.formats.responses_output import WIRE, output_items
 from toolbus.messages.records import (
     Message,
     Part,

@@ -21,7 +21,7 @@ from toolbus.formats.media import (
 from toolbus.formats.names import wire_name
 from toolbus.formats.output_schemas import openai_format, with_format
 from toolbus.formats.requests import arguments_text, schema_of, with_settings
-from toolbus.formats.responses import WIRE
+from toolbus.formats.responses_output import WIRE
 from toolbus.messages.immutable import thaw
 from toolbus.messages.records import (
     AssistantMessage,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolbus.events.values import ModelDelta
 from toolbus.formats.answers import TextJoints
-from toolbus.formats.parsing import unexpected
+from toolbus.formats.json_input import unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.errors import ToolbusError
-from toolbus.http.addresses import authority
+from toolbus.http.urls import authority
 from toolbus.settings.extras import needs_extra
 
 try:

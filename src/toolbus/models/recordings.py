@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.errors import DecodeError
 from toolbus.formats.items import MessageItem, Problem, SessionStart
-from toolbus.formats.parsing import parse
-from toolbus.formats.reading import read
+from toolbus.formats.json_input import parse
+from toolbus.formats.session_files import read
 from toolbus.messages.records import decode
 from toolbus.store.store_factory import is_postgres, open_reader
 

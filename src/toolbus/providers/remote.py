@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from toolbus.errors import ModelError, RegistrationError
+from toolbus.formats.json_input import parse
 from toolbus.formats.names import names_on_the_wire
 from toolbus.formats.output_schemas import with_words
-from toolbus.formats.parsing import parse
 from toolbus.messages.immutable import mend
 from toolbus.providers.failures import RefusedAnswerError, failure_of, retries_of
-from toolbus.providers.pauses import excess_of, pause_limit
+from toolbus.providers.retry_after import excess_of, pause_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

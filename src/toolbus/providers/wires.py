@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from toolbus.formats import anthropic_requests, chat_requests, responses_requests
+from toolbus.formats.anthropic_messages import answer_items, answer_message
 from toolbus.formats.anthropic_stream import AnthropicStream
-from toolbus.formats.blocks import answer_items, answer_message
+from toolbus.formats.chat_messages import completion_of
 from toolbus.formats.chat_stream import ChatStream
+from toolbus.formats.json_input import unexpected
 from toolbus.formats.names import names_on_the_wire
-from toolbus.formats.openai import completion_of
-from toolbus.formats.parsing import unexpected
-from toolbus.formats.responses import response_message
+from toolbus.formats.responses_output import response_message
 from toolbus.formats.responses_stream import ResponsesStream
 from toolbus.messages.immutable import mend
 from toolbus.models.answers import given_call

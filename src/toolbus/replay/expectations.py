@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, to_builtins
 
-from toolbus.formats.parsing import parse
+from toolbus.formats.json_input import parse
 from toolbus.redaction.placeholders import evened
 from toolbus.settings.files import reason_of, replacing
 from toolbus.settings.usage_error import UsageError

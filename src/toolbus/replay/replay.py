@@ -13,7 +13,7 @@ from toolbus.components.state import rehearsal, rehearse
 from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
-from toolbus.formats.reading import LINE_LIMIT
+from toolbus.formats.session_files import LINE_LIMIT
 from toolbus.replay.expectations import Expectation, compare, read_expectation
 from toolbus.replay.replayer import REPLAYED, Replayer
 from toolbus.replay.reports import JsonReport, ReplayReport, TextReport

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from toolbus.errors import StoreError
 from toolbus.formats.items import Item, MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
-from toolbus.formats.reading import LINE_LIMIT, read
+from toolbus.formats.session_files import LINE_LIMIT, read
 from toolbus.settings.files import reason_of
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import is_postgres, open_reader

@@ -6,11 +6,11 @@ from io import BytesIO
 import pytest
 
 from toolbus.errors import DecodeError
-from toolbus.formats.blocks import part_of
+from toolbus.formats.anthropic_messages import part_of
+from toolbus.formats.chat_messages import message_of
 from toolbus.formats.items import MessageItem, Problem, SkippedLine
-from toolbus.formats.openai import message_of
-from toolbus.formats.parsing import ToolNames, parse
-from toolbus.formats.reading import read
+from toolbus.formats.json_input import ToolNames, parse
+from toolbus.formats.session_files import read
 from toolbus.messages.records import (
     AssistantMessage,
     AudioPart,

@@ -15,7 +15,7 @@ from toolbus.formats.items import (
     SessionStart,
     SkippedLine,
 )
-from toolbus.formats.reading import FORMATS, read, read_lines
+from toolbus.formats.session_files import FORMATS, read, read_lines
 from toolbus.messages.records import decode, encode
 
 WORDS = (

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from toolbus.events.values import ModelRequest, ToolSpec
 from toolbus.formats import anthropic_requests, chat_requests, responses_requests
 from toolbus.formats.answers import items_of
-from toolbus.formats.blocks import answer_items, answer_message
+from toolbus.formats.anthropic_messages import answer_items, answer_message
 from toolbus.formats.items import MessageItem
 from toolbus.formats.names import names_on_the_wire, wire_name
-from toolbus.formats.reading import read
-from toolbus.formats.responses import response_message
+from toolbus.formats.responses_output import response_message
+from toolbus.formats.session_files import read
 from toolbus.messages.reasoning import ReasoningPart
 from toolbus.messages.records import (
     AssistantMessage,

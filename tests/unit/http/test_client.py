@@ -3,8 +3,8 @@
 import pytest
 
 from http_stubs import answering, got
-from toolbus.http.addresses import read_url
 from toolbus.http.client import HttpClient, Timeouts, TransportError
+from toolbus.http.urls import read_url
 
 
 async def test_a_request_is_one_connection():

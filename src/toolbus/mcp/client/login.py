@@ -27,8 +27,8 @@ from mcp.types import LATEST_PROTOCOL_VERSION
 from pydantic import AnyUrl
 
 from toolbus.errors import ToolServerError
-from toolbus.http.addresses import is_loopback
 from toolbus.http.server import HttpServer, RequestError, listen_on
+from toolbus.http.urls import is_loopback
 from toolbus.mcp.oauth.logins import Login, shown
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolbus.errors import RegistrationError
-from toolbus.http.addresses import without_query
+from toolbus.http.urls import without_query
 from toolbus.presence.agents import JUDGED
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_./:-]*")
 _FOR_COMMANDS, _FOR_ADDRESSES = {"env", "cwd", "stderr"}, {"headers", "auth"}
 
 
-Server: TypeAlias = "StdioServer | Address"
+Server: TypeAlias = "StdioServer | UrlServer"
 
 
 def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
@@ -79,7 +79,7 @@ def server_of(server: str, args: Sequence[str], options: McpOptions) -> Server:
     problems = [*_misplaced(args, options, is_address=is_address), *_wrong_values(options)]
     if problems:
         raise RegistrationError("toolbus.mcp.client.tools", problems[0])
-    return Address(server, options) if is_address else StdioServer(server, args, options)
+    return UrlServer(server, options) if is_address else StdioServer(server, args, options)
 
 
 def _misplaced(args: Sequence[str], options: McpOptions, *, is_address: bool) -> Iterator[str]:
@@ -135,7 +135,7 @@ class StdioServer:
         return _watched(stdio_client(self._parameters, _with_file(self._stderr)), on_end)
 
 
-class Address:
+class UrlServer:
     """A streamable HTTP server at *url*."""
 
     def __init__(self, url: str, options: McpOptions) -> None:
@@ -177,7 +177,7 @@ delivery_under_way: ContextVar[Delivery | None] = ContextVar("toolbus_mcp", defa
 class _Http(httpx2.AsyncClient):
     """Sends, and notes what the SDK does not tell: what a server did not even look at."""
 
-    def __init__(self, address: Address, on_end: Callable[[str], None], **options: Any) -> None:
+    def __init__(self, address: UrlServer, on_end: Callable[[str], None], **options: Any) -> None:
         super().__init__(timeout=_TIMEOUT, limits=_LIMITS, **options)
         self._address, self._on_end = address, on_end
 

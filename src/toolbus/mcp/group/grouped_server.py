@@ -16,7 +16,7 @@ from toolbus.errors import ToolbusError
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, write_frame
 from toolbus.mcp.protocol.revisions import params_of
 from toolbus.mcp.session.request_table import PendingRequests, fail, resolve
-from toolbus.mcp.transport.launching import listed_environment
+from toolbus.mcp.transport.launch import listed_environment
 from toolbus.mcp.transport.processes import describe_end, start
 
 if TYPE_CHECKING:

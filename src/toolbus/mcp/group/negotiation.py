@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError, rpc_error
-from toolbus.mcp.group.merging import merged_discovery, merged_handshake
+from toolbus.mcp.group.merge import merged_discovery, merged_handshake
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,

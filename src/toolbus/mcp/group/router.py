@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError, rpc_error
-from toolbus.mcp.group.merging import (
+from toolbus.mcp.group.merge import (
     LISTED_KINDS,
     LISTS,
     UNCACHED,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError
-from toolbus.mcp.group.merging import named, named_form, unnamed
+from toolbus.mcp.group.merge import named, named_form, unnamed
 from toolbus.mcp.group.router import Router
 from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,

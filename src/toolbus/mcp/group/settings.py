@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.config.documents import read_document
 from toolbus.config.servers import read_servers
-from toolbus.http.addresses import read_url
+from toolbus.http.urls import read_url
 from toolbus.mcp.transport.extra_headers import read_headers
-from toolbus.mcp.transport.launching import INHERITED, LISTEN_TOKEN, TOKEN
+from toolbus.mcp.transport.launch import INHERITED, LISTEN_TOKEN, TOKEN
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:

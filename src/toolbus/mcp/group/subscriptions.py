@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from toolbus.mcp.group.merging import SEPARATOR
+from toolbus.mcp.group.merge import SEPARATOR
 from toolbus.mcp.protocol.jsonrpc import write_frame
 from toolbus.mcp.protocol.revisions import LISTEN, SUBSCRIPTION
 

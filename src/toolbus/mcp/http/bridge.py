@@ -11,10 +11,10 @@ from msgspec import UNSET
 
 from toolbus.mcp.group.server_group import start_servers
 from toolbus.mcp.http.failures import JSON, HttpError
-from toolbus.mcp.http.forwarding import identity
 from toolbus.mcp.http.requests import STREAM, check_post
 from toolbus.mcp.http.session_process import SessionProcess
 from toolbus.mcp.http.session_table import SessionTable
+from toolbus.mcp.http.upstream import identity
 from toolbus.mcp.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

@@ -11,9 +11,9 @@ from urllib.parse import SplitResult
 from toolbus.http.client import HttpClient
 from toolbus.http.server import HttpServer, listen_on
 from toolbus.mcp.http.bridge import Bridge
-from toolbus.mcp.http.forwarding import Upstream
 from toolbus.mcp.http.front import Front, Rules
 from toolbus.mcp.http.relay import Relay
+from toolbus.mcp.http.upstream import Upstream
 from toolbus.mcp.oauth.gateway import ISSUERS, OAuthGateway
 from toolbus.mcp.oauth.metadata import RESOURCE, SERVER
 from toolbus.mcp.proxy.stdio import calling_on_signals
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.mcp.group.settings import ServerSettings
-    from toolbus.mcp.http.listening import Listening
+    from toolbus.mcp.http.options import ListenOptions
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.transport.limits import ProxyLimits
 
@@ -35,7 +35,7 @@ async def run_listener(
     proxy: Proxy,
     server: SplitResult | Sequence[str],
     limits: ProxyLimits,
-    listening: Listening,
+    listening: ListenOptions,
     *,
     token: str | None = None,
     headers: tuple[tuple[str, str], ...] = (),

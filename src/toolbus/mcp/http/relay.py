@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from toolbus.http.client import TransportError
 from toolbus.mcp.http.clients import Client
 from toolbus.mcp.http.failures import HttpError
-from toolbus.mcp.http.forwarding import identity
 from toolbus.mcp.http.relayed_request import RelayedRequest
 from toolbus.mcp.http.requests import check_judged, check_method
 from toolbus.mcp.http.session_table import SessionTable
+from toolbus.mcp.http.upstream import identity
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, read_frame
 from toolbus.mcp.protocol.revisions import SESSION, is_stateless
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from toolbus.http.server import HttpRequest
-    from toolbus.mcp.http.forwarding import Upstream
+    from toolbus.mcp.http.upstream import Upstream
     from toolbus.mcp.protocol.jsonrpc import Frame
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.tool_list import ToolList

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from toolbus.http.client import HttpReply
     from toolbus.http.server import HttpRequest
     from toolbus.mcp.http.clients import Client
-    from toolbus.mcp.http.forwarding import Upstream
+    from toolbus.mcp.http.upstream import Upstream
     from toolbus.mcp.transport.sse import Event
 
 _NO_ANSWER = "the server has ended its answer without one"

@@ -19,8 +19,8 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from toolbus.http.addresses import authority, read_url
 from toolbus.http.client import TransportError
+from toolbus.http.urls import authority, read_url
 from toolbus.mcp.http.failures import JSON, HttpError
 from toolbus.mcp.http.requests import is_preflight
 from toolbus.mcp.oauth.metadata import FORM, GRANTS, RESOURCE, SERVER, ask, digest_of, discover

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolbus.errors import LoadError
-from toolbus.http.addresses import is_loopback
+from toolbus.http.urls import is_loopback
 from toolbus.settings.private_files import (
     UnfitFileError,
     lock_file,

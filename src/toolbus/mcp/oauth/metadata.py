@@ -13,8 +13,8 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 
 import msgspec
 
-from toolbus.http.addresses import authority, is_loopback, read_url
 from toolbus.http.client import Timeouts, TransportError
+from toolbus.http.urls import authority, is_loopback, read_url
 from toolbus.mcp.http.failures import JSON, HttpError
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from toolbus.settings.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from toolbus.http.addresses import is_loopback as is_loopback
-    from toolbus.http.addresses import read_url as read_url
-    from toolbus.mcp.http.listening import Listening as Listening
+    from toolbus.http.urls import is_loopback as is_loopback
+    from toolbus.http.urls import read_url as read_url
+    from toolbus.mcp.http.options import ListenOptions as ListenOptions
     from toolbus.mcp.proxy.proxy import Proxy as Proxy
     from toolbus.mcp.proxy.stdio import run_link as run_link
     from toolbus.mcp.proxy.stdio import run_stdio as run_stdio
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "Listening": ".http.listening",
+        "ListenOptions": ".http.options",
         "Proxy": "proxy",
         "ProxyLimits": ".transport.limits",
-        "is_loopback": "..http.addresses",
-        "read_url": "..http.addresses",
+        "is_loopback": "..http.urls",
+        "read_url": "..http.urls",
         "run_link": "stdio",
         "run_stdio": "stdio",
     },

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.mcp.proxy.loading import ProxyOptions, following, make_proxy
-from toolbus.mcp.transport.launching import LISTEN_TOKEN, TOKEN, launch
+from toolbus.mcp.proxy.factory import ProxyOptions, following, make_proxy
+from toolbus.mcp.transport.launch import LISTEN_TOKEN, TOKEN, launch
 from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from toolbus.mcp.group.settings import ServerSettings
-    from toolbus.mcp.http.listening import Listening
+    from toolbus.mcp.http.options import ListenOptions
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.request_log import RequestLog
-    from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.launch import LaunchedServer
     from toolbus.mcp.transport.limits import ProxyLimits
     from toolbus.mcp.transport.remote import RemoteServer
 
@@ -63,7 +63,7 @@ class _Ready(NamedTuple):
     command: Sequence[str]
     servers: Sequence[ServerSettings]
     proxy: Proxy
-    launched: Launched | None
+    launched: LaunchedServer | None
     output: int
 
 
@@ -84,7 +84,7 @@ def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[Ser
 
 
 def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
-    from toolbus.http.addresses import is_exposed, without_query  # noqa: PLC0415 - not for all
+    from toolbus.http.urls import is_exposed, without_query  # noqa: PLC0415 - not for all
 
     for url in urls:
         if is_exposed(url):
@@ -117,7 +117,7 @@ def _open_log(file: str | None, program: str | None) -> RequestLog | None:
         raise UsageError(f"cannot log to {file!r}: {error.strerror}") from error
 
 
-def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> Launched | None:
+def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> LaunchedServer | None:
     """Start the server, if nothing that is asked for can fail any more; None: it is too early.
 
     A failure is reported before a server has effects.
@@ -189,13 +189,13 @@ def _remote_server(url: SplitResult, limits: ProxyLimits, options: ProxyOptions)
 def _url_of(command: Sequence[str]) -> SplitResult | None:
     if len(command) != 1 or "://" not in command[0]:
         return None
-    from toolbus.http.addresses import read_url  # noqa: PLC0415 - not for all
+    from toolbus.http.urls import read_url  # noqa: PLC0415 - not for all
 
     return read_url(command[0])
 
 
 async def _listen(
-    ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: Listening
+    ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: ListenOptions
 ) -> int:
     try:
         from toolbus.mcp.http.listener import run_listener  # noqa: PLC0415 - h11 is an extra
@@ -225,9 +225,9 @@ async def _listen(
         raise UsageError(f"cannot listen on {where}: {reason}") from error
 
 
-def _check_open(listening: Listening) -> None:
+def _check_open(listening: ListenOptions) -> None:
     """Raise `UsageError` if more than this machine came in without a token, and nobody said so."""
-    from toolbus.http.addresses import is_loopback  # noqa: PLC0415 - not for all
+    from toolbus.http.urls import is_loopback  # noqa: PLC0415 - not for all
 
     if is_loopback(listening.host):
         return

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.byte_relay import ByteRelay
     from toolbus.mcp.proxy.proxy import Proxy
     from toolbus.mcp.session.judged_session import JudgedSession
-    from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.launch import LaunchedServer
     from toolbus.mcp.transport.link import ServerLink
     from toolbus.mcp.transport.pipes import ByteSink
 
@@ -46,7 +46,7 @@ async def run_stdio(
     limits: ProxyLimits | None = None,
     *,
     output: int = 1,
-    launched: Launched | None = None,
+    launched: LaunchedServer | None = None,
     servers: Sequence[ServerSettings] = (),
 ) -> int:
     """Stand between standard input and output and the server that *command* starts.

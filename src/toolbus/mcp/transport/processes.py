@@ -11,13 +11,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError, LineSplitter
-from toolbus.mcp.transport.launching import launch
+from toolbus.mcp.transport.launch import launch
 from toolbus.mcp.transport.pipes import open_sink, read_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from toolbus.mcp.transport.launching import Launched
+    from toolbus.mcp.transport.launch import LaunchedServer
     from toolbus.mcp.transport.link import Wait
     from toolbus.mcp.transport.pipes import ByteSink
 
@@ -35,7 +35,7 @@ async def start(command: Sequence[str], env: Mapping[str, str] | None = None) ->
     return await adopt(launch(command, env))
 
 
-async def adopt(launched: Launched) -> Process:
+async def adopt(launched: LaunchedServer) -> Process:
     """Take over a server that was started."""
     try:
         return Process(launched, await open_sink(launched.sink))
@@ -46,7 +46,7 @@ async def adopt(launched: Launched) -> Process:
 class Process:
     """The `ServerLink` to a server that was started."""
 
-    def __init__(self, launched: Launched, sink: ByteSink) -> None:
+    def __init__(self, launched: LaunchedServer, sink: ByteSink) -> None:
         self._launched, self._sink = launched, sink
         self._ended = _ending_of(launched)
         self._heard, self._listens = 0, True
@@ -156,7 +156,7 @@ def _in_order(
     return take_all
 
 
-def _ending_of(launched: Launched) -> asyncio.Future[int]:
+def _ending_of(launched: LaunchedServer) -> asyncio.Future[int]:
     """Return what is done when a server has ended: a thread of its own waits for that.
 
     Those of the loop are few, and there may be a process for each client.

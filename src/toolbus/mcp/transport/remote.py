@@ -11,8 +11,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from toolbus.http.addresses import without_query
 from toolbus.http.client import HttpClient, HttpReply, Timeouts, TransportError
+from toolbus.http.urls import without_query
 from toolbus.mcp.oauth.stored_login import StoredLogin
 from toolbus.mcp.protocol.jsonrpc import (
     SERVER_GONE,

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from toolbus import AgentComponent, EventBus, events
-from toolbus.mcp.proxy.loading import load_components
+from toolbus.mcp.proxy.factory import load_components
 from toolbus.settings.usage_error import UsageError
 
 PROXY = [sys.executable, "-m", "toolbus", "proxy"]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from http_stubs import answering, got
-from toolbus.http.addresses import read_url
+from toolbus.http.urls import read_url
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
 from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.remote import RemoteServer

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.components.components import AgentComponent
-    from toolbus.mcp.http.listening import Listening
+    from toolbus.mcp.http.options import ListenOptions
     from toolbus.mcp.session.request_log import RequestLog
     from toolbus.settings.private_files import Signature
 
@@ -43,7 +43,7 @@ class ProxyOptions(NamedTuple):
     timeout: float | None = None
     frame: int = 2**28
     grace: float = 5.0
-    listening: Listening | None = None
+    listening: ListenOptions | None = None
     search: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     """Names, in lower case, and values that a server at an address gets with each request."""

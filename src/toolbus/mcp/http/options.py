@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Listening(NamedTuple):
+class ListenOptions(NamedTuple):
     """What a listening proxy is asked for; port 0 lets the system pick one.
 
     *hosts* and *origins* are allowed besides those of loopback. A session that is *idle* so many

@@ -26,7 +26,7 @@ _WATCH = 'read -r _ || kill -s KILL -- "-$0"'
 """Waits for a line; the end of its input without one says that we are gone."""
 
 
-class Launched(NamedTuple):
+class LaunchedServer(NamedTuple):
     """A server that runs, and its pipes: the *source* of what it says, the *sink* to it.
 
     *watch* ends it, and what it started, if we are killed: no process can do that itself, and what
@@ -62,7 +62,7 @@ def listed_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(env)
 
 
-def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Launched:
+def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> LaunchedServer:
     """Start *command* in the environment *env*, `own_environment` if None; raises `OSError`.
 
     The server is marked as judged.
@@ -86,7 +86,7 @@ def launch(command: Sequence[str], env: Mapping[str, str] | None = None) -> Laun
     finally:
         os.close(its_input)
         os.close(its_output)
-    return Launched(process, source, sink, _watch(process.pid))
+    return LaunchedServer(process, source, sink, _watch(process.pid))
 
 
 def _watch(group: int) -> subprocess.Popen[bytes]:

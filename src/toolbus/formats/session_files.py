@@ -8,8 +8,8 @@ from toolbus.errors import DecodeError
 from toolbus.formats.claude_code import ClaudeCode
 from toolbus.formats.conversations import Conversations
 from toolbus.formats.items import Item, Problem, Reader
+from toolbus.formats.json_input import parse
 from toolbus.formats.native import Native
-from toolbus.formats.parsing import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.errors import DecodeError
+from toolbus.formats.json_input import call_of, unexpected
 from toolbus.formats.media import document_in, foreign_part, image_at
-from toolbus.formats.parsing import call_of, unexpected
 from toolbus.formats.usage import openai_usage, stop_of
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.reasoning import ReasoningPart
@@ -31,7 +31,7 @@ from toolbus.messages.records import (
 
 if TYPE_CHECKING:
     from toolbus.formats.answers import MakeCall
-    from toolbus.formats.parsing import ToolNames
+    from toolbus.formats.json_input import ToolNames
     from toolbus.messages.records import JsonObject
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")

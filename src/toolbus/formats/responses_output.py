@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, message_of
-from toolbus.formats.parsing import call_of, unexpected
+from toolbus.formats.json_input import call_of, unexpected
 from toolbus.formats.usage import openai_usage, stop_of
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.reasoning import ReasoningPart

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolbus.formats.answers import AnswerItem, message_of
+from toolbus.formats.json_input import call_of, unexpected
 from toolbus.formats.media import UNNAMED, foreign_part, image_at
-from toolbus.formats.parsing import call_of, unexpected
 from toolbus.formats.usage import anthropic_usage, stop_of
 from toolbus.messages.immutable import EMPTY, JsonObject
 from toolbus.messages.reasoning import ReasoningPart
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.formats.answers import MakeCall, Wire
-    from toolbus.formats.parsing import ToolNames
+    from toolbus.formats.json_input import ToolNames
 
 
 WIRE: Wire = "anthropic"
