@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import OURS, Contender, Rig, table
 from benchmarks.policy import commands
 from toolbus import Scope, ToolCall
-from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.rules.documents import read_table
-from toolbus.policy.rules.judging import CallJudge
-from toolbus.policy.shell import reading, syntax
+from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.rules.judge import CallJudge
+from toolbus.policy.rules.policy_file import read_table
+from toolbus.policy.shell import command_reader, syntax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,10 +62,11 @@ def bench_commands(rig: Rig) -> None:
 def bench_command_cost(rig: Rig) -> None:
     """What a command does costs less than a tenth of reading it with shfmt."""
     for line in _LINES:
-        parsed = reading.read_command(line).commands
+        parsed = command_reader.read_command(line).commands
 
         def read(line: str = line) -> Contender:
-            return Contender("reading it", "read(line, '.')", {"read": reading._read, "line": line})  # noqa: SLF001
+            names = {"read": command_reader._read, "line": line}  # noqa: SLF001
+            return Contender("reading it", "read(line, '.')", names)
 
         def judge(parsed: object = parsed) -> Contender:
             names = {"effects_of": effects_of, "parsed": parsed}

@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.shell.command_reader import read_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from hostile_lines import Grammar
 from jails import Jail
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.rules.documents import read_policy
-from toolbus.policy.rules.judging import CallJudge
+from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.rules.judge import CallJudge
+from toolbus.policy.rules.policy_file import read_policy
 
 RECORDED = Path(__file__).parents[1] / "data/policy/changing_lines.jsonl"
 """Lines that changed something in a jail, with the first of their changes."""

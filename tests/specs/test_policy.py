@@ -26,7 +26,7 @@ from toolbus.errors import ConfigurationError, LoadError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
-from toolbus.policy.rules.documents import read_policy
+from toolbus.policy.rules.policy_file import read_policy
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing import check_guard
 from toolbus.toml.values import MisfitError
@@ -1074,7 +1074,7 @@ async def test_no_rule_lets_a_model_loosen_it(shop):
         "echo > ~/.config/toolbus/trusted.json",
         "echo > ~/.claude/settings.json",
         f"echo > {package}/policy/policy.py",
-        f"sed -i s/deny/allow/ {package}/policy/rules/judging.py",
+        f"sed -i s/deny/allow/ {package}/policy/rules/judge.py",
         "toolbus trust toolbus.toml",
         f"{sys.executable} -m toolbus trust toolbus.toml",
         "sudo env x=1 toolbus policy init",

@@ -8,10 +8,10 @@ import pytest
 
 from toolbus import Scope, ToolCall
 from toolbus.cli.command_line import main
-from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.rules.documents import read_policy, read_table
-from toolbus.policy.rules.judging import CallJudge
-from toolbus.policy.rules.wording import question, refusal
+from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.rules.judge import CallJudge
+from toolbus.policy.rules.policy_file import read_policy, read_table
+from toolbus.policy.rules.verdict_texts import question, refusal
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
 SERVERS = Path(__file__).parents[1] / "servers"

@@ -17,7 +17,7 @@ from toolbus.hosts.run.event_answer import answer
 from toolbus.hosts.run.requests import HookSettings
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
-from toolbus.policy.rules.documents import read_policy
+from toolbus.policy.rules.policy_file import read_policy
 
 POLICY = """\
 project = "session"

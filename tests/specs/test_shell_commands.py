@@ -11,9 +11,9 @@ from executed_lines import Hunt, ReadingJudge, recorded
 from hostile_homes import furnish
 from jails import Jail, JailError
 from toolbus.policy.commands import Word
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.shell import syntax
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.shell.command_reader import read_command
 
 
 def lines(text, **options):

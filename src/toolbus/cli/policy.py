@@ -20,11 +20,11 @@ from toolbus.config.targets import load
 from toolbus.errors import ConfigurationError, LoadError, ToolServerError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, encode
-from toolbus.policy.call_reading import CallReader, LineMemory
+from toolbus.policy.call_reader import CallReader, LineMemory
 from toolbus.policy.projects import process_folder, project_at
-from toolbus.policy.rules.documents import PolicyFile, read_policy
-from toolbus.policy.tools import explaining, verdict_tables
-from toolbus.policy.tools.remarks import Remark, check_policy
+from toolbus.policy.rules.policy_file import PolicyFile, read_policy
+from toolbus.policy.tools import explanation, verdict_tables
+from toolbus.policy.tools.diagnostics import Remark, check_policy
 from toolbus.settings.files import reason_of
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.usage_error import UsageError
@@ -278,11 +278,11 @@ def explain(output: Output, file: Path, asked: AskedCall, *, as_json: bool = Fal
     rules, folder = _rules_in(file, asked.folder)
     reader = CallReader(rules, LineMemory())
     facts = reader.facts(_call(asked), None, Scope(agent_id=asked.agent), folder)
-    explanation = explaining.explain(rules, facts)
+    explained = explanation.explain(rules, facts)
     if as_json:
-        output.write(f"{encode(explanation).decode()}\n")
+        output.write(f"{encode(explained).decode()}\n")
     else:
-        explaining.show(explanation, open_screen(output))
+        explanation.show(explained, open_screen(output))
     return 0
 
 
@@ -313,7 +313,7 @@ def compare(
     count = f"{len(results) - len(different)} of {len(results)} verdicts are as expected"
     screen.line(Span(count, "bad" if different else "good"))
     project = None if rules.project is None else rules.project.folder
-    explaining.show_project(project, rules.fault, screen)
+    explanation.show_project(project, rules.fault, screen)
     return 1 if different else 0
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolbus.events.catalogue import Scope, ToolSpec
 from toolbus.messages.records import ToolCall
 from toolbus.policy.commands import Command, PathUse, Unreadable, Word
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -43,12 +43,12 @@ of it still wins. Of a tool that is no shell, a rule with `tools` and without `e
 **An absent argument**, or null: the condition does not hold. A value of the wrong type, or an
 expression that fails: the call is denied, and the reason names the rule. A policy file that is
 missing, unreadable or invalid is an error where code makes a policy of it, and denies every call
-where a configuration names it; how a changed one is taken up: `toolbus.policy.changes`.
+where a configuration names it. A changed file: see `toolbus.policy.policy_versions`.
 
-**No rule lifts** what `toolbus.policy.paths.protected` protects: the files of policies, trust, pins
-and state, the settings of agents' hosts, and the commands of `toolbus` that speak for a person.
+**No rule lifts** the protection of policy, trust, pin and state files, of the settings of agents'
+hosts, and of `toolbus` commands that act for a person: `toolbus.policy.paths.protected_files`.
 
-The file's keys: `toolbus.policy.rules.documents`; those of a rule:
+The file's keys: `toolbus.policy.rules.policy_file`; those of a rule:
 `toolbus.policy.rules.tables`. `toolbus policy` writes a first one, checks it, explains its
 verdicts and tests it against a table.
 """
@@ -68,15 +68,15 @@ from toolbus.components.marks import guard
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_BEFORE, Ask, Deny
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.changes import PolicyVersions
-from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
+from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.history.counted_calls import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
+from toolbus.policy.policy_versions import PolicyVersions
 from toolbus.policy.projects import FROM_FILE, WorksInFolder, process_folder, project_of
-from toolbus.policy.prompts import needs_no_prompt
-from toolbus.policy.rules.documents import PolicyFile, digest_in_force, read_table
-from toolbus.policy.rules.judging import RANKS, CallJudge, ProjectJudges
-from toolbus.policy.rules.wording import asking_rules, notes, question, refusal
+from toolbus.policy.rules.judge import RANKS, CallJudge, ProjectJudges
+from toolbus.policy.rules.policy_file import PolicyFile, digest_in_force, read_table
+from toolbus.policy.rules.verdict_texts import asking_rules, notes, question, refusal
+from toolbus.policy.skipped_prompts import needs_no_prompt
 from toolbus.toml.config_source import config_source
 
 if TYPE_CHECKING:

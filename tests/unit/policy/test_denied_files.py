@@ -2,12 +2,12 @@
 
 import pytest
 
+from toolbus.policy.paths.file_access import touches
 from toolbus.policy.paths.links import are_settled
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
-from toolbus.policy.paths.touching import touches
-from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.shell.command_reader import read_command
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall
-from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.rules.documents import read_policy
-from toolbus.policy.rules.judging import CallJudge
+from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.rules.judge import CallJudge
+from toolbus.policy.rules.policy_file import read_policy
 
 
 @pytest.fixture

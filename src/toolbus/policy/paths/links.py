@@ -13,13 +13,13 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from toolbus.policy.paths.path_patterns import is_in
-from toolbus.policy.paths.resolving import ResolvedPath
+from toolbus.policy.paths.resolver import ResolvedPath
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.commands import Command, CommandEffects, PathUse
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolver import PathResolver
 
 MOST_BELOW = 50_000
 """Entries of folders that are looked at for links below one."""

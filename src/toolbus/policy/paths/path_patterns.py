@@ -33,7 +33,7 @@ from toolbus.policy.paths.name_globs import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolver import PathResolver
 
 
 Meet = Callable[[NameGlob, NameGlob], bool]

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Unreadable
-from toolbus.policy.programs.settings import harmful_setting
+from toolbus.policy.programs.variables import harmful_setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolver import PathResolver
 
 MOST_REPOSITORIES = 500
 """Repositories in each other that are looked at for one command."""

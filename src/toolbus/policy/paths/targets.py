@@ -25,14 +25,14 @@ from toolbus.policy.paths.name_globs import (
     plain_name,
 )
 from toolbus.policy.paths.path_patterns import meets
-from toolbus.policy.paths.resolving import DEEPEST
+from toolbus.policy.paths.resolver import DEEPEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.policy.commands import PathUse
     from toolbus.policy.paths.path_patterns import PathPattern
-    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.resolver import PathResolver, ResolvedPath
 
 
 MOST_ENTRIES = 20_000

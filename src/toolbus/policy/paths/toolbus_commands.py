@@ -11,16 +11,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
+from toolbus.policy.paths.file_access import Touch, doubtful
 from toolbus.policy.paths.path_patterns import is_in
-from toolbus.policy.paths.protected import PACKAGE
+from toolbus.policy.paths.protected_files import PACKAGE
 from toolbus.policy.paths.targets import find_targets
-from toolbus.policy.paths.touching import Touch, doubtful
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.policy.commands import Command, Word
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolver import PathResolver
 
 FOR_PEOPLE = frozenset(
     {"answer", "approvals", "approve", "copy", "forget", "hosts", "install", "login", "logout"}

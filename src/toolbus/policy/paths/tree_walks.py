@@ -29,7 +29,7 @@ from toolbus.policy.paths.path_patterns import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toolbus.policy.paths.resolving import PathResolver
+    from toolbus.policy.paths.resolver import PathResolver
 
 
 LONGEST_FILE = 100_000

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import Command, Unreadable, Word
-from toolbus.policy.programs.argument_uses import ArgumentUses
-from toolbus.policy.programs.command_level import HELP, RUN_INSIDE
+from toolbus.policy.programs.command_spec import HELP, RUN_INSIDE
+from toolbus.policy.programs.effects_builder import ArgumentUses
 
 if TYPE_CHECKING:
-    from toolbus.policy.programs.command_level import CommandLevel, Kind, Option
+    from toolbus.policy.programs.command_spec import CommandLevel, Kind, Option
 
 _RUN = frozenset({"code", "command", "script", *RUN_INSIDE})
 _TRUE = frozenset({"true", "1", "yes", "True"})

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ConfigurationError
-from toolbus.policy.programs.command_level import CommandData, CommandLevel, is_glob
-from toolbus.policy.rules.schemas import TableReader
+from toolbus.policy.programs.command_spec import CommandData, CommandLevel, is_glob
+from toolbus.policy.rules.table_reader import TableReader
 from toolbus.toml.files import decode_text, locate_keys, parse_toml, read_bytes
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.rules.records import Holds
 from toolbus.toml.values import MisfitError
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.events.subjects import matches
 from toolbus.policy.commands import PathUse, Word
+from toolbus.policy.paths.file_access import stays_within, touches
 from toolbus.policy.paths.hosts import reaches, stays_among
 from toolbus.policy.paths.targets import argument_word, find_targets
-from toolbus.policy.paths.touching import stays_within, touches
 from toolbus.policy.rules.command_patterns import names_command, plain_effects
 from toolbus.policy.rules.records import CallCondition, Holds, PartCondition
 from toolbus.policy.rules.values import ConditionError, WrongTypeError, holds, places_at, shown

@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolbus.policy.paths.protected import (
+from toolbus.policy.paths.file_access import Touch
+from toolbus.policy.paths.protected_files import (
     ProtectedFiles,
     is_of_store,
     judge_reading,
     judge_secret_text,
 )
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.paths.targets import find_targets
 from toolbus.policy.paths.toolbus_commands import is_for_people
-from toolbus.policy.paths.touching import Touch
 from toolbus.policy.rules.records import PartVerdict, RuleFinding
 
 if TYPE_CHECKING:

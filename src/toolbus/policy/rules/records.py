@@ -71,7 +71,7 @@ class PolicyRule(Struct, frozen=True, kw_only=True, dict=True):
     *reason* is for the model and for the person who is asked, *hint* says what to do instead.
     *programs* are those that its `command` names, None without one: the rule never speaks of other
     commands. Its *limits* are about the calls before. One that *skips_prompt* answers the prompt of
-    a coding agent: see `toolbus.policy.prompts`.
+    a coding agent: see `toolbus.policy.skipped_prompts`.
     """
 
     name: str

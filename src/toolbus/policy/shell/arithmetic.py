@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN
+from toolbus.policy.shell.state import NUMBER, UNKNOWN
 from toolbus.policy.shell.syntax import (
     ArithmeticExpansion,
     DoubleQuoted,

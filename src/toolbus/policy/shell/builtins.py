@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
 from toolbus.policy.shell.arithmetic import words_in
-from toolbus.policy.shell.shell_state import DYNAMIC, NUMBER, UNKNOWN
+from toolbus.policy.shell.state import DYNAMIC, NUMBER, UNKNOWN
 from toolbus.policy.shell.syntax import ArithmeticExpansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.policy.shell.interpreter import Interpreter
-    from toolbus.policy.shell.shell_state import ShellState
+    from toolbus.policy.shell.state import ShellState
     from toolbus.policy.shell.syntax import Assignment, Declaration
 
     Words = tuple[Word, ...]

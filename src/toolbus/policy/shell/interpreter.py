@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolbus.policy.commands import Command, Unreadable, Word
 from toolbus.policy.programs.program_files import shipped_programs
 from toolbus.policy.shell.builtins import read_builtin
-from toolbus.policy.shell.shell_state import (
+from toolbus.policy.shell.state import (
     RUN_BY_SHELL,
     SPECIAL_BUILTINS,
     UNKNOWN,

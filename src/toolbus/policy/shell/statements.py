@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolbus.policy.commands import Redirection, Word
 from toolbus.policy.shell.arithmetic import is_number
 from toolbus.policy.shell.builtins import assign, declare
-from toolbus.policy.shell.shell_state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, Run
+from toolbus.policy.shell.state import NUMBER, SPECIAL_BUILTINS, UNKNOWN, Run
 from toolbus.policy.shell.syntax import (
     ArithmeticCommand,
     Binary,
@@ -34,7 +34,7 @@ from toolbus.policy.shell.syntax import (
 
 if TYPE_CHECKING:
     from toolbus.policy.shell.interpreter import Interpreter
-    from toolbus.policy.shell.shell_state import ShellState
+    from toolbus.policy.shell.state import ShellState
     from toolbus.policy.shell.syntax import CommandNode, Node, RedirectNode, WordLoop, WordNode
 
 # Beyond, what the variable holds is not known, which is true of any of them.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolbus.policy.commands import Word
 from toolbus.policy.shell.arithmetic import Arithmetic, words_in
-from toolbus.policy.shell.shell_state import NUMBER, UNKNOWN
+from toolbus.policy.shell.state import NUMBER, UNKNOWN
 from toolbus.policy.shell.syntax import (
     ArithmeticExpansion,
     DoubleQuoted,

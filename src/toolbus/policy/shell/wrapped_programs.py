@@ -11,13 +11,13 @@ from toolbus.policy.commands import Command, Word
 from toolbus.policy.programs.languages.find_expressions import end_of_command
 from toolbus.policy.programs.parsed_command import ParsedCommand, is_one
 from toolbus.policy.programs.program_files import shipped_programs
-from toolbus.policy.shell.shell_state import ShellState
+from toolbus.policy.shell.state import ShellState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from toolbus.policy.programs.command_level import CommandLevel
+    from toolbus.policy.programs.command_spec import CommandLevel
     from toolbus.policy.shell.interpreter import Interpreter
 
     Words = tuple[Word, ...]

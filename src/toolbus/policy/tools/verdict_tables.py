@@ -32,13 +32,13 @@ from msgspec import Struct
 from toolbus.errors import ConfigurationError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse
-from toolbus.policy.call_reading import CallReader, LineMemory
-from toolbus.policy.history.counting import CountedCall, call_key, decide, end_call, shell_key
+from toolbus.policy.call_reader import CallReader, LineMemory
+from toolbus.policy.history.counted_calls import CountedCall, call_key, decide, end_call, shell_key
 from toolbus.policy.history.session_record import SessionRecord
-from toolbus.policy.rules.judging import CallJudge
-from toolbus.policy.rules.schemas import TableReader
+from toolbus.policy.rules.judge import CallJudge
+from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import Default, Ending
-from toolbus.policy.rules.wording import because, failure, named
+from toolbus.policy.rules.verdict_texts import because, failure, named
 from toolbus.toml.files import (
     decode_text,
     locate_keys,

@@ -12,7 +12,7 @@ import pytest
 
 from code_blocks import read_code_blocks
 from toolbus.cli.guide import pages
-from toolbus.policy.rules.documents import PolicyFile
+from toolbus.policy.rules.policy_file import PolicyFile
 from toolbus.policy.tools.verdict_tables import check_rows, read_rows
 
 TABLE = Path(__file__).parents[3] / "data/policy/recipe_attacks.jsonl"

@@ -1,9 +1,9 @@
 import pytest
 
 from toolbus.policy.commands import CommandReading, PathUse, Unreadable, Word
+from toolbus.policy.paths.file_access import touches
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.resolving import CallPlace, PathResolver, find_folders, next_folder
-from toolbus.policy.paths.touching import touches
+from toolbus.policy.paths.resolver import CallPlace, PathResolver, find_folders, next_folder
 
 
 @pytest.fixture

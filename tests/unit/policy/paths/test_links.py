@@ -7,7 +7,7 @@ import pytest
 from toolbus.policy.commands import Command, CommandEffects, PathUse, Unreadable, Word
 from toolbus.policy.paths import links
 from toolbus.policy.paths.links import are_settled, linked_folders, may_relink
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 
 
 def effects(*action, kinds=("write",), options=(), target="out", known=True):

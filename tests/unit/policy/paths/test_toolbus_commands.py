@@ -5,7 +5,7 @@ import pytest
 
 import toolbus
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.paths.toolbus_commands import is_for_people
 
 PACKAGE = Path(toolbus.__file__).parent

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.programs.languages.awk_programs import ProgramError, program_tokens
 from toolbus.policy.programs.languages.sed_scripts import ScriptError, read_script
 from toolbus.policy.programs.languages.sql_statements import read_statements

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
 
 TABLE = Path(__file__).parents[3] / "data" / "policy" / "cloud_commands.txt"
 EFFECTS = {"r": "read", "w": "write", "n": "network", "d": "destroy", "x": "run-code"}

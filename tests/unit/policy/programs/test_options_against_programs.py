@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.shell.command_reader import read_command
 
 WRITING = [
     "sort -o out in",

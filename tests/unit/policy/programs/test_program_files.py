@@ -8,8 +8,8 @@ import pytest
 from toolbus.errors import ConfigurationError
 from toolbus.policy.commands import Command, Word
 from toolbus.policy.programs import program_files
-from toolbus.policy.programs.command_level import CommandData
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.programs.command_spec import CommandData
 from toolbus.policy.programs.languages.readers import READERS
 from toolbus.policy.programs.program_files import Programs, shipped_programs
 from toolbus.toml.values import fit

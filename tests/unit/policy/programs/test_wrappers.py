@@ -6,9 +6,9 @@ import subprocess
 import pytest
 
 from toolbus.policy.commands import Word
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
 from toolbus.policy.programs.program_files import Programs, shipped_programs
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.shell.command_reader import read_command
 
 PROGRAMS = shipped_programs()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.shell.command_reader import read_command
 
 # No program is found, so bash says where it would have run what; one in two fails.
 SAYING = """

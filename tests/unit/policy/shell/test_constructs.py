@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.shell.command_reader import read_command
 
 TABLE = Path(__file__).parents[3] / "data/policy/bash_constructs.jsonl"
 ROWS = [json.loads(line) for line in TABLE.read_text().splitlines()]

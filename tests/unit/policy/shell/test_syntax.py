@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolbus.policy.shell import syntax
-from toolbus.policy.shell.reading import _read
+from toolbus.policy.shell.command_reader import _read
 
 WORDS = """a -b --c=d e=f 1 2 in do if time let { } ! [ ] ]] . : / % @ + , - = -- for export then
     a=b a[1]=2 function select 1. a/b a:b ~ é x-y_z"""

@@ -13,7 +13,7 @@ from toolbus.policy.programs.languages.find_expressions import read_find
 from toolbus.policy.programs.languages.sed_scripts import read_sed
 from toolbus.policy.programs.languages.sql_statements import read_sql
 from toolbus.policy.programs.program_files import language_words
-from toolbus.policy.programs.settings import judge_variable
+from toolbus.policy.programs.variables import judge_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from toolbus.policy.commands import Command, Word
-from toolbus.policy.programs.effects import effects_of
+from toolbus.policy.programs.command_effects import effects_of
 
 
 def judge(line):

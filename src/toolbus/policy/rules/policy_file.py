@@ -54,7 +54,7 @@ from toolbus.policy.projects import (
 from toolbus.policy.rules import conditions
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.records import PolicyRule, PolicyRules
-from toolbus.policy.rules.schemas import TableReader
+from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import (
     CallTable,
     OutcomeTable,

@@ -27,10 +27,10 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse
+from toolbus.policy.paths.file_access import Touch, doubtful, touches
 from toolbus.policy.paths.name_globs import fold, glob_quoted, path_components
 from toolbus.policy.paths.path_patterns import is_in, path_patterns
 from toolbus.policy.paths.targets import argument_word, find_targets
-from toolbus.policy.paths.touching import Touch, doubtful, touches
 from toolbus.settings.user_folders import (
     approvals_secret,
     config_folder,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.facts import CallPart
     from toolbus.policy.paths.path_patterns import PathPattern
-    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.resolver import PathResolver, ResolvedPath
 
 
 PACKAGE = Path(__file__).parents[2]

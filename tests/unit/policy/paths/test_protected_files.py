@@ -8,8 +8,8 @@ import pytest
 
 import toolbus
 from toolbus.policy.commands import Command, PathUse, Word
-from toolbus.policy.paths.protected import ProtectedFiles, is_of_store
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.protected_files import ProtectedFiles, is_of_store
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.store.sqlite import SqliteStore
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from toolbus.policy.rules.schemas import TableReader
+from toolbus.policy.rules.table_reader import TableReader
 from toolbus.policy.rules.tables import PolicyTable
 
 RULE = {"name": "r", "verdict": "deny"}

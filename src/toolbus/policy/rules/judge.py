@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import Scope
     from toolbus.policy.facts import CallFacts, CallPart
-    from toolbus.policy.paths.touching import Touch
+    from toolbus.policy.paths.file_access import Touch
     from toolbus.policy.projects import Project
     from toolbus.policy.rules.records import Holds, PolicyRule, PolicyRules, RuleStatus
     from toolbus.policy.rules.tables import Default

@@ -15,7 +15,7 @@ from msgspec import ValidationError
 
 from toolbus.policy.commands import CommandReading, Unreadable
 from toolbus.policy.shell.interpreter import RUN_BY_SHELL_REASON, Interpreter, TooMuchError
-from toolbus.policy.shell.shell_state import RUN_BY_SHELL, ShellState
+from toolbus.policy.shell.state import RUN_BY_SHELL, ShellState
 
 if TYPE_CHECKING:
     from toolbus.policy.programs.program_files import Programs

@@ -24,10 +24,10 @@ from toolbus.policy.facts import CallFacts, CallPart
 from toolbus.policy.paths.hosts import read_host
 from toolbus.policy.paths.links import are_settled
 from toolbus.policy.paths.repositories import in_repositories
-from toolbus.policy.paths.resolving import CallPlace, PathResolver, next_folder
+from toolbus.policy.paths.resolver import CallPlace, PathResolver, next_folder
 from toolbus.policy.paths.targets import argument_word, find_targets, may_match_option
-from toolbus.policy.programs.effects import effects_of, effects_with_results
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.programs.command_effects import effects_of, effects_with_results
+from toolbus.policy.shell.command_reader import read_command
 from toolbus.policy.shell.wrapped_programs import SHELLS, runs_others
 from toolbus.policy.tool_arguments import named_values, shell_call, texts_at
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope, ToolSpec
     from toolbus.messages.records import ToolCall
     from toolbus.policy.commands import Command, CommandEffects, CommandReading
-    from toolbus.policy.paths.resolving import FolderChoice
+    from toolbus.policy.paths.resolver import FolderChoice
     from toolbus.policy.programs.program_files import Programs
     from toolbus.policy.rules.records import PolicyRules
     from toolbus.policy.rules.tables import ToolFacts

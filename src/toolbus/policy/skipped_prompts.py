@@ -10,8 +10,8 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse, Word
+from toolbus.policy.paths.file_access import stays_within
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.touching import stays_within
 
 if TYPE_CHECKING:
     from toolbus.policy.commands import Command

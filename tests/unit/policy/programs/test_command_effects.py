@@ -3,8 +3,8 @@
 import pytest
 
 from toolbus.policy.commands import Command, PathUse, Redirection, TreeRules, Word
-from toolbus.policy.programs.effects import effects_of
-from toolbus.policy.shell.reading import read_command
+from toolbus.policy.programs.command_effects import effects_of
+from toolbus.policy.shell.command_reader import read_command
 
 
 def judged(line):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.errors import LoadError
-from toolbus.policy import changes
-from toolbus.policy.changes import PolicyVersions
+from toolbus.policy import policy_versions
+from toolbus.policy.policy_versions import PolicyVersions
 from toolbus.toml.config_source import ConfigSource, config_source
 
 
@@ -106,7 +106,7 @@ def spoil(file, damage, monkeypatch):
             file.unlink()
             os.mkfifo(file)
         case "large":
-            monkeypatch.setattr(changes, "LONGEST_POLICY", 3)
+            monkeypatch.setattr(policy_versions, "LONGEST_POLICY", 3)
             write(file, "long")
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_is_written_again_as_it_was_is_the_same(file):
 
 
 def test_the_number_of_versions_is_bounded(file, monkeypatch):
-    monkeypatch.setattr(changes, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(policy_versions, "MOST_VERSIONS", 2)
     policy = versions(file, changed=trusting)
     for text in ("two", "three"):
         write(file, text)
@@ -187,7 +187,7 @@ def test_the_number_of_versions_is_bounded(file, monkeypatch):
 
 
 def test_a_session_that_was_forgotten_gets_everything(file, monkeypatch):
-    monkeypatch.setattr(changes, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(policy_versions, "MOST_SESSIONS", 2)
     policy = versions(file, changed=trusting)
     policy.for_session("old")
     write(file, "two")

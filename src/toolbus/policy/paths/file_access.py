@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from toolbus.policy.commands import PathUse, TreeRules
     from toolbus.policy.paths.path_patterns import PathPattern
-    from toolbus.policy.paths.resolving import PathResolver, ResolvedPath
+    from toolbus.policy.paths.resolver import PathResolver, ResolvedPath
     from toolbus.policy.paths.targets import Targets
 
 Answer = Literal["no", "yes", "maybe"]

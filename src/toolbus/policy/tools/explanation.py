@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.policy.history.counting import judge_first
+from toolbus.policy.history.counted_calls import judge_first
 from toolbus.policy.history.limits import LIMIT_NAMES
-from toolbus.policy.rules.judging import CallJudge, examine
+from toolbus.policy.rules.judge import CallJudge, examine
 from toolbus.policy.rules.records import RuleFinding
-from toolbus.policy.rules.wording import because, failure, named, shortened
+from toolbus.policy.rules.verdict_texts import because, failure, named, shortened
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from toolbus.policy.commands import PathUse, TreeRules, Word
+from toolbus.policy.paths.file_access import stays_within, touches
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 from toolbus.policy.paths.targets import argument_word
-from toolbus.policy.paths.touching import stays_within, touches
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from toolbus.policy.rules.documents import PolicyFile, read_table
+from toolbus.policy.rules.policy_file import PolicyFile, read_table
 from toolbus.policy.shell.syntax import SyntaxRefusedError
-from toolbus.policy.tools import remarks
+from toolbus.policy.tools import diagnostics
 
 
 @pytest.mark.parametrize(("key", "warnings"), [("command", 1), ("tools", 0)])
@@ -10,14 +10,14 @@ def test_a_rule_for_commands_wants_what_reads_them(tmp_path, monkeypatch, key, w
     def find_shfmt():
         raise SyntaxRefusedError("it is not installed")
 
-    monkeypatch.setattr(remarks, "find_shfmt", find_shfmt)
+    monkeypatch.setattr(diagnostics, "find_shfmt", find_shfmt)
     file = tmp_path / "policy.toml"
     file.write_text(f'[[rule]]\nname = "r"\nverdict = "deny"\n{key} = ["git"]\n')
 
-    found = remarks.check_policy(PolicyFile(file))
+    found = diagnostics.check_policy(PolicyFile(file))
 
     told = "it is not installed; until then most commands are asked about"
-    assert found == [remarks.Remark(None, "warning", told)] * warnings
+    assert found == [diagnostics.Remark(None, "warning", told)] * warnings
 
 
 def test_mistakes_around_a_row_that_is_not_a_table_are_found(tmp_path):
@@ -58,4 +58,4 @@ ALLOW, DENY = {"verdict": "allow"}, {"verdict": "deny"}
 def test_a_rule_covers_another_only_if_it_certainly_speaks_too(wider, narrower, expected):
     table = {"rule": [wider | {"name": "wider"}, narrower | {"name": "narrower"}]}
 
-    assert remarks.covers(*read_table(table).rules) is expected
+    assert diagnostics.covers(*read_table(table).rules) is expected

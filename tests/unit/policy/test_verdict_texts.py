@@ -1,7 +1,7 @@
 """What a verdict says of a call is short, and no part of a secret stands in it."""
 
 from toolbus.policy.rules.values import shown
-from toolbus.policy.rules.wording import shortened
+from toolbus.policy.rules.verdict_texts import shortened
 
 TOKEN = "ghp_" + "a8Kq2Lw9Zx7Vb4Nm6Rt1" * 2
 

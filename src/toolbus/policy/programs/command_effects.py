@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolbus.policy.commands import CommandEffects, PathUse, TreeRules, Unreadable, Word
-from toolbus.policy.programs.argument_uses import ArgumentUses
+from toolbus.policy.programs.effects_builder import ArgumentUses
 from toolbus.policy.programs.languages.readers import READERS
 from toolbus.policy.programs.parsed_command import ParsedCommand, is_one
 from toolbus.policy.programs.program_files import shipped_programs
-from toolbus.policy.programs.settings import judge_variable
+from toolbus.policy.programs.variables import judge_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.policy.commands import Command
-    from toolbus.policy.programs.command_level import CommandData, CommandLevel, Kind
+    from toolbus.policy.programs.command_spec import CommandData, CommandLevel, Kind
     from toolbus.policy.programs.program_files import Programs
 
 _FOLDERS = frozenset(

@@ -16,7 +16,7 @@ import msgspec
 from toolbus.messages.immutable import thaw
 from toolbus.policy.history.limits import LimitedCall, Quota, Repeats, is_alone
 from toolbus.policy.history.session_record import CallTime, SessionRecord
-from toolbus.policy.rules.judging import decided_part, examine, strictest
+from toolbus.policy.rules.judge import decided_part, examine, strictest
 from toolbus.policy.rules.protection import tightened
 from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.values import ConditionError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from toolbus.events.catalogue import Scope
     from toolbus.messages.records import ToolMessage
     from toolbus.policy.facts import CallFacts
-    from toolbus.policy.paths.touching import Touch
-    from toolbus.policy.rules.judging import CallJudge
+    from toolbus.policy.paths.file_access import Touch
+    from toolbus.policy.rules.judge import CallJudge
     from toolbus.policy.rules.records import CallVerdict, PolicyRule, PolicyRules
     from toolbus.policy.rules.tables import Default
 

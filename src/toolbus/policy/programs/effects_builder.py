@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from toolbus.policy.commands import PathUse, TreeRules, Unreadable, Word
-from toolbus.policy.programs.settings import is_harmless_setting
+from toolbus.policy.programs.variables import is_harmless_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from toolbus.policy.commands import Command
-    from toolbus.policy.programs.command_level import Kind
+    from toolbus.policy.programs.command_spec import Kind
 
 # The terminal, what is thrown away, and what is open already.
 _NO_FILE = re.compile(r"/dev/(?:null|zero|full|random|urandom|tty|stdin|stdout|stderr|fd/\d+)")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from toolbus.events.subjects import matches
 from toolbus.policy.rules.command_patterns import CommandPattern
 from toolbus.policy.rules.conditions import RESOURCES
-from toolbus.policy.rules.documents import misplaced_path
-from toolbus.policy.rules.judging import RANKS
+from toolbus.policy.rules.judge import RANKS
+from toolbus.policy.rules.policy_file import misplaced_path
 from toolbus.policy.rules.tables import NO_TOOL_FACTS, texts
 from toolbus.policy.rules.values import EVERY, build_tests, read_path
 from toolbus.policy.shell.syntax import SyntaxRefusedError, find_shfmt
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from toolbus.events.catalogue import ToolSpec
     from toolbus.policy.programs.program_files import Programs
-    from toolbus.policy.rules.documents import PolicyFile
+    from toolbus.policy.rules.policy_file import PolicyFile
     from toolbus.policy.rules.records import CallCondition, PartCondition, PolicyRule
     from toolbus.policy.rules.tables import RuleTable
 

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolbus.policy.commands import PathUse, Word
+from toolbus.policy.paths.file_access import touches
 from toolbus.policy.paths.path_patterns import path_patterns
-from toolbus.policy.paths.resolving import CallPlace, PathResolver
-from toolbus.policy.paths.touching import touches
+from toolbus.policy.paths.resolver import CallPlace, PathResolver
 
 
 @pytest.fixture(scope="module")
