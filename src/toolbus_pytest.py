@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolbus import EventBus
-    from toolbus.testing.buses import WatchedBus
-    from toolbus.testing.ledgers import LedgerSnapshot
+    from toolbus.testing.ledger_snapshot import LedgerSnapshot
+    from toolbus.testing.watched_bus import WatchedBus
 
 _BUS: pytest.StashKey[WatchedBus] = pytest.StashKey()
 _MARKER = "handler_failures(*names): handlers may fail on the fixture `bus`; without names, any"
@@ -52,7 +52,7 @@ def bus(request: pytest.FixtureRequest) -> Iterator[EventBus]:
 
     `@pytest.mark.handler_failures("name", …)` says which handlers may fail, without names: all.
     """
-    from toolbus.testing.buses import WatchedBus  # noqa: PLC0415 - only when it is used
+    from toolbus.testing.watched_bus import WatchedBus  # noqa: PLC0415 - only when it is used
 
     watched = request.node.stash[_BUS] = WatchedBus()
     yield watched.bus
@@ -65,7 +65,7 @@ def ledger_snapshot(request: pytest.FixtureRequest) -> LedgerSnapshot:
 
     `ledger_snapshot(agent.ledger)` raises if they differ; `pytest --toolbus-update` keeps new ones.
     """
-    from toolbus.testing.ledgers import LedgerSnapshot  # noqa: PLC0415 - only when it is used
+    from toolbus.testing.ledger_snapshot import LedgerSnapshot  # noqa: PLC0415 - only when it is used
 
     folder = request.path.parent / "snapshots" / request.path.stem
     update = request.config.getoption("--toolbus-update")

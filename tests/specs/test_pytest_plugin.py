@@ -7,7 +7,7 @@ import pytest
 from toolbus import Agent, AssistantMessage, Deny, ToolCall
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.models.scripted import ScriptedModel
-from toolbus.testing.ledgers import ledger_text
+from toolbus.testing.ledger_snapshot import ledger_text
 
 pytestmark = pytest.mark.full  # Each test is a run of pytest.
 

@@ -28,7 +28,7 @@ from toolbus.testing import strategies
 from toolbus.testing.assertions import assert_allowed, assert_denied, assert_unchanged
 from toolbus.testing.checks import check_adapter, check_guard, check_handler
 from toolbus.testing.fakes import FakeClock, Recorder, counting_ids
-from toolbus.testing.ledgers import LedgerSnapshot, ledger_text
+from toolbus.testing.ledger_snapshot import LedgerSnapshot, ledger_text
 
 
 class Shorten(ToolAdapter):

@@ -79,7 +79,7 @@ def test_only_the_tools_of_mcp_servers_load_the_mcp_sdk():
 def test_only_strategies_and_checks_load_hypothesis():
     light = "from toolbus.testing import FakeClock, LawBroken, Recorder, assert_denied, ledger_text"
 
-    assert not {"hypothesis", "pytest"} & loaded_by(f"{light}; import toolbus.testing.buses")
+    assert not {"hypothesis", "pytest"} & loaded_by(f"{light}; import toolbus.testing.watched_bus")
     assert "hypothesis" in loaded_by("from toolbus.testing import check_adapter")
     assert not {"hypothesis", "toolbus"} & loaded_by("import toolbus_pytest")
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from toolbus.testing.fakes import FakeClock as FakeClock
     from toolbus.testing.fakes import Recorder as Recorder
     from toolbus.testing.fakes import counting_ids as counting_ids
-    from toolbus.testing.ledgers import LedgerSnapshot as LedgerSnapshot
-    from toolbus.testing.ledgers import ledger_text as ledger_text
-    from toolbus.testing.stores import check_store as check_store
+    from toolbus.testing.ledger_snapshot import LedgerSnapshot as LedgerSnapshot
+    from toolbus.testing.ledger_snapshot import ledger_text as ledger_text
+    from toolbus.testing.store_check import check_store as check_store
 
 _FACE = {
     "FakeClock": "fakes",
     "LawBroken": ".errors",
-    "LedgerSnapshot": "ledgers",
+    "LedgerSnapshot": "ledger_snapshot",
     "Recorder": "fakes",
     "assert_allowed": "assertions",
     "assert_denied": "assertions",
@@ -39,9 +39,9 @@ _FACE = {
     "check_adapter": "checks",
     "check_guard": "checks",
     "check_handler": "checks",
-    "check_store": "stores",
+    "check_store": "store_check",
     "counting_ids": "fakes",
-    "ledger_text": "ledgers",
+    "ledger_text": "ledger_snapshot",
 }
 
 __all__ = list(_FACE)

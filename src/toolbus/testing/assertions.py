@@ -10,7 +10,7 @@ from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.ledger.tracing import changed_fields
 from toolbus.events.catalogue import Ask, Deny, RunResult, ToolCallOutcome
 from toolbus.messages.records import ToolMessage, ToolResponse, changed
-from toolbus.testing.showing import show
+from toolbus.testing.value_text import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def assert_denied(result: object, reason: str = "") -> str:
     if text is None:
         if isinstance(result, EventContext):
             result = result.asked or result.answer or result.value
-        msg = f"expected a denial, got {show(result)}"
+        msg = f"expected a denial, got {describe(result)}"
         raise AssertionError(msg)
     if reason not in text:
         msg = f"expected a denial with {reason!r} in its reason, got {text!r}"
@@ -101,14 +101,14 @@ def _problems(before: Any, after: Any) -> Iterator[str]:
             }
             for what, text in outcomes.items():
                 if text is not None:
-                    yield f"expected no change, but it was {what}: {show(text)}"
+                    yield f"expected no change, but it was {what}: {describe(text)}"
             yield from _differences(before.original, before.value)
         case ToolCallOutcome(executed=None):
             yield f"expected no change, but the call was not executed: {before.status}"
         case ToolCallOutcome():
             yield from _differences(before.requested, before.executed)
         case _:
-            yield f"give a value before and one after, not only {show(before)}"
+            yield f"give a value before and one after, not only {describe(before)}"
 
 
 def _differences(before: Any, after: Any) -> Iterator[str]:
@@ -116,5 +116,7 @@ def _differences(before: Any, after: Any) -> Iterator[str]:
         return
     fields = changed_fields(before, after) if isinstance(before, Struct) else ()
     pairs = [(f".{name}", getattr(before, name), getattr(after, name)) for name in fields]
-    lines = [f"  {name}: {show(old)} → {show(new)}" for name, old, new in pairs]
-    yield "\n".join(["expected no change, got:", *(lines or [f"  {show(before)} → {show(after)}"])])
+    lines = [f"  {name}: {describe(old)} → {describe(new)}" for name, old, new in pairs]
+    yield "\n".join(
+        ["expected no change, got:", *(lines or [f"  {describe(before)} → {describe(after)}"])]
+    )

@@ -17,12 +17,12 @@ from toolbus.components.participants import ComponentHost, check_no_class
 from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, ObserveEvent, TransformEvent, check_event
 from toolbus.events.subjects import ToolSelector
-from toolbus.testing.exams import CHECKED, AdapterExam, HandlerExam, Subject
-from toolbus.testing.hunting import hunt
+from toolbus.testing.case_search import search_cases
+from toolbus.testing.cases import Cases
+from toolbus.testing.law_checks import CHECKED, AdapterCheck, HandlerCheck, Subject
+from toolbus.testing.law_verifier import LawVerifier
 from toolbus.testing.laws import check_names
-from toolbus.testing.limits import Stopwatch, TimeIsUp
-from toolbus.testing.situations import Cases
-from toolbus.testing.trials import Trial
+from toolbus.testing.stopwatch import Stopwatch, TimeIsUp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -159,9 +159,9 @@ def check_adapter(
     selector = ToolSelector("*") if component is None else component.selector
     with _installed(component, chosen["limit"]) as watch:
         for each in _adapters_of(adapter):
-            trial = Trial(f"adapter {each.name!r}", chosen["without"], watch)
+            verifier = LawVerifier(f"adapter {each.name!r}", chosen["without"], watch)
             cases = Cases(each.tools, chosen["tools"], calls, responses)
-            _try(AdapterExam(each, selector, cases, trial, idempotent=idempotent), chosen)
+            _try(AdapterCheck(each, selector, cases, verifier, idempotent=idempotent), chosen)
 
 
 def check_guard(
@@ -273,15 +273,15 @@ def _check(
     with _installed(subjects[0].component, options["limit"]) as watch:
         for subject in subjects:
             kind = "guard" if subject.is_guard else "handler"
-            trial = Trial(f"{kind} {subject.name!r}", options["without"], watch)
+            verifier = LawVerifier(f"{kind} {subject.name!r}", options["without"], watch)
             patterns = subject.tools.patterns if "*" in subject.patterns else subject.patterns
             cases = Cases(patterns, options["tools"])
-            _try(HandlerExam(subject, cases, trial, values), options)
+            _try(HandlerCheck(subject, cases, verifier, values), options)
 
 
-def _try(exam: AdapterExam | HandlerExam, options: CheckOptions) -> None:
-    hunt(exam.examine, examples=options["examples"], seed=options["seed"])
-    exam.corners()
+def _try(check: AdapterCheck | HandlerCheck, options: CheckOptions) -> None:
+    search_cases(check.examine, examples=options["examples"], seed=options["seed"])
+    check.check_edge_cases()
 
 
 def _adapters_of(subject: Any) -> tuple[ToolAdapter, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolbus.errors import LawBroken
-from toolbus.testing.showing import show
+from toolbus.testing.value_text import describe
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -112,7 +112,7 @@ def breach(
     """Return the error for a breach of *law* by *subject*, with a report for people."""
     promise, advice = LAWS[law]
     width = max((len(name) for name in case), default=0)
-    shown = [f"    {name:{width}}  {show(value)}" for name, value in case.items()]
+    shown = [f"    {name:{width}}  {describe(value)}" for name, value in case.items()]
     lines = [
         f"{subject} breaks the law {law!r}: {promise}",
         f"  {problem}",

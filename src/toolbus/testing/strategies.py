@@ -15,12 +15,12 @@ from msgspec import inspect
 from toolbus.errors import RegistrationError
 from toolbus.events.catalogue import CATALOGUE, McpRequest, Scope, ToolSpec
 from toolbus.messages.records import Message, Part, ToolCall, ToolResponse
-from toolbus.testing.drawing import HOSTILE_TEXTS as HOSTILE_TEXTS  # noqa: PLC0414 - for importers
-from toolbus.testing.drawing import hostile_texts as hostile_texts  # noqa: PLC0414 - for importers
-from toolbus.testing.drawing import st
-from toolbus.testing.drawing import texts as texts  # noqa: PLC0414 - for importers
-from toolbus.testing.fitting import json_values as json_values  # noqa: PLC0414 - for importers
-from toolbus.testing.fitting import values_for as values_for  # noqa: PLC0414 - for importers
+from toolbus.testing.schema_strategies import json_values as json_values  # noqa: PLC0414 - for importers
+from toolbus.testing.schema_strategies import values_for as values_for  # noqa: PLC0414 - for importers
+from toolbus.testing.text_strategies import HOSTILE_TEXTS as HOSTILE_TEXTS  # noqa: PLC0414 - for importers
+from toolbus.testing.text_strategies import hostile_texts as hostile_texts  # noqa: PLC0414 - for importers
+from toolbus.testing.text_strategies import st
+from toolbus.testing.text_strategies import texts as texts  # noqa: PLC0414 - for importers
 from toolbus.tools.definitions import Tool, tool
 
 if TYPE_CHECKING:

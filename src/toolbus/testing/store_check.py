@@ -19,7 +19,7 @@ from toolbus.messages.records import (
     UserMessage,
 )
 from toolbus.store.protocol import Original, Position, Stored
-from toolbus.testing.showing import show
+from toolbus.testing.value_text import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
@@ -267,12 +267,12 @@ async def _count_up(store: Store) -> None:
 
 def _expect(actual: object, expected: object, what: str) -> None:
     if actual != expected:
-        raise AssertionError(f"{what}: expected {show(expected)}, got {show(actual)}")
+        raise AssertionError(f"{what}: expected {describe(expected)}, got {describe(actual)}")
 
 
 async def _expect_error(kind: type[Exception], work: Coroutine[Any, Any, Any], what: str) -> None:
     with suppress(kind):
-        raise AssertionError(f"{what}: expected {kind.__name__}, got {show(await work)}")
+        raise AssertionError(f"{what}: expected {kind.__name__}, got {describe(await work)}")
 
 
 def _user(name: str) -> UserMessage:

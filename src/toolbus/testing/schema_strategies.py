@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.messages import schemas
 from toolbus.messages.immutable import INT_MAX, INT_MIN, thaw
-from toolbus.testing.drawing import st
+from toolbus.testing.text_strategies import st
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -70,7 +70,7 @@ def values_for(
         msg = f"the schema is not sound: {flaw}"
         raise ValueError(msg)
     root = thaw(schema)
-    return _Fitting(root, st.text() if texts is None else texts).of(root)
+    return _SchemaStrategies(root, st.text() if texts is None else texts).of(root)
 
 
 def merge(*schemas: Mapping[str, Any] | bool) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _both(word: str, first: Any, second: Any) -> Any:
     return second
 
 
-class _Fitting:
+class _SchemaStrategies:
     """Strategies for the parts of one document, *root*; each reference is followed once."""
 
     def __init__(self, root: dict[str, Any], texts: SearchStrategy[str]) -> None:

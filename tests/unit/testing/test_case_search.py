@@ -4,8 +4,8 @@ import pytest
 from hypothesis import strategies as st
 
 from toolbus.errors import LawBroken
-from toolbus.testing import hunting
-from toolbus.testing.hunting import hunt
+from toolbus.testing import case_search
+from toolbus.testing.case_search import search_cases
 from toolbus.testing.laws import breach
 
 
@@ -19,7 +19,7 @@ def test_another_law_s_case_is_no_smaller_one():
         raise breach(law, "it", "does", {"number": number})
 
     with pytest.raises(LawBroken) as caught:
-        hunt(examine, examples=100, seed=3)
+        search_cases(examine, examples=100, seed=3)
 
     assert caught.value.law == first[0]
     assert caught.value.case["number"] == {"repeatable": 10, "says-why": 0}[first[0]]
@@ -35,7 +35,7 @@ def test_what_happens_once_is_told_as_such():
             raise breach("repeatable", "it", "does", {})
 
     with pytest.raises(LawBroken) as caught:
-        hunt(examine, examples=100, seed=0)
+        search_cases(examine, examples=100, seed=0)
 
     assert caught.value.__notes__ == [
         "  it did so once and not each time: it remembers earlier calls, or draws lots"
@@ -43,7 +43,7 @@ def test_what_happens_once_is_told_as_such():
 
 
 def test_the_hunt_for_a_smaller_case_ends(monkeypatch):
-    monkeypatch.setattr(hunting, "MOST_TRIES", 5)
+    monkeypatch.setattr(case_search, "MOST_TRIES", 5)
     tries = []
 
     def examine(draw):
@@ -54,16 +54,16 @@ def test_the_hunt_for_a_smaller_case_ends(monkeypatch):
             raise breach("repeatable", "it", "does", {})
 
     with pytest.raises(LawBroken):
-        hunt(examine, examples=10, seed=1)
+        search_cases(examine, examples=10, seed=1)
 
     assert len(tries) == 1 + 5
 
 
 def test_nothing_to_draw_is_an_error():
     with pytest.raises(ValueError, match="no case can be drawn"):
-        hunt(lambda draw: draw(st.nothing()), examples=5, seed=0)
+        search_cases(lambda draw: draw(st.nothing()), examples=5, seed=0)
 
 
 def test_an_error_of_the_check_itself_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
-        hunt(lambda draw: draw(st.just(0)) / 0, examples=5, seed=0)
+        search_cases(lambda draw: draw(st.just(0)) / 0, examples=5, seed=0)

@@ -28,10 +28,10 @@ from toolbus.messages.records import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.testing.drawing import st, texts
-from toolbus.testing.fitting import json_values, values_for
-from toolbus.testing.questions import ANSWERS
+from toolbus.testing.argument_lookups import ANSWERS
+from toolbus.testing.schema_strategies import json_values, values_for
 from toolbus.testing.strategies import contents, scopes, spec_of, tool_specs, values_of
+from toolbus.testing.text_strategies import st, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -160,7 +160,7 @@ def saying(spec: ToolSpec, text: str) -> dict[str, Any]:
     return arguments or {"text": text}
 
 
-class Situation(NamedTuple):
+class HandlerCase(NamedTuple):
     """A value, and what a context says besides."""
 
     value: Any
@@ -173,29 +173,29 @@ CALLS = (TOOL_CALL_BEFORE, TOOL_CALL_ERROR)
 _MESSAGES = (MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE)
 
 
-def situations(event: Event, cases: Cases) -> SearchStrategy[Situation]:
-    """Draw situations of *event*."""
+def handler_cases(event: Event, cases: Cases) -> SearchStrategy[HandlerCase]:
+    """Draw handler_cases of *event*."""
     if event is TOOLS_PROVIDE:
         several = st.lists(cases.specs, max_size=3, unique_by=lambda spec: spec.name)
-        return situations_with(several.map(tuple))
+        return cases_with(several.map(tuple))
     values = values_of(event, texts())
     if event not in (*CALLS, *_MESSAGES):
-        return situations_with(values)
+        return cases_with(values)
     speakers = scopes()
 
-    def about_tool(spec: ToolSpec) -> SearchStrategy[Situation]:
+    def about_tool(spec: ToolSpec) -> SearchStrategy[HandlerCase]:
         # Now and then the tool is unknown: a model may make tools up.
         tool = st.sampled_from((spec, spec, spec, None))
         drawn = st.tuples(_about(event, cases, spec, values), tool, speakers)
-        return drawn.map(lambda facts: Situation(*facts))
+        return drawn.map(lambda facts: HandlerCase(*facts))
 
     drawn = cases.specs.flatmap(about_tool)
-    return drawn if event in CALLS else situations_with(values) | drawn
+    return drawn if event in CALLS else cases_with(values) | drawn
 
 
-def situations_with(values: SearchStrategy[Any]) -> SearchStrategy[Situation]:
-    """Draw situations with *values* that are about no tool we know."""
-    return st.builds(Situation, values, st.none(), scopes())
+def cases_with(values: SearchStrategy[Any]) -> SearchStrategy[HandlerCase]:
+    """Draw handler_cases with *values* that are about no tool we know."""
+    return st.builds(HandlerCase, values, st.none(), scopes())
 
 
 def _about(
@@ -211,20 +211,20 @@ def _about(
     return responses.map(lambda response: _answer(spec, response))
 
 
-def hostile_situations(event: Event, spec: ToolSpec, text: str) -> list[Situation]:
-    """Return situations in which somebody says *text*, about the tool *spec* if about one."""
+def hostile_cases(event: Event, spec: ToolSpec, text: str) -> list[HandlerCase]:
+    """Return handler_cases in which somebody says *text*, about the tool *spec* if about one."""
     if event is TOOL_CALL_BEFORE:
         call = ToolCall(id="call-1", name=spec.name, arguments=saying(spec, text))
-        return [Situation(call, spec)]
+        return [HandlerCase(call, spec)]
     if event is RUN_BEFORE:
-        return [Situation(RunStart(prompt=text))]
+        return [HandlerCase(RunStart(prompt=text))]
     if event not in _MESSAGES:
         return []
     return [
-        Situation(_answer(spec, ToolResponse.from_text(text))),
-        Situation(UserMessage(id="m-1", content=text)),
-        Situation(AssistantMessage(id="m-1", content=text)),
-        Situation(SystemMessage(id="m-1", content=text)),
+        HandlerCase(_answer(spec, ToolResponse.from_text(text))),
+        HandlerCase(UserMessage(id="m-1", content=text)),
+        HandlerCase(AssistantMessage(id="m-1", content=text)),
+        HandlerCase(SystemMessage(id="m-1", content=text)),
     ]
 
 

@@ -7,8 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.errors import LawBroken
-from toolbus.testing.drawing import hypothesis, st
-from toolbus.testing.trials import Abandoned
+from toolbus.testing.law_verifier import NoResult
+from toolbus.testing.text_strategies import hypothesis, st
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,30 +24,30 @@ _SHORT = 1_000
 _FLAKY = "  it did so once and not each time: it remembers earlier calls, or draws lots"
 
 
-class _Halt(BaseException):
+class _SearchOver(BaseException):
     """The hunt is over: to try further would take too long."""
 
 
-def hunt(examine: Callable[[Draw], object], *, examples: int, seed: int) -> None:
+def search_cases(examine: Callable[[Draw], object], *, examples: int, seed: int) -> None:
     """Call *examine* with a function that draws, again and again; raise the smallest `LawBroken`.
 
     The same *seed* gives the same cases. Raises `ValueError` if nothing can be drawn.
     """
-    hunted = _Hunt(examine)
+    search = _CaseSearch(examine)
     # Hypothesis cannot make every kind of text out of every other, so it may stop at a large case:
     # a second search, from another seed, is for shorter ones only.
     for start in (seed, seed + 1):
-        hunted.search(examples, start)
-        if hunted.smallest is None or hunted.is_over:
+        search.search(examples, start)
+        if search.smallest is None or search.is_over:
             break
-        hunted.bound = len(repr(hunted.smallest.case))
-        if hunted.bound < _SHORT:
+        search.bound = len(repr(search.smallest.case))
+        if search.bound < _SHORT:
             break
-    if hunted.smallest is not None:
-        raise hunted.smallest.with_traceback(None) from None
+    if search.smallest is not None:
+        raise search.smallest.with_traceback(None) from None
 
 
-class _Hunt:
+class _CaseSearch:
     """The smallest case so far; after the first breach, only cases of that law count.
 
     Those whose representation has *bound* characters or more count no longer.
@@ -70,7 +70,7 @@ class _Hunt:
         search = hypothesis.settings(_settings(), max_examples=examples)(search)
         try:
             hypothesis.seed(seed)(search)()
-        except (LawBroken, _Halt):
+        except (LawBroken, _SearchOver):
             pass
         except hypothesis.errors.Unsatisfiable as error:
             msg = "no case can be drawn; does anything fit the schemas, values or calls given?"
@@ -89,7 +89,7 @@ class _Hunt:
             return
         try:
             self._examine(data.draw)
-        except Abandoned:
+        except NoResult:
             return
         except LawBroken as error:
             # Another law's case is no smaller one of this.
@@ -101,7 +101,7 @@ class _Hunt:
             self.smallest = error
             if error.law == "ends":
                 self._until = -inf
-                raise _Halt from None  # Each further try would take as long.
+                raise _SearchOver from None  # Each further try would take as long.
             raise
 
 

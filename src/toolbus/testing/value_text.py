@@ -13,13 +13,13 @@ MOST_ITEMS = 8
 MOST_IN_ALL = 1_500
 
 
-def show(value: object) -> str:
+def describe(value: object) -> str:
     """Return *value* for a person to read; long text and deep nesting are cut, and it says so."""
-    text = _show(value, 12)
+    text = _describe(value, 12)
     return text if len(text) <= MOST_IN_ALL else f"{text[:MOST_IN_ALL]} … ({len(text)} characters)"
 
 
-def _show(value: object, depth: int) -> str:
+def _describe(value: object, depth: int) -> str:
     if not depth:
         return "…"
     match value:
@@ -28,10 +28,12 @@ def _show(value: object, depth: int) -> str:
         case Struct():
             return f"{type(value).__name__}({', '.join(_fields(value, depth - 1))})"
         case Mapping():
-            pairs = [f"{_show(k, 2)}: {_show(v, depth - 1)}" for k, v in _few(value.items())]
+            pairs = [
+                f"{_describe(k, 2)}: {_describe(v, depth - 1)}" for k, v in _few(value.items())
+            ]
             return f"{{{_joined(pairs, len(value))}}}"
         case tuple() | list():
-            items = [_show(item, depth - 1) for item in _few(value)]
+            items = [_describe(item, depth - 1) for item in _few(value)]
             return f"[{_joined(items, len(value))}]"
     return repr(value)
 
@@ -42,7 +44,7 @@ def _fields(record: Struct, depth: int) -> list[str]:
     for field in fields(record):
         value = getattr(record, field.name)
         if field.default is NODEFAULT or value != field.default:
-            shown.append(f"{field.name}={_show(value, depth)}")
+            shown.append(f"{field.name}={_describe(value, depth)}")
     return shown
 
 

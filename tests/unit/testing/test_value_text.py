@@ -3,7 +3,7 @@
 import pytest
 
 from toolbus import TextPart, ToolCall, ToolResponse
-from toolbus.testing.showing import show
+from toolbus.testing.value_text import describe
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from toolbus.testing.showing import show
     ],
 )
 def test_values_are_shown(value, shown):
-    assert show(value) == shown
+    assert describe(value) == shown
 
 
 def test_deep_values_are_cut():
@@ -30,11 +30,11 @@ def test_deep_values_are_cut():
     for _ in range(100):
         value = [value]
 
-    assert show(value) == "[" * 12 + "…" + "]" * 12
+    assert describe(value) == "[" * 12 + "…" + "]" * 12
 
 
 def test_what_is_long_in_all_is_cut():
-    shown = show([["x" * 100] * 8] * 8)
+    shown = describe([["x" * 100] * 8] * 8)
 
     assert shown.endswith(" characters)")
     assert len(shown) < 1_600

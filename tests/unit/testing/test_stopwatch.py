@@ -9,7 +9,7 @@ from time import perf_counter
 
 import pytest
 
-from toolbus.testing.limits import Stopwatch, TimeIsUp
+from toolbus.testing.stopwatch import Stopwatch, TimeIsUp
 
 
 @pytest.fixture

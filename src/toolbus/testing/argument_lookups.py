@@ -22,7 +22,7 @@ NOTHING: Any = ...
 ANSWERS: tuple[Any, ...] = (NOTHING, None, True, 0, "", "a", [], {}, ["a"], [{}])
 
 
-class Questions:
+class ArgumentLookups:
     """The arguments that a handler asks for by name: those it *missed*, and those it got.
 
     A handler that walks through all arguments asks for none of them. An argument that is missed
@@ -45,7 +45,7 @@ class Questions:
         def noted(call: ToolCall) -> ToolCall:
             copy = replace(call)
             # The constructor would make a plain `FrozenDict` of it.
-            force_setattr(copy, "arguments", NotedArguments.of(call.arguments, self, ()))
+            force_setattr(copy, "arguments", ObservedArguments.of(call.arguments, self, ()))
             return copy
 
         return _changed(value, noted)
@@ -71,36 +71,36 @@ class Questions:
                 dict.__setitem__(arguments, path[-1], freeze(answer))
 
 
-class NotedArguments(FrozenDict):
-    """Arguments at *path* that tell *questions*; equal to a like dict, and encoded as that.
+class ObservedArguments(FrozenDict):
+    """Arguments at *path* that tell *lookups*; equal to a like dict, and encoded as that.
 
     Only a look-up by name is a question, so walking through all of them asks for nothing.
     """
 
-    __slots__ = ("_path", "_questions")
+    __slots__ = ("_lookups", "_path")
 
-    _questions: Questions
+    _lookups: ArgumentLookups
     _path: Path
 
     @classmethod
-    def of(cls, value: Any, questions: Questions, path: Path) -> Any:
+    def of(cls, value: Any, lookups: ArgumentLookups, path: Path) -> Any:
         """Return *value*, frozen JSON at *path*, with such objects; those below follow later."""
         match value:
-            case NotedArguments():
+            case ObservedArguments():
                 return value
             case FrozenDict():
                 noted = dict.__new__(cls)
                 dict.update(noted, value)
-                object.__setattr__(noted, "_questions", questions)
+                object.__setattr__(noted, "_lookups", lookups)
                 object.__setattr__(noted, "_path", path)
                 return noted
             case tuple():
-                return tuple([cls.of(item, questions, (*path, _ITEM)) for item in value])
+                return tuple([cls.of(item, lookups, (*path, _ITEM)) for item in value])
         return value
 
     def __getitem__(self, name: str) -> Any:
         self._ask(name)
-        noted = self.of(super().__getitem__(name), self._questions, (*self._path, name))
+        noted = self.of(super().__getitem__(name), self._lookups, (*self._path, name))
         # Kept, so that what is answered below it stays.
         dict.__setitem__(self, name, noted)
         return noted
@@ -119,11 +119,11 @@ class NotedArguments(FrozenDict):
 
     def _ask(self, name: object) -> None:
         if isinstance(name, str):
-            self._questions.ask((*self._path, name), self)
+            self._lookups.ask((*self._path, name), self)
 
 
 # A handler's error speaks of the class that arguments have elsewhere.
-NotedArguments.__name__ = FrozenDict.__name__
+ObservedArguments.__name__ = FrozenDict.__name__
 
 
 def _changed(value: Any, change: Callable[[ToolCall], ToolCall]) -> Any:

@@ -11,8 +11,8 @@ from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolCall, ToolMessage, ToolResponse, changed, encode
 from toolbus.testing.laws import breach
-from toolbus.testing.limits import Stopwatch, TimeIsUp
-from toolbus.testing.showing import MOST_TEXT
+from toolbus.testing.stopwatch import Stopwatch, TimeIsUp
+from toolbus.testing.value_text import MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,11 +43,11 @@ class Invocation(NamedTuple):
     inputs: Mapping[str, Any]
 
 
-class Abandoned(Exception):
+class NoResult(Exception):
     """A law was broken that was not asked about, and there is no result to go on with."""
 
 
-class Trial:
+class LawVerifier:
     """Judges what *subject* does by all laws but those of *without*."""
 
     def __init__(self, subject: str, without: Iterable[str], watch: Stopwatch) -> None:
@@ -87,7 +87,7 @@ class Trial:
             self.broken("idempotent", again, "changed what it had made itself", results)
 
     def once(self, invocation: Invocation) -> Any:
-        """Return what *invocation* returns; raises `Abandoned` if it gives none."""
+        """Return what *invocation* returns; raises `NoResult` if it gives none."""
         law: LawName
         try:
             return self._watch.run(invocation.run)
@@ -106,12 +106,12 @@ class Trial:
         problem: str,
         results: Mapping[str, object] = EMPTY,
     ) -> None:
-        """Raise `LawBroken`; of a law that was not asked about at most `Abandoned`."""
+        """Raise `LawBroken`; of a law that was not asked about at most `NoResult`."""
         if law not in self._without:
             case = {**invocation.inputs, **results}
             raise breach(law, self._subject, f"{invocation.name} {problem}", case)
         if law in _LEAVES_NO_RESULT:
-            raise Abandoned
+            raise NoResult
 
 
 def differ(before: Any, after: Any) -> bool:
@@ -119,13 +119,13 @@ def differ(before: Any, after: Any) -> bool:
     return type(before) is not type(after) or (before is not None and changed(before, after))
 
 
-def misfit(tool: ToolSpec, value: Any) -> str | None:
+def schema_problem(tool: ToolSpec, value: Any) -> str | None:
     """Return how *value*, a call or an answer of *tool*, breaks the schema that is for it."""
     match value:
         case ToolCall():
             return schemas.problem(tool.input_schema, value.arguments)
         case ToolMessage(tool_response=ToolResponse() as response):
-            return misfit(tool, response)
+            return schema_problem(tool, response)
         case ToolResponse(is_error=False) if None not in (tool.output_schema, value.structured):
             return schemas.problem(tool.output_schema or EMPTY, value.structured)
     return None

@@ -9,14 +9,14 @@ import pytest
 
 from toolbus.errors import LawBroken
 from toolbus.messages.immutable import FrozenDict
-from toolbus.testing.limits import Stopwatch
-from toolbus.testing.questions import NotedArguments, Questions
-from toolbus.testing.trials import Abandoned, Invocation, Trial, differ
+from toolbus.testing.argument_lookups import ArgumentLookups, ObservedArguments
+from toolbus.testing.law_verifier import Invocation, LawVerifier, NoResult, differ
+from toolbus.testing.stopwatch import Stopwatch
 
 
 def perform(run, *without, given=None):
-    trial = Trial("it", without, Stopwatch(10))
-    return trial.perform(Invocation("call", run, given or {}))
+    verifier = LawVerifier("it", without, Stopwatch(10))
+    return verifier.perform(Invocation("call", run, given or {}))
 
 
 def test_none_is_a_result_like_others():
@@ -26,20 +26,20 @@ def test_none_is_a_result_like_others():
     assert differ(1, 1.0)
 
 
-def test_what_is_left_out_ends_the_trial():
-    with pytest.raises(Abandoned):
+def test_what_is_left_out_ends_the_verifier():
+    with pytest.raises(NoResult):
         perform(lambda: 1 / 0, "raises-nothing")
 
 
 def test_leaving_the_program_is_an_error_too():
-    with pytest.raises(LawBroken, match=r"call raised SystemExit: 3 at test_trials\.py:"):
+    with pytest.raises(LawBroken, match=r"call raised SystemExit: 3 at test_law_verifier\.py:"):
         perform(lambda: sys.exit(3))
 
 
 def test_a_missing_argument_is_told_of_where_it_was_asked_for():
-    arguments = NotedArguments.of(FrozenDict(), Questions(), ())
+    arguments = ObservedArguments.of(FrozenDict(), ArgumentLookups(), ())
 
-    with pytest.raises(LawBroken, match=r"call raised KeyError: 'path' at test_trials\.py:"):
+    with pytest.raises(LawBroken, match=r"call raised KeyError: 'path' at test_law_verifier\.py:"):
         perform(lambda: arguments["path"])
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from toolbus.messages import schemas
-from toolbus.testing.fitting import merge, values_for
+from toolbus.testing.schema_strategies import merge, values_for
 
 SCHEMAS = [
     {},

@@ -28,17 +28,17 @@ from toolbus.events.verdicts import NO_PROMPT, NO_REASON
 from toolbus.messages import schemas
 from toolbus.messages.immutable import EMPTY, MAX_DEPTH
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
-from toolbus.testing.drawing import HOSTILE_TEXTS
-from toolbus.testing.questions import ANSWERS, Questions
-from toolbus.testing.situations import (
+from toolbus.testing.argument_lookups import ANSWERS, ArgumentLookups
+from toolbus.testing.cases import (
     CALLS,
-    Situation,
-    hostile_situations,
+    HandlerCase,
+    cases_with,
+    handler_cases,
+    hostile_cases,
     saying,
-    situations,
-    situations_with,
 )
-from toolbus.testing.trials import Abandoned, Invocation, differ, misfit
+from toolbus.testing.law_verifier import Invocation, NoResult, differ, schema_problem
+from toolbus.testing.text_strategies import HOSTILE_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from toolbus.components.adapters import ToolAdapter
     from toolbus.components.components import AgentComponent
     from toolbus.events.catalogue import Event
-    from toolbus.testing.hunting import Draw
+    from toolbus.testing.argument_lookups import Path
+    from toolbus.testing.case_search import Draw
+    from toolbus.testing.cases import Cases
+    from toolbus.testing.law_verifier import Breaches, LawVerifier
     from toolbus.testing.laws import LawName
-    from toolbus.testing.questions import Path
-    from toolbus.testing.situations import Cases
-    from toolbus.testing.trials import Breaches, Trial
 
 CHECKED = Scope(agent_id="checked", session_id="checked")
 """Who speaks in a check."""
@@ -61,20 +61,20 @@ _MOST_ROUTES = 2_000
 _NO_REASONS = frozenset({"", NO_REASON, NO_PROMPT})
 
 
-class AdapterExam:
-    """Examines *adapter*, as it runs for the tools of *selector*, and judges it in *trial*."""
+class AdapterCheck:
+    """Examines *adapter*, as it runs for the tools of *selector*, and judges it in *verifier*."""
 
     def __init__(
         self,
         adapter: ToolAdapter,
         selector: ToolSelector,
         cases: Cases,
-        trial: Trial,
+        verifier: LawVerifier,
         *,
         idempotent: bool,
     ) -> None:
         self._adapter, self._selector = adapter, selector
-        self._cases, self._trial, self._idempotent = cases, trial, idempotent
+        self._cases, self._verifier, self._idempotent = cases, verifier, idempotent
         # The signature of a method is looked at once, and not for each case.
         self._methods = {
             name: with_context(getattr(adapter, name))
@@ -92,11 +92,11 @@ class AdapterExam:
         first = self._respond(spec, published, draw(cases.responses(spec, call)), call)
         if draw(cases.sometimes):
             self._respond(spec, published, draw(cases.responses(spec, call)), call)
-            self._trial.compare(*first, after="after another response")
+            self._verifier.compare(*first, after="after another response")
         if draw(cases.sometimes):
             self._parameters(spec, published, draw(cases.nonsense(published)))
 
-    def corners(self) -> None:
+    def check_edge_cases(self) -> None:
         """Send what hypothesis may not hit past the adapter: each hostile text, in each place."""
         nested: Any = "deep"
         for _ in range(MAX_DEPTH // 2 - 1):
@@ -107,10 +107,10 @@ class AdapterExam:
             structured = {"said": text, text[:1_000]: [text]}
             responses.append(ToolResponse(content=(TextPart(text=text),), structured=structured))
         for response in responses:
-            with suppress(Abandoned):
-                self._corner(response)
+            with suppress(NoResult):
+                self._check_edge_case(response)
 
-    def _corner(self, response: ToolResponse) -> None:
+    def _check_edge_case(self, response: ToolResponse) -> None:
         """Send *response*, and a call that says the same, past the adapter."""
         spec = self._cases.some_spec(output=response.structured)
         if not self._is_for(spec):
@@ -133,7 +133,7 @@ class AdapterExam:
 
         asked = Invocation("should_adapt", lambda: should_adapt(spec.name), {"tool": spec})
         is_chosen = self._selector.matches(spec.name)
-        return is_chosen and bool(self._trial.perform(asked, judge))
+        return is_chosen and bool(self._verifier.perform(asked, judge))
 
     def _signature(self, spec: ToolSpec) -> ToolSpec:
         def judge(result: ToolSpec | None) -> Breaches:
@@ -146,8 +146,8 @@ class AdapterExam:
 
     def _parameters(self, spec: ToolSpec, published: ToolSpec, call: ToolCall) -> None:
         def judge(result: ToolCall | None) -> Breaches:
-            problem = misfit(spec, call if result is None else result)
-            if problem and misfit(published, call) is None:
+            problem = schema_problem(spec, call if result is None else result)
+            if problem and schema_problem(published, call) is None:
                 yield "arguments-fit", f"gives arguments that do not: {problem}"
 
         inputs = {"tool": spec, "call": call}
@@ -161,8 +161,8 @@ class AdapterExam:
         def judge(result: ToolResponse | None) -> Breaches:
             answer = response if result is None else result
             # As the lifecycle has it: what fits the tool's own schema is well, too.
-            problem = misfit(published, answer) and misfit(spec, answer)
-            if problem and misfit(spec, response) is None:
+            problem = schema_problem(published, answer) and schema_problem(spec, answer)
+            if problem and schema_problem(spec, response) is None:
                 yield "result-fits", f"leaves a `structured` that does not: {problem}"
 
         # As it is rebuilt from a message, where a response may have lost its parameters.
@@ -195,10 +195,10 @@ class AdapterExam:
             yield from judge(result)
 
         invocation = Invocation(name, lambda: method(old, *others, ctx=ctx), inputs)
-        result = self._trial.perform(invocation, judge_all)
+        result = self._verifier.perform(invocation, judge_all)
         if self._idempotent and result is not None:
             again = invocation._replace(run=lambda: method(result, *others, ctx=ctx))
-            self._trial.repeat(again, result)
+            self._verifier.repeat(again, result)
         return invocation, result
 
 
@@ -225,8 +225,8 @@ class Subject(NamedTuple):
         return name_of(self.handler)
 
 
-class HandlerExam:
-    """Examines the handler that *subject* is with values of its event, and judges it in *trial*.
+class HandlerCheck:
+    """Examines the handler that *subject* is with values of its event, and judges it in *verifier*.
 
     *values* replace what is drawn, if given.
     """
@@ -235,49 +235,49 @@ class HandlerExam:
         self,
         subject: Subject,
         cases: Cases,
-        trial: Trial,
+        verifier: LawVerifier,
         values: SearchStrategy[Any] | None = None,
     ) -> None:
-        self._subject, self._cases, self._trial = subject, cases, trial
-        drawn = situations(subject.event, cases) if values is None else situations_with(values)
-        self._situations, self._is_free = drawn, values is None
+        self._subject, self._cases, self._verifier = subject, cases, verifier
+        drawn = handler_cases(subject.event, cases) if values is None else cases_with(values)
+        self._handler_cases, self._is_free = drawn, values is None
         # Calls of tools that are made up get the arguments that the handler asks for.
         self._asks = values is None and not cases.tools and subject.event in CALLS
-        self._questions = Questions()
+        self._lookups = ArgumentLookups()
         self._shown, self._reached, self._has_spoken = 0, 0, False
 
     def examine(self, draw: Draw) -> None:
         """Show the handler one value, sometimes another one, and the first one again."""
         # First, so that hypothesis keeps them while it makes the rest smaller.
         answers = draw(self._cases.answers) if self._asks else ()
-        first = self._show(draw(self._situations), answers)
+        first = self._show(draw(self._handler_cases), answers)
         if first is not None and draw(self._cases.sometimes):
-            self._show(draw(self._situations))
-            self._trial.compare(*first, after="after another value")
+            self._show(draw(self._handler_cases))
+            self._verifier.compare(*first, after="after another value")
 
-    def corners(self) -> None:
+    def check_edge_cases(self) -> None:
         """Show the handler what hypothesis may not hit, and see that all it judges was reached."""
         event, spec = self._subject.event, self._cases.some_spec()
         for text in HOSTILE_TEXTS if self._is_free else ():
-            for situation in hostile_situations(event, spec, text):
-                with suppress(Abandoned):
-                    self._show(situation, (text,) * 6 if self._asks else ())
+            for case in hostile_cases(event, spec, text):
+                with suppress(NoResult):
+                    self._show(case, (text,) * 6 if self._asks else ())
         if event is TOOL_CALL_BEFORE and self._asks:
             # Some handlers ask nothing of a call without arguments.
             call = ToolCall(id="call-1", name=spec.name, arguments={"text": "a"})
-            self._answer_all(Situation(call))
+            self._answer_all(HandlerCase(call))
         if problem := self._unreached():
             examined = Invocation(self._subject.name, lambda: None, {})
-            self._trial.broken("is-reached", examined, problem)
+            self._verifier.broken("is-reached", examined, problem)
 
-    def _answer_all(self, situation: Situation) -> None:
+    def _answer_all(self, case: HandlerCase) -> None:
         """Show calls in which each question that the handler asks has an answer of each type."""
         routes: list[tuple[Any, ...]] = [()]
         followed: set[Path] = set()
         for route in routes:
-            value, asked = self._answered(situation, route)
-            with suppress(Abandoned):
-                self._show(situation._replace(value=value))
+            value, asked = self._answered(case, route)
+            with suppress(NoResult):
+                self._show(case._replace(value=value))
             # The question to which these answers lead.
             path = next(iter(asked[len(route) :]), None)
             if path is not None and path not in followed and len(routes) < _MOST_ROUTES:
@@ -290,61 +290,61 @@ class HandlerExam:
             return f"has a predicate that let none of {self._shown} cases pass"
         if not self._asks:
             return None
-        if unanswered := self._questions.unanswered:
+        if unanswered := self._lookups.unanswered:
             return f"asked for `{unanswered[0]}`, which no case reached"
         judges_calls = self._subject.is_guard and self._subject.event is TOOL_CALL_BEFORE
-        if judges_calls and not self._questions.missed and not self._has_spoken:
+        if judges_calls and not self._lookups.missed and not self._has_spoken:
             return f"let all {self._reached} cases pass and asked for no argument of theirs"
         return None
 
     def _show(
-        self, situation: Situation, answers: tuple[Any, ...] = ()
+        self, case: HandlerCase, answers: tuple[Any, ...] = ()
     ) -> tuple[Invocation, Any] | None:
-        """Return what the handler made of *situation*, None if its predicate left that out.
+        """Return what the handler made of *case*, None if its predicate left that out.
 
         A call has *answers* where the handler asks for more than it has.
         """
         self._shown += 1
-        value = self._answered(situation, answers)[0] if answers else situation.value
-        noted = situation._replace(value=self._questions.attach(value))
-        if not self._trial.perform(self._predicate(noted)):
+        value = self._answered(case, answers)[0] if answers else case.value
+        noted = case._replace(value=self._lookups.attach(value))
+        if not self._verifier.perform(self._predicate(noted)):
             return None
         self._reached += 1
         invocation = self._invocation(noted)
-        is_guard, outcome = self._subject.is_guard, partial(self._outcome, situation.tool, value)
-        result = self._trial.perform(invocation, self._verdict if is_guard else outcome)
+        is_guard, outcome = self._subject.is_guard, partial(self._outcome, case.tool, value)
+        result = self._verifier.perform(invocation, self._verdict if is_guard else outcome)
         self._has_spoken |= result is not None
         if self._subject.idempotent and self._is_replacement(result):
-            again = self._invocation(situation._replace(value=result))
-            self._trial.repeat(again._replace(inputs=invocation.inputs), result)
+            again = self._invocation(case._replace(value=result))
+            self._verifier.repeat(again._replace(inputs=invocation.inputs), result)
         return invocation, result
 
-    def _answered(self, situation: Situation, answers: Iterable[Any]) -> tuple[Any, list[Path]]:
-        """Return the value with *answers* to the handler's questions, and what it asked for."""
-        questions = Questions(answers)
-        asking = situation._replace(value=questions.attach(situation.value))
-        with suppress(Abandoned, LawBroken):
-            if self._trial.once(self._predicate(asking)):
-                self._trial.once(self._invocation(asking))
-        self._questions.missed.update(questions.missed)
-        return questions.chosen(asking.value), list(questions.missed)
+    def _answered(self, case: HandlerCase, answers: Iterable[Any]) -> tuple[Any, list[Path]]:
+        """Return the value with *answers* to the handler's lookups, and what it asked for."""
+        lookups = ArgumentLookups(answers)
+        asking = case._replace(value=lookups.attach(case.value))
+        with suppress(NoResult, LawBroken):
+            if self._verifier.once(self._predicate(asking)):
+                self._verifier.once(self._invocation(asking))
+        self._lookups.missed.update(lookups.missed)
+        return lookups.chosen(asking.value), list(lookups.missed)
 
-    def _predicate(self, situation: Situation) -> Invocation:
-        when, inputs = self._subject.when, {"value": situation.value}
-        return Invocation("its predicate", lambda: bool(when(self._context(situation))), inputs)
+    def _predicate(self, case: HandlerCase) -> Invocation:
+        when, inputs = self._subject.when, {"value": case.value}
+        return Invocation("its predicate", lambda: bool(when(self._context(case))), inputs)
 
-    def _invocation(self, situation: Situation) -> Invocation:
+    def _invocation(self, case: HandlerCase) -> Invocation:
         def run() -> Any:
-            context = self._context(situation)
+            context = self._context(case)
             returned = self._subject.handler(context)
             waits = isawaitable(returned)
             return _awaited(returned, context) if waits else _result(returned, context)
 
-        return Invocation(self._subject.name, run, {"value": situation.value})
+        return Invocation(self._subject.name, run, {"value": case.value})
 
-    def _context(self, situation: Situation) -> EventContext[Any]:
-        event, scope = self._subject.event, situation.scope
-        return EventContext(event, situation.value, scope=scope, tool=situation.tool)
+    def _context(self, case: HandlerCase) -> EventContext[Any]:
+        event, scope = self._subject.event, case.scope
+        return EventContext(event, case.value, scope=scope, tool=case.tool)
 
     def _verdict(self, result: Any) -> Breaches:
         """Find what is wrong with what a guard gave."""
@@ -381,7 +381,11 @@ class HandlerExam:
         if identity and type(new) is not type(old):
             identity = ("role", *identity)
         yield from _changes(old, new, identity, self._others(old))
-        if tool is not None and misfit(tool, old) is None and (flaw := misfit(tool, new)):
+        if (
+            tool is not None
+            and schema_problem(tool, old) is None
+            and (flaw := schema_problem(tool, new))
+        ):
             law: LawName = "arguments-fit" if isinstance(new, ToolCall) else "result-fits"
             yield law, f"leaves what fitted the tool and does no longer: {flaw}"
 

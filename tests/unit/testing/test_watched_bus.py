@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from toolbus.events.catalogue import RUN_AFTER, RunResult
-from toolbus.testing import buses
-from toolbus.testing.buses import ADVICE, WatchedBus
+from toolbus.testing import watched_bus
+from toolbus.testing.watched_bus import ADVICE, WatchedBus
 
 DONE = RunResult(status="ok")
 
@@ -29,7 +29,7 @@ def test_failures_of_other_buses_do_not_count():
 
 
 def test_what_still_waits_is_told(monkeypatch):
-    monkeypatch.setattr(buses, "PATIENCE", 0.05)
+    monkeypatch.setattr(watched_bus, "PATIENCE", 0.05)
     loop, watched = asyncio.new_event_loop(), WatchedBus()
 
     async def show():
