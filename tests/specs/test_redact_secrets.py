@@ -1893,7 +1893,7 @@ def test_wrong_settings_teach(tmp_path):
     wrong = {
         'only = ["github-pta"]': "rule 'github-pta': there is none; did you mean 'github-pat'",
         'rules = { mine = "(" }': "rule 'mine': RE2 cannot read it: missing ): (",
-        'rules = { mine = "x*" }': "rule 'mine': it matches where nothing stands",
+        'rules = { mine = "x*" }': "rule 'mine': it matches the empty text",
         'rules = { "My Own" = "x" }': "take lower-case letters, digits and -",
         "max_chars = 0": "max_chars must be above 0, not 0",
         'alow = ["x"]': "unknown setting 'alow'; did you mean 'allow'",

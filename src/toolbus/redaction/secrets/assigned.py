@@ -1,10 +1,10 @@
-"""Values that stand behind the name of a secret, in all shapes that agents meet.
+"""Values assigned to the name of a secret, in all forms that agents meet.
 
-There are dozens of them. So names are sought in one pass, `names` judges each, and the shapes are
-tried only behind those that a secret may have.
+There are dozens of forms. So one pass finds the names, `names` judges each, and the forms are tried
+only behind names of secrets.
 
-Behind them are the values of lists of names: tables, CSV, INSERT and COPY of SQL. No pattern can
-count columns, so a rule finds the list of names, and a function here reads the rows.
+The second half reads the values of lists of names: tables, CSV, INSERT and COPY of SQL. A pattern
+cannot count columns, so a rule finds the list of names, and a function here reads the rows.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 _TURN = 500
-"""Rows or values that are read in one go."""
+"""Rows or values that are read before other tasks have a turn."""
 
 _LONGEST_HEADING, _MOST_COLUMNS = 2_000, 64
-# `name (unit)` heads a column; `foo(x` is of a call, as `return user` is of a program.
+# `name (unit)` is a heading; `foo(x` is part of a call, and `return user` of a program.
 _HEADING_CELL = re.compile(
     rb"(?=.{1,64}\Z)(?!(?:return|import|from|for|def|yield|del|global|assert|const|let|var)[ (])"
     rb"(?:[\w .#/\x80-\xff-]|\([^()]*\))+"
@@ -41,7 +41,7 @@ _OPEN_CELL = re.compile(rb"[\w .#()/\x80-\xff-]{1,64}")
 _RULER = re.compile(rb"[-+=|: \t\r\xe2\x94-\x96\x80-\xbf]+")
 _PADDING = b" \t\r\"'`*"
 _BARS = (b"|", "│".encode())
-# What parts cells is the group; in quotes nothing does (RFC 4180, section 2).
+# The group is the separator of cells; inside quotes nothing separates (RFC 4180, section 2).
 _SEPARATORS = {
     **{bar: re.compile(b"(" + re.escape(bar) + b")") for bar in _BARS},
     b"\t": re.compile(rb"(\t)"),
@@ -56,14 +56,14 @@ _SQL_VALUE = re.compile(
 
 
 class _TableForm(NamedTuple):
-    """How a table is written: by the *sign* between cells, which may also be around a line."""
+    """The form of a table: the *sign* between cells, which may also surround a line."""
 
     sign: bytes
     is_framed: bool = False
 
 
 def table_values(data: bytes, name: Span, _stop: int) -> Values:
-    """Give the values of the column in whose heading *name* stands, up to the end of the table."""
+    """Yield the values of the column with *name* in its heading, to the end of the table."""
     near = max(0, name[0] - _LONGEST_HEADING), name[1] + _LONGEST_HEADING
     start, stop = _line_at(data, name[0], near)
     if stop - start > _LONGEST_HEADING:
@@ -83,7 +83,7 @@ def table_values(data: bytes, name: Span, _stop: int) -> Values:
 
 
 def inserted_values(data: bytes, name: Span, stop: int) -> Values:
-    """Give the values for the column *name* of an INSERT whose rows begin at byte *stop*."""
+    """Yield the values for the column *name* of an INSERT whose rows begin at byte *stop*."""
     begin = data.rfind(b"(", max(0, name[0] - _LONGEST_HEADING), name[0])
     column = data.count(b",", begin, name[0])
     position, index, count = stop, -1, 0
@@ -109,7 +109,7 @@ def inserted_values(data: bytes, name: Span, stop: int) -> Values:
 
 
 def copied_values(data: bytes, name: Span, stop: int) -> Values:
-    """Give the values of the column *name* of a COPY, whose lines begin at byte *stop*."""
+    """Yield the values of the column *name* of a COPY whose lines begin at byte *stop*."""
     begin = data.rfind(b"(", max(0, name[0] - _LONGEST_HEADING), name[0])
     end = data.find(b")", name[0], name[0] + _LONGEST_HEADING)
     columns = data.count(b",", begin, end) + 1
@@ -118,7 +118,7 @@ def copied_values(data: bytes, name: Span, stop: int) -> Values:
 
 
 def values_go_on(values: Values) -> bool:
-    """Tell whether the list that *values* are of goes on at the end of the text."""
+    """Return whether the list of *values* continues at the end of the text."""
     try:
         while True:
             next(values)
@@ -127,7 +127,7 @@ def values_go_on(values: Values) -> bool:
 
 
 def _below(data: bytes, start: int, form: _TableForm, wanted: tuple[int, int]) -> Values:
-    """Give the cells of a column from byte *start*; *wanted*: which one, and of how many."""
+    """Yield the cells of a column from byte *start*; *wanted* is its index and the column count."""
     column, columns = wanted
     count = 0
     while start < len(data):
@@ -135,7 +135,7 @@ def _below(data: bytes, start: int, form: _TableForm, wanted: tuple[int, int]) -
         if not _RULER.fullmatch(data, start, stop):
             row = _cells(data, start, stop, form)
             if len(row) != columns:
-                # What is the end of the text may be the beginning of a row.
+                # A short line at the end of the text may be an unfinished row.
                 return stop == len(data) and len(row) < columns
             yield row[column]
         start, count = stop + 1, count + 1
@@ -145,13 +145,13 @@ def _below(data: bytes, start: int, form: _TableForm, wanted: tuple[int, int]) -
 
 
 def _may_be_heading(line: bytes) -> bool:
-    """Tell whether *line*, which may go on, is the beginning of a heading."""
+    """Return whether *line*, which may continue, is the beginning of a heading."""
     for sign in _SEPARATORS:
         *cells, rest = [
             line[start:stop] for start, stop in _cells(line, 0, len(line), _TableForm(sign))
         ]
         is_open = not rest or _OPEN_CELL.fullmatch(rest.rstrip(_PADDING)) is not None
-        # A bar may stand before the first of them.
+        # A bar may precede the first cell.
         first = cells[:1] if sign not in _BARS or cells[:1] != [b""] else []
         if is_open and all(map(_HEADING_CELL.fullmatch, [*first, *cells[1:]])):
             return True
@@ -159,7 +159,7 @@ def _may_be_heading(line: bytes) -> bool:
 
 
 def _is_row(data: bytes, start: int, form: _TableForm, columns: int) -> bool:
-    """Tell whether the line at *start* is a row: then the one before it has as many cells.
+    """Return whether the line at *start* is a row: then the line before it has as many cells.
 
     So each line is read for one heading only.
     """
@@ -171,7 +171,7 @@ def _is_row(data: bytes, start: int, form: _TableForm, columns: int) -> bool:
 
 
 def _line_at(data: bytes, position: int, near: Span | None = None) -> Span:
-    """Return where the line at *position* stands, as far as it is *near*."""
+    """Return the span of the line at *position*, clipped to *near*."""
     first, end = near or (0, len(data))
     stop = data.find(b"\n", position, end)
     return data.rfind(b"\n", first, position) + 1 or first, min(
@@ -180,7 +180,7 @@ def _line_at(data: bytes, position: int, near: Span | None = None) -> Span:
 
 
 def _cells(data: bytes, start: int, stop: int, form: _TableForm) -> list[Span]:
-    """Return where the cells of a line stand, without blanks and quotes around them."""
+    """Return the spans of the cells of a line, without blanks and quotes around them."""
     start, stop = _stripped(data, start, stop, b" \r")
     spans, position = [], start
     for match in _SEPARATORS[form.sign].finditer(data, start, stop):
@@ -200,7 +200,7 @@ def _stripped(data: bytes, start: int, stop: int, padding: bytes) -> Span:
 
 
 def _column(data: bytes, heading: list[Span], name: Span) -> int | None:
-    """Return which cell of *heading* has *name*; None if it is the heading of no table."""
+    """Return the index of the cell of *heading* with *name*; None if it heads no table."""
     if not all(_HEADING_CELL.fullmatch(data, *span) for span in heading):
         return None
     columns = [index for index, span in enumerate(heading) if span[0] <= name[0] < span[1]]
@@ -208,40 +208,40 @@ def _column(data: bytes, heading: list[Span], name: Span) -> int | None:
 
 
 def _next_value(data: bytes, position: int, index: int) -> tuple[int, int]:
-    """Return where the next value or row begins, and the number of the value, -1 between rows."""
+    """Return the start of the next value or row, and the value's index, -1 between rows."""
     sign = data[position : position + 1]
     if sign == b",":
         return position + 1, index + 1
     if sign == b")":
         return position + 1, -1
-    # A call, or what is no row: the next value is behind it.
+    # A call or another text that is not a row: the next value is behind it.
     stop = data.find(b")", position)
     return (len(data), -1) if stop < 0 else (stop + 1, index)
 
 
 _REACH, _LONG_REACH, _SHORT_REACH = 1_024, 8_192, 256
-"""Bytes behind a name: to tell shapes apart, of the longest value, and of a value deep in a chain.
+"""Bytes behind a name: to choose forms, of the longest value, and of a value deep in a chain.
 
-In a chain such as `token=token=…` each name would look for the end of all.
+In a chain such as `token=token=…` each name would otherwise search to the end of the chain.
 """
 
 _BEFORE, _DEEP = 80, 128
 _CHAIN = re.compile(rb"(?:[^\s\"'\x60;,)<>}\]&|\\=:]*[=:]){8}[^\s\"'\x60;,)<>}\]&|\\]*")
-# In a name of a resource, as AWS writes them, "secret" is a type.
+# In the name of an AWS resource, "secret" is a type.
 _RESOURCE = re.compile(rb"\barn:[\w:*/-]*\Z")
-# Nothing but short words up to the end of the line, and not too many: most names stand so.
-# Possessive, since giving letters back never helps: a long chain would be read again and again.
+# A few short words up to the end of the line: the context of most names.
+# Possessive, since backtracking never helps: a long chain would be read repeatedly.
 _WORDS = re.compile(
     rb"(?:(?:[ \t.:=,;()/-]++[A-Za-z]{1,7}+){1,24}+[ \t.:,;()]*+\r?\n|\r?\n(?:[^ \t\r\n]|\Z))"
 )
-# What parts the cells of a heading, behind a name or, if that is the last one, before it.
+# The separator of a heading's cells, behind a name or, for the last name, before it.
 _CELL = re.compile(rb"""["'`*)]{0,3}(?:[ \t]*(?:[|,;\t]|\xe2\x94\x82)|  )""")
 _LAST_CELL = re.compile(rb"""["'`*)]{0,3}[ \t]*\r?\n""")
 _EARLIER_CELL = re.compile(rb"[|,;\t]|\xe2\x94\x82|\S  ")
 
 
 def assigned_values(data: bytes, name: Span, _stop: int) -> Iterator[Span | None]:
-    """Give the value that belongs to *name*, or the values below it, if it can be a secret's."""
+    """Yield the value assigned to *name*, or the values below it, if the name may be a secret's."""
     start, stop = name
     stop = start + len(data[start:stop].rstrip(b".-"))
     is_among_words = bool(_WORDS.match(data, stop))
@@ -263,14 +263,14 @@ READERS: Mapping[Reader, Callable[[bytes, Span, int], Iterator[Span | None]]] = 
     "insert": inserted_values,
     "copy": copied_values,
 }
-"""The readers of values that a rule's pattern cannot reach, by the name that the rule has for each.
+"""The readers of values that a rule's pattern cannot reach, by their names in the rules.
 
-Each takes the text, where the name stands in it, and where the rule's match ends.
+Each takes the text, the span of the name, and the end of the rule's match.
 """
 
 
 def is_heading(data: bytes, start: int, stop: int) -> bool:
-    """Tell whether the name between *start* and *stop* may be one of several in a line."""
+    """Return whether the name between *start* and *stop* may be one of several in a line."""
     if _CELL.match(data, stop):
         return True
     if not _LAST_CELL.match(data, stop):
@@ -279,13 +279,13 @@ def is_heading(data: bytes, start: int, stop: int) -> bool:
 
 
 def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
-    """Return where the value stands behind *name*, of which *whole* is the text from its begin."""
+    """Return the span of the value behind *name*; *whole* is the full text of the name."""
     start, stop = name
     first = stop - len(whole.encode())
     is_deep = start >= _DEEP and _CHAIN.fullmatch(data, start - _DEEP, start)
     end = stop + (_SHORT_REACH if is_deep else _LONG_REACH)
     known, names, together = _shapes()
-    # The likely ones come first.
+    # The likely forms come first.
     for index in sorted(together.match(data[stop : min(stop + _REACH, end)])):
         shape = known[index]
         if not names[index].match(whole):
@@ -297,7 +297,7 @@ def _assigned(data: bytes, whole: str, name: Span) -> Span | None:
 
 
 def _value(shape: NamedShape, data: bytes, window: Span) -> Span | None:
-    """Return where the value is, if *shape* stands at the begin of *window*."""
+    """Return the span of the value if *shape* matches at the beginning of *window*."""
     expression = compiled(shape.behind)
     match = expression.match(data, window[0], min(len(data), window[1]))
     if match is None:
@@ -316,7 +316,7 @@ def _stands_behind(pattern: str, data: bytes, position: int) -> bool:
 
 @cache
 def _shapes() -> tuple[tuple[NamedShape, ...], list[re.Pattern[str]], ExpressionSet]:
-    """Return all shapes, how the name of each begins, and what tells which may stand somewhere."""
+    """Return all forms, the beginning of each one's name, and a set that matches all at once."""
     shapes = builtin_file().shapes
     names = [re.compile(shape.name) for shape in shapes]
     return shapes, names, ExpressionSet([shape.behind for shape in shapes], anchored=True)

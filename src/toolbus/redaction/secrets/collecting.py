@@ -1,4 +1,4 @@
-"""The texts of a record: gathered before any of them is examined, and written anew afterwards."""
+"""The collector of a record's texts before the scan, and the rewriter of them after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Group: TypeAlias = tuple[str, ...]
-    """Texts that follow each other; a text that stands alone is a group of its own."""
+    """Adjoining texts; a text without neighbours is a group of one."""
 
 _MAX_ENCODED = 10_000
 _LONG = 4_096
@@ -26,7 +26,7 @@ _GAP, _LONG_PIECE = 2, 512
 
 
 class Edit(Struct, frozen=True):
-    """Bytes of a text from *start* to *end*, and what stands there instead."""
+    """The replacement of a text's bytes from *start* to *end*."""
 
     start: int
     end: int
@@ -34,26 +34,26 @@ class Edit(Struct, frozen=True):
 
 
 class SecretVisitor(TextVisitor):
-    """Goes into all base64 data, whatever type that claims to have."""
+    """Visits all base64 data, whatever its MIME type."""
 
     def reads(self, _mime_type: str | None, /) -> bool:
-        """Return True: a key file has no type that says so."""
+        """Return True: key files have no MIME type that identifies them."""
         return True
 
 
 class _StreamVisitor(SecretVisitor):
-    """Visits the texts of a record, the first of them behind *tail*, the end of an earlier record.
+    """Visits the texts of a record, the first one behind *tail*, the end of an earlier record.
 
-    After a walk *latest* is the text that the next record goes on with.
+    After a walk *latest* is the text that the next record continues.
     """
 
     def __init__(self, tail: str) -> None:
         self._tail, self.latest = tail, ""
         self.continued: Group = ()
-        """The first texts, behind the tail."""
+        """The first group of texts, behind the tail."""
 
     def texts(self, texts: Group, _key: str = "", /) -> Group:
-        """Return what becomes of *texts*."""
+        """Return *texts* rewritten."""
         self.latest = self.latest or texts[-1]
         if not self._tail:
             return self.group(texts)
@@ -62,14 +62,14 @@ class _StreamVisitor(SecretVisitor):
         return self.group(self.continued)[1:]
 
     def group(self, group: Group) -> Group:
-        """Return what becomes of the texts of *group*, which follow each other."""
+        """Return the adjoining texts of *group* rewritten."""
         return group
 
 
 class Collector(_StreamVisitor):
-    """Gathers the texts of a record, each once, and changes nothing.
+    """Collects the texts of a record, each once, and changes nothing.
 
-    Raises `UnexaminedError` for more than *max_chars* letters in all.
+    Raises `UnexaminedError` above *max_chars* characters in total.
     """
 
     def __init__(self, max_chars: int, tail: str = "") -> None:
@@ -77,12 +77,12 @@ class Collector(_StreamVisitor):
         self._max_chars, self.chars, self._encoded_count = max_chars, 0, 0
         self.groups: dict[Group, None] = {}
         self.values: dict[str, Any] = {}
-        """JSON values, by what they are in JSON."""
+        """JSON values, by their encoding."""
         self.encoded: dict[str, tuple[EncodedText, ...]] = {}
-        """The texts that stand encoded in another one."""
+        """The texts encoded inside another text."""
 
     def group(self, group: Group) -> Group:
-        """Gather the texts of *group*."""
+        """Collect the texts of *group*."""
         self._count(sum(map(len, group)))
         self.groups[group] = None
         for text in group:
@@ -90,7 +90,7 @@ class Collector(_StreamVisitor):
         return group
 
     def json(self, value: Any) -> Any:
-        """Gather *value*, whose keys tell what its values are."""
+        """Collect *value* as a whole: its keys name its values."""
         if isinstance(value, str):
             self.group((value,))
         elif value is not None and value not in ((), {}):
@@ -100,7 +100,7 @@ class Collector(_StreamVisitor):
             encoded = data.decode()
             self._count(len(encoded))
             self.values[encoded] = value
-            # Of most no text is one, and then none of its strings is.
+            # Most values hold no encoded text, and then their strings hold none either.
             if next(encoded_texts(data), None) is not None:
                 for group in strings(value):
                     for text in group:
@@ -108,19 +108,19 @@ class Collector(_StreamVisitor):
         return value
 
     def parts(self, group: Group) -> Sequence[Group]:
-        """Return the texts of *group*, each by itself, and all together for where they meet.
+        """Return the texts of *group* one by one, and together for the places where they meet.
 
-        The tail by itself was examined with the record that it ended.
+        The tail alone was scanned with its own record.
         """
         if len(group) == 1:
             return (group,)
         return [*[(text,) for text in group[group == self.continued :]], group]
 
     def _without_long(self, value: Any) -> Any:
-        """Return *value* without its long texts, which are gathered by themselves.
+        """Return *value* without its long texts, which are collected separately.
 
-        They are too long for a key to tell what they are, and stand in most results twice: as text
-        as well. Those that adjoin others stay.
+        A key does not name a text of that length, and most results repeat it as plain text. Texts
+        that adjoin others stay.
         """
         long = {group for group in strings(value) if len(group) == 1 and len(group[0]) > _LONG}
         if not long:
@@ -130,7 +130,7 @@ class Collector(_StreamVisitor):
         return rewrite_json(value, lambda group, _: ("",) if group in long else group)
 
     def _gather_encoded(self, text: str) -> None:
-        """Gather what stands in *text* in base64, as a text of its own: of that, no more."""
+        """Collect the texts in base64 inside *text*, one level deep."""
         if text in self.encoded:
             return
         inner = tuple(islice(encoded_texts(text.encode()), _MAX_ENCODED))
@@ -139,7 +139,7 @@ class Collector(_StreamVisitor):
             self.groups.update({(encoded.text,): None for encoded in inner})
             self._encoded_count += len(inner)
             if self._encoded_count >= _MAX_ENCODED:
-                raise UnexaminedError(f"{_MAX_ENCODED:,} texts in it, or more, are encoded")
+                raise UnexaminedError(f"it holds {_MAX_ENCODED:,} encoded texts or more")
 
     def _count(self, chars: int) -> None:
         self.chars += chars
@@ -148,7 +148,7 @@ class Collector(_StreamVisitor):
 
 
 def strings(value: Any) -> Iterator[Group]:
-    """Give the strings of the frozen JSON *value*, keys too; those of an array are adjoining."""
+    """Yield the strings of the frozen JSON *value*, including keys; an array's strings adjoin."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -166,11 +166,11 @@ def strings(value: Any) -> Iterator[Group]:
 
 
 class Rewriter(_StreamVisitor):
-    """Writes texts anew; one that is clean stays the same.
+    """Rewrites texts; a clean text stays the same object.
 
-    *edits* are those of a text, or of what stands across the places where adjoining texts meet;
-    *exact* has placeholders for strings of JSON that are a secret as a whole; *encoded* tells what
-    stands encoded in a text: that is written anew first, and encoded again.
+    *edits* are the edits of each text, or of matches across adjoining texts; *exact* has the
+    placeholders of JSON strings that are a secret as a whole; *encoded* yields the encoded texts
+    inside a text, which are rewritten first and encoded again.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Rewriter(_StreamVisitor):
         return tuple([self._rewritten(text, edits) for text, edits in crossing])
 
     def json(self, value: Any) -> Any:
-        """Return *value* with its strings cleaned, keys too; the same object if nothing changes."""
+        """Return *value* with its strings and keys rewritten; the same object if unchanged."""
         if self._edits or self._exact:
             return rewrite_json(value, self._exactly)
         return value
@@ -200,8 +200,8 @@ class Rewriter(_StreamVisitor):
         return tuple([self._exact.get(text, text) for text in self.group(group)])
 
     def _rewritten(self, text: str, crossing: Sequence[Edit]) -> str:
-        """Return *text* rewritten; *crossing* is what goes on in another text or came from one."""
-        # That comes first: of such a secret, a text by itself shows only a part.
+        """Return *text* rewritten; *crossing* are edits of secrets that span several texts."""
+        # Crossing edits come first: a single text shows only a part of such a secret.
         edits = [*crossing, *self._edits.get((text,), ())]
         for inner in self._encoded.get(text, ()):
             if inner_edits := self._edits.get((inner.text,)):
@@ -210,9 +210,9 @@ class Rewriter(_StreamVisitor):
         return edited(text.encode(), edits).decode() if edits else text
 
     def _crossing(self, group: Group) -> Iterator[list[Edit]]:
-        """Give, for each text, the edits of what stands across the places where the texts meet.
+        """Yield for each text the edits of secrets that span several texts of *group*.
 
-        The placeholder stands where a secret begins; the rest of it is cut out.
+        The placeholder goes where the secret begins; the rest of the secret is cut out.
         """
         for begin, stop in pairwise([0, *accumulate([len(text.encode()) for text in group])]):
             yield [
@@ -227,7 +227,7 @@ class Rewriter(_StreamVisitor):
 
 
 def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
-    """Return *data* with all *edits* made; of two that overlap the first also covers the second."""
+    """Return *data* with all *edits* applied; the first of two overlapping edits covers both."""
     pieces: list[bytes] = []
     position, previous = 0, Edit(0, 0, "")
     for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
@@ -238,9 +238,9 @@ def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
 
 
 def _goes_on(previous: Edit, edit: Edit) -> bool:
-    """Return whether *edit* is the next piece of a long secret, which is found piece by piece."""
+    """Return whether *edit* is the next piece of a long secret, which is matched in pieces."""
     if min(previous.end - previous.start, edit.end - edit.start) < _LONG_PIECE:
         return False
-    # In base64 the letters between two pieces belong to neither.
+    # In base64 the characters between two pieces belong to neither.
     is_same = previous.placeholder == edit.placeholder and edit.placeholder.startswith("[")
     return is_same and edit.start - previous.end <= _GAP

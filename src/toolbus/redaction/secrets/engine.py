@@ -1,10 +1,10 @@
-"""The engine that looks for all rules at once, in linear time.
+"""The engine that searches for all rules at once, in linear time.
 
-One pass over the bytes tells which words of rules are in a text, and whether a name of a secret is:
-only then a rule is looked for. A few rules have no words but usual ones: a second pass tells which
-of these may match at all.
+One pass over the bytes finds the rules' keywords and names of secrets in a text; only rules with a
+keyword there are searched. A few rules have only common keywords: a second pass selects those of
+them that may match.
 
-`places` looks in every view of a text, and leads back to where each match stands in the text.
+`places` searches every view of a text, and maps each match back to the text.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from toolbus.redaction.views import TextView
 
     Spans: TypeAlias = "list[tuple[int, int]]"
-    """Bytes from one up to another, in order."""
+    """Pairs of start and end bytes, in order."""
     Find: TypeAlias = "Callable[[bytes, Spans | None], Iterator[Hit | None]]"
 
 STEP, REACH = 131_072, 16_384
-"""Bytes that are looked at in one go, and how far beyond them a match may go."""
+"""Bytes that are searched at once, and bytes beyond them that a match may reach."""
 
 _USUAL = (
     *(".", "ac", "s.", "sha", "fal", "pat", "val", "text", "use", "00", "|", "set", "put"),
@@ -54,18 +54,18 @@ _USUAL = (
     *("sk_", '"value"', "ory_", "atat", "login", "stdin", "activate", "cca", "pwd", "sl."),
     *("md5", "linear", "remember", "ii-", "sg.", "identified"),
 )
-"""Words that stand in an eighth of the windows of CPython's library, or in more; those that most
-pieces of 300 letters have come first, since rules that may match in one text are tried together."""
+"""Words in at least an eighth of the windows of CPython's library, those in most pieces of 300
+characters first, since rules that may match in one text are tried together."""
 
-# An automaton of more patterns outgrows its memory.
+# An automaton of more patterns exceeds its memory.
 _GROUP = 24
 
 
 class Hit(NamedTuple):
-    """What *rule*, the one with *number*, found from byte *start* to byte *end*.
+    """A match of *rule*, with index *number*, from byte *start* to byte *end*.
 
-    *name* has the first and the last byte but one of the name that the value was assigned to, if
-    the rule's pattern has a group `name`.
+    *name* is the span of the name that the value is assigned to, if the rule's pattern has a group
+    `name`.
     """
 
     start: int
@@ -76,10 +76,10 @@ class Hit(NamedTuple):
 
 
 class Engine:
-    """Looks for *rules* in UTF-8; what is longer than *reach* bytes may be found in part.
+    """Searches UTF-8 for *rules*; a match longer than *reach* bytes may be found in part.
 
-    A rule with keywords is compiled when a text has one of them. Raises `RegistrationError` for one
-    without that RE2 cannot read, or that matches nothing at all.
+    A rule with keywords is compiled when a text has one of them. Raises `RegistrationError` for a
+    rule without keywords that RE2 cannot read, or that matches the empty text.
     """
 
     def __init__(self, rules: tuple[Rule, ...], reach: int = REACH) -> None:
@@ -90,15 +90,15 @@ class Engine:
         ]
         for number in wordless:
             check_pattern(rules[number].name, rules[number].pattern)
-        # A user's pattern may need so many states that all others would be slow beside it.
+        # A user's pattern may need so many states that it would slow all others in one automaton.
         self._always = [number for number in wordless if rules[number].foreign]
         self._searches: dict[int, _Search] = {}
         self._together: dict[frozenset[int], tuple[list[int], ExpressionSet]] = {}
 
     def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
-        """Give what the rules find in *data*; None between steps, when others may have their turn.
+        """Yield the matches of the rules in *data*, and None between steps, to let others run.
 
-        With *spans* only what begins in one of them is looked for.
+        With *spans* only matches that begin in one of them are searched for.
         """
         for start, stop in spans or ((0, len(data)),) if self.rules else ():
             for begin in range(start, min(stop, len(data)), STEP):
@@ -111,7 +111,7 @@ class Engine:
                     yield from search.hits(data, (begin, end, reach))
 
     def _candidates(self, data: bytes) -> list[int]:
-        """Return the numbers of the rules that may match in *data*, in order."""
+        """Return the indices of the rules that may match in *data*, in order."""
         words, numbers_of = self._words
         matching = words.match(data)
         if not matching:
@@ -126,7 +126,7 @@ class Engine:
 
     @cached_property
     def _words(self) -> tuple[ExpressionSet, list[list[int]]]:
-        """The words of all rules, or the pattern of one without, and whose each of them is."""
+        """The keywords of all rules, or the pattern of a rule without, and their rules' indices."""
         numbers_of: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
             words = rule.gates or [rf"(?i){re.escape(word)}" for word in rule.keywords]
@@ -136,7 +136,7 @@ class Engine:
 
     @cached_property
     def _usual(self) -> list[frozenset[int]]:
-        """The rules with a usual word, in groups."""
+        """The rules with a common keyword, in groups."""
         rules_of: dict[str, list[int]] = {word: [] for word in _USUAL}
         for number, rule in enumerate(self.rules):
             word = next(filter(rule.keywords.__contains__, _USUAL), None)
@@ -158,25 +158,25 @@ class Engine:
 
 
 class _Search:
-    """One *rule*, the one with *number*."""
+    """The search for one *rule*, with index *number*."""
 
     def __init__(self, number: int, rule: Rule) -> None:
-        # What a user or a session looks for is not kept for everybody.
+        # A user's or a session's own pattern is not cached for the whole process.
         expression = uncached(rule.pattern) if rule.foreign else compiled(rule.pattern)
         self._number, self._rule, self._expression = number, rule, expression
         groups: Mapping[str, int] = expression.groupindex
         self._name = groups.get("name")
         others = [other for other in range(1, expression.groups + 1) if other != self._name]
         self._groups = (groups["value"],) if "value" in groups else (*others, 0)
-        """Where the secret is: in the first of these groups that holds any."""
+        """The groups of the pattern; the secret is the first one that matched."""
         self._reader = READERS[rule.reader] if rule.reader else None
 
     def hits(self, data: bytes, window: tuple[int, int, int]) -> Iterator[Hit | None]:
-        """Give what begins in *data* between the first two bytes of *window*, up to the third."""
+        """Yield the matches that begin between the first two bytes of *window*, up to the third."""
         begin, end, reach = window
         for match in self._expression.finditer(data, begin, reach):
             first, final = match.span()
-            # The next window has it whole.
+            # The next window includes the whole match.
             if first >= end:
                 break
             name = match.span(self._name) if self._name else None
@@ -193,16 +193,16 @@ class _Search:
 
 @lru_cache(maxsize=8)
 def engine_for(rules: tuple[Rule, ...]) -> Engine:
-    """Return the engine for *rules*: the same for all who use the same ones."""
+    """Return the engine for *rules*, shared by all users of the same rules."""
     return Engine(rules)
 
 
-# What has one is not found in a text without them.
+# Values with a blank are not found in a text whose blanks were removed.
 BLANK = re.compile(r"[\s\\]")
 
 
 class Place(NamedTuple):
-    """Bytes of a text from *start* to *end*, where *hit* found *value* in *data*, a view of it."""
+    """A match in a text from byte *start* to *end*: *hit* of *value* in *data*, a view of it."""
 
     start: int
     end: int
@@ -212,9 +212,9 @@ class Place(NamedTuple):
 
 
 def places(find: Find, data: bytes, spans: Spans | None) -> Iterator[Place | None]:
-    """Give where *find* finds something in *data*, or in another view of it.
+    """Yield the matches of *find* in *data* and its other views, and None as in `Engine.find`.
 
-    With *spans* only there. None is given between, as in `Engine.find`.
+    With *spans* only matches that begin in one of them.
     """
     for hit in find(data, spans):
         yield hit and _place(data, hit)
@@ -225,17 +225,17 @@ def places(find: Find, data: bytes, spans: Spans | None) -> Iterator[Place | Non
 def known_places(
     find: Find, data: bytes, spans: Spans | None, *, blank: bool = False
 ) -> Iterator[Place | None]:
-    """Do as `places`, and also give what *find* finds where lines break inside of it.
+    """Yield the matches as `places` does, and also matches with line breaks inside.
 
-    *blank* says that some of it has blanks or backslashes inside.
+    *blank* says whether a known value has blanks or backslashes inside.
     """
-    # Those are not found in what is squeezed, nor are those that only another view shows.
+    # Squeezed data does not show values with blanks, nor values that only another view shows.
     count = -1 if blank and (b"\n" in data or b"\\n" in data) else 0
     for place in places(find, data, spans):
         count += place is not None and place.data is data and BLANK.search(place.value) is None
         yield place
     for start, end in spans or ((0, len(data)),):
-        # What begins in a span may go on behind it.
+        # A match that begins in a span may continue behind it.
         near = data[letter_start(data, start) if start else 0 : end + REACH]
         has_breaks = count >= 0 and (b"\n" in near or b"\\n" in near)
         for hit in find(squeezed(near), None) if has_breaks else ():
@@ -247,7 +247,7 @@ def known_places(
 
 
 def around(places: Iterable[tuple[int, int]], reach: int = REACH) -> Spans:
-    """Return the spans in which something may begin that holds one of the *places*, in order."""
+    """Return the spans, in order, in which a match that includes one of the *places* may begin."""
     spans: list[tuple[int, int]] = []
     for start, end in sorted(places):
         begin, stop = max(0, start - reach), end + reach
@@ -264,7 +264,7 @@ def _places_in_views(
     spans: Spans | None,
     see: Callable[[bytes], Iterator[TextView]],
 ) -> Iterator[Place | None]:
-    """Give what *find* finds in the views of *data* that *see* gives."""
+    """Yield the matches of *find* in the views of *data* that *see* yields."""
     for start, end in spans or ((0, len(data)),):
         begin = letter_start(data, start)
         for view in see(data if spans is None else data[begin:end]):
@@ -278,7 +278,7 @@ def _places_in_views(
 
 
 def _place(data: bytes, hit: Hit) -> Place:
-    """Return where *hit* is in *data*, with the rest of a letter that it begins or ends in."""
+    """Return the place of *hit* in *data*, extended to whole characters."""
     start, end = hit.start, hit.end
     if not data[start:end].isascii():
         start, end = letter_start(data, start), letter_end(data, end)

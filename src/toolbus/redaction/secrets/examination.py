@@ -1,6 +1,6 @@
-"""The examination of one record: gather its texts, find secrets, name them, write it anew.
+"""The scan of one record: collect its texts, find secrets, name them, rewrite the record.
 
-Each step is a coroutine, and awaits `turn` wherever other tasks may have their turn.
+Each step is a coroutine that awaits `turn` where other tasks may run.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ T = TypeVar("T")
 logger = logging.getLogger("toolbus")
 
 MOST_SECRETS = 200
-"""Different secrets in one record: with more that are known it is withheld; more that are only
-assumed share a placeholder."""
+"""Different secrets in one record, at most: with more known secrets the record is withheld; more
+assumed ones share a placeholder."""
 
 _MOST_PLACES = 250_000
-"""Places in one text at which secrets stand, be it the same secret."""
+"""Places of secrets in one text, at most, counting repetitions."""
 
-# A placeholder may stand where something was between two halves of something else.
+# Removing one value may join the halves of another around its placeholder.
 _ROUNDS = 3
-# Placeholders may be longer than what they stand for, and were read before.
+# Placeholders may be longer than their values, and were scanned before.
 _LONGER = 16
-# Letters of a record that is examined in one go: no other task has to have its turn in between.
+# Characters of a record that is scanned in one step, without a turn for other tasks.
 _SMALL = 131_072
 _SHORTEST, _REST = 3, 8
 _PATIENCE = 64
 _NEAR = 2_048
-"""How far from a placeholder something may begin that only shows when that stands there."""
+"""Bytes from a placeholder within which a match that the placeholder exposed may begin."""
 
 _ESCAPED, _MOST_SOUGHT = r'["\\\n\r\t]', 64
 
 
 class Sight(NamedTuple):
-    """What an examination looks with: *engine*, if it is to find what nobody knows yet."""
+    """The means of a scan: *engine*, if it is to find secrets that are not known yet."""
 
     engine: Engine | None
     allow: tuple[str, ...]
@@ -67,9 +67,9 @@ class Sight(NamedTuple):
 
 
 class Examination(Generic[T]):
-    """Cleans *record*, over whose texts *walk* takes a visitor; *stream* is what it is a piece of.
+    """Redacts *record*, whose texts *walk* visits; *stream* names the stream that it is a piece of.
 
-    Its first step is the gate: most records are small and clean, and end with it.
+    The first step is a gate: most records are small and clean, and need no other step.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Examination(Generic[T]):
         self._work: Coroutine[Any, Any, None] | None = None
 
     def begin(self) -> bool:
-        """Return whether the examination ends with its first step, which enters no secret.
+        """Return whether the scan ends with its first step, which registers no secret.
 
         Raises `UnexaminedError`.
         """
@@ -95,8 +95,8 @@ class Examination(Generic[T]):
     async def end(self, lock: AbstractContextManager[Any]) -> T:
         """Return the record without secrets; the same object if it was clean.
 
-        The registry is used with *lock* held. Raises `UnexaminedError`; after that all can be done
-        again.
+        The registry is used with *lock* held. Raises `UnexaminedError`; the scan may be repeated
+        afterwards.
         """
         work, self._work = self._work or self._cleaned(), None
         try:
@@ -111,10 +111,10 @@ class Examination(Generic[T]):
             self.record = await self._clean()
         except UnexaminedError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may pass
-            # Its text and its frames may hold what was looked at.
-            logger.error("secrets could not be looked for: %s", type(error).__name__)  # noqa: TRY400
-            raise UnexaminedError("it could not be looked through") from None
+        except Exception as error:  # noqa: BLE001 - after any failure the record must not pass
+            # The error's text and frames may hold secrets.
+            logger.error("the scan for secrets failed: %s", type(error).__name__)  # noqa: TRY400
+            raise UnexaminedError("the scan failed") from None
 
     async def _clean(self) -> T:
         limits, record, latest = self._sight.limits, self.record, ""
@@ -129,7 +129,7 @@ class Examination(Generic[T]):
                 await turn()
             latest = latest or collected.latest
             if results := await scanner.search(collected, again=again):
-                # No other record of the session is examined while secrets are entered.
+                # No other record of the session is scanned while secrets are registered.
                 await turn()
                 scanner.name(results)
             await scanner.look_for_known(collected, again=again)
@@ -147,7 +147,7 @@ class Examination(Generic[T]):
 
 
 class _SecretSpan(NamedTuple):
-    """A *value* from byte *start* to *end* of a text, that *rule* found."""
+    """A *value* from byte *start* to *end* of a text, found by *rule*."""
 
     start: int
     end: int
@@ -156,7 +156,7 @@ class _SecretSpan(NamedTuple):
 
 
 class _SearchedText(NamedTuple):
-    """What was found in the texts of *group*, or in a JSON value, whose form in JSON that is."""
+    """The matches in the texts of *group*, which may be the encoding of one JSON value."""
 
     group: Group
     findings: list[_SecretSpan]
@@ -164,11 +164,11 @@ class _SearchedText(NamedTuple):
 
 
 class Scanner:
-    """Searches texts for secrets, and enters those that it finds in *registry*.
+    """Searches texts for secrets, and registers them in *registry*.
 
-    *engine* is None for known secrets only. It looks at each text once: *edits* are of all that it
-    saw so far, *exact* has the placeholders of strings in JSON. *tail* is the end of an earlier
-    record, with which the first group begins.
+    *engine* is None to search for known secrets only. Each text is searched once: *edits* holds the
+    edits of all texts so far, *exact* the placeholders of JSON strings. *tail* is the end of an
+    earlier record, with which the first group begins.
     """
 
     def __init__(
@@ -180,22 +180,22 @@ class Scanner:
         self._assumed: set[str] = set()
         self._names: dict[tuple[str, str, bool, bool], str] = {}
         self._has_grown = False
-        # Assumed values that look random: the same secret wherever the record has them again.
+        # Assumed values that look random are secrets wherever the record repeats them.
         self._recurring: SecretSearch | None = None
         self._searched: set[Group] = set()
         self._looked_at: set[Group] = set()
         self.edits: dict[Group, list[Edit]] = {}
         self.exact: dict[str, str] = {}
         self.has_news = False
-        """Whether there are edits that no record was rewritten with."""
+        """Whether there are edits that were not applied yet."""
 
     async def search(self, collected: Collector, *, again: bool) -> list[_SearchedText]:
-        """Return what rules find in *collected*, in texts that were not searched yet.
+        """Return the rules' matches in the texts of *collected* that were not searched yet.
 
-        What was written anew is searched *again* near placeholders only.
+        With *again*, rewritten texts are searched near placeholders only.
         """
         results: list[_SearchedText] = []
-        # All of it before anything known: what is found in the last text may stand in the first.
+        # All texts before known secrets: a secret found in the last text may be in the first.
         for group in collected.groups:
             for part in collected.parts(group):
                 await self._search_part(part, results, again=again)
@@ -210,7 +210,7 @@ class Scanner:
         return results
 
     async def _search_part(self, part: Group, results: list[_SearchedText], *, again: bool) -> None:
-        """Add to *results* what rules find in a text, or where several texts meet."""
+        """Add to *results* the rules' matches in a text, or where several texts meet."""
         if part in self._searched:
             return
         self._searched.add(part)
@@ -222,9 +222,9 @@ class Scanner:
             results.append(_SearchedText(part, findings, is_json=False))
 
     async def _findings(self, text: str, spans: Spans | None, tail: int = 0) -> list[_SecretSpan]:
-        """Return the secrets in *text*, in order, each by the best rule; a *tail* begins it.
+        """Return the secrets in *text*, in order, each by the best rule; *tail* is its first bytes.
 
-        Another view of the same place may show another value.
+        Views of one place may show different values.
         """
         best: dict[tuple[int, int, str], tuple[bool, int, Rule]] = {}
         for number, place in enumerate(places(self._find, text.encode(), spans)):
@@ -233,11 +233,11 @@ class Scanner:
             if place is None:
                 continue
             key, rule = place[:3], place.hit.rule
-            # Of several rules that find the same the least counts.
+            # The lowest rank wins among rules that match the same place.
             ranked = (rule.loose, place.hit.number, rule)
             if key in best and best[key][:2] <= ranked[:2]:
                 continue
-            # What ends in the tail was found with the record that it ended.
+            # A match that ends in the tail was found with the earlier record.
             if place.end <= tail or (place.start < tail and self._goes_on_by_chance(place, tail)):
                 continue
             if self._is_secret(place):
@@ -248,7 +248,7 @@ class Scanner:
         return [_SecretSpan(*key, best[key][2]) for key in ordered]
 
     def name(self, results: list[_SearchedText]) -> None:
-        """Enter the *results* of a search in the registry, and note the edits for them."""
+        """Register the *results* of a search, and note their edits."""
         for group, findings, is_json in results:
             edits = [
                 Edit(start, end, self._name(value, rule, is_json=is_json))
@@ -268,11 +268,11 @@ class Scanner:
                 self._enter(group, edits)
 
     async def look_for_known(self, collected: Collector, *, again: bool) -> None:
-        """Note the edits for known secrets in *collected*, in any form in which they stand."""
+        """Note the edits for known secrets in *collected*, in any of their encodings."""
         if self._recurring is None and not self._registry.search.knows():
             return
         if self._has_grown:
-            # What was found now may stand in a text that was looked at before.
+            # A newly found secret may be in a text that was searched before.
             self._looked_at.clear()
             self._has_grown = again = False
         for group in collected.groups:
@@ -281,7 +281,7 @@ class Scanner:
         for encoded, value in collected.values.items():
             if (encoded,) not in self._looked_at:
                 self._looked_at.add((encoded,))
-                # In all forms, that of JSON among them: what is not in the whole is in no string.
+                # In all encodings, JSON's too: a secret that is not in the whole is in no string.
                 edits = await self._known_in(encoded, None)
                 for part in _leaves(encoded, value, edits):
                     await self._look_at_part(part, again=again)
@@ -296,8 +296,8 @@ class Scanner:
             self._enter(part, edits)
 
     async def _known_in(self, text: str, spans: Spans | None) -> list[Edit]:
-        """Return the edits of *text* for known secrets, in any form."""
-        edits: dict[Edit, None] = {}  # What is found in two views is one.
+        """Return the edits of *text* for known secrets, in any encoding."""
+        edits: dict[Edit, None] = {}  # A match in two views is one edit.
         data, searches = text.encode(), (self._registry.search, self._recurring)
         sought = [search.places(data, spans) for search in searches if search and search.knows()]
         for number, place in enumerate(chain.from_iterable(sought)):
@@ -311,7 +311,7 @@ class Scanner:
         return [*edits]
 
     def _enter(self, group: Group, edits: list[Edit]) -> None:
-        """Enter the *edits* of a text; of adjoining texts those of what stands where they meet."""
+        """Note the *edits* of a text; for adjoining texts only edits across their joints."""
         if edits and len(group) > 1:
             joints = [*_joints(group), sys.maxsize]
             edits = [edit for edit in edits if joints[bisect(joints, edit.start)] < edit.end]
@@ -320,7 +320,7 @@ class Scanner:
             self.edits.setdefault(group, []).extend(edits)
 
     def _name(self, value: str, rule: Rule, *, is_json: bool) -> str:
-        """Return the placeholder of *value*, which *rule* found."""
+        """Return the placeholder of *value*, found by *rule*."""
         key = (value, rule.name, rule.loose, is_json)
         if key not in self._names:
             self._names[key] = self._new_name(value, rule, is_json=is_json)
@@ -339,32 +339,33 @@ class Scanner:
                 return self._registry.shared_placeholder(rule.name)
             self._assumed.add(value)
         plain = _unescaped(value)
-        # A text may be a piece of JSON, or have backslashes of its own: nobody knows.
+        # A text may be a piece of JSON or have backslashes of its own, so both forms are known.
         shown, also = (plain, None) if is_json or plain == value else (value, plain)
         return self._registry.placeholder(shown, rule.name, also, assumed=rule.loose)
 
     @cached_property
     def _judge(self) -> Judge:
-        # Its many expressions are compiled when there is something to be judged.
+        # The judge's many expressions are compiled at the first candidate.
         from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
 
         return Judge()
 
     def _goes_on_by_chance(self, place: Place, tail: int) -> bool:
-        """Return whether *place* begins in a *tail* of bytes, which need not go on in this record.
+        """Return whether *place*, which begins in the *tail*, need not continue in this record.
 
-        A name there says nothing of a value in another record, nor does what is whole go on.
+        A name in the tail does not describe a value in another record, and a complete secret does
+        not continue.
         """
         return place.hit.rule.loose or (place.start, tail) in self._tail_spans
 
     @cached_property
     def _tail_spans(self) -> set[tuple[int, int]]:
-        """Where secrets stand in the tail as a whole."""
+        """The spans of complete secrets in the tail."""
         findings = at_once(self._findings(self._tail, None))
         return {(finding.start, finding.end) for finding in findings}
 
     def _is_secret(self, place: Place) -> bool:
-        """Return whether what stands at *place* is a secret, and not one that is allowed."""
+        """Return whether *place* is a secret that is not allowed."""
         value = place.value
         if len(value) < _SHORTEST:
             return False
@@ -374,7 +375,7 @@ class Scanner:
         for allowed in self._allow:
             if value == allowed or fnmatchcase(value, allowed):
                 return False
-        # The letters of a placeholder are random, and say nothing of what stands beside it.
+        # A placeholder's letters are random and must not make the text beside it look random.
         judged = value if rest is value else evened(value)
         return self._judge.is_likely(judged, place.data, place.hit)
 
@@ -384,10 +385,10 @@ def _find_nothing(_data: bytes, _spans: Spans | None = None) -> Iterator[Hit | N
 
 
 def _leaves(encoded: str, value: Any, edits: Sequence[Edit | _SecretSpan]) -> Iterator[Group]:
-    """Give those strings of the JSON *value* that may hold what *edits* are of in the whole.
+    """Yield the strings of the JSON *value* that may hold the matches of *edits* in the whole.
 
-    It is to be known where in a string that stands. A string with escapes is another in the whole,
-    and strings that adjoin begin an array.
+    The place inside the string is needed. A string with escapes differs in the whole, and adjoining
+    strings begin an array.
     """
     if not edits and "\\" not in encoded and '["' not in encoded:
         return
@@ -401,7 +402,7 @@ def _leaves(encoded: str, value: Any, edits: Sequence[Edit | _SecretSpan]) -> It
 
 
 def _values(encoded: str, edits: Iterable[Edit | _SecretSpan]) -> list[str]:
-    """Return what stands where *edits* are in the JSON *encoded*, as it was before that."""
+    """Return the original values at the places of *edits* in the JSON *encoded*."""
     data = encoded.encode() if edits else b""
     return [_unescaped(data[edit.start : edit.end].decode(errors="ignore")) for edit in edits]
 
@@ -412,11 +413,11 @@ def _joints(group: Group) -> list[int]:
 
 
 def _spans(group: Group, *, again: bool) -> Spans | None:
-    """Return where to look in *group*; None for everywhere.
+    """Return the spans of *group* to search; None for everywhere.
 
-    Of adjoining texts it is where they meet: each has been looked at by itself. What has been
-    looked at before it was written anew is looked at *again* where something was taken out, since
-    that may have stood between two halves of something else.
+    Adjoining texts are searched where they meet: each was searched alone. With *again*, rewritten
+    texts are searched around placeholders, since a removed value may have parted the halves of
+    another.
     """
     if len(group) == 1 and not again:
         return None
@@ -428,7 +429,7 @@ def _spans(group: Group, *, again: bool) -> Spans | None:
 
 
 def _unescaped(text: str) -> str:
-    """Return *text*, which may stand in JSON, as it was before it was written there."""
+    """Return *text*, which may be a part of JSON, without JSON's escapes."""
     if "\\" not in text:
         return text
     try:
@@ -439,4 +440,4 @@ def _unescaped(text: str) -> str:
 
 
 def _too_many_places() -> str:
-    return f"secrets stand in more than {_MOST_PLACES:,} places of it"
+    return f"it holds secrets in more than {_MOST_PLACES:,} places"

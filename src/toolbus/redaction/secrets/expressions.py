@@ -1,7 +1,7 @@
-"""Expressions that are looked for in linear time: RE2, of the extra `redact`.
+"""Regular expressions in linear time: RE2, of the extra `redact`.
 
-Why RE2: no pattern explodes in it, whoever wrote it; the published rules are written for its
-syntax; and it looks for many expressions in one pass.
+Why RE2: no pattern takes exponential time; the published rules are written for its syntax; and one
+pass searches for many expressions.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from toolbus.errors import RegistrationError
 from toolbus.settings.extras import needs_extra
 
 try:
-    import re2  # type: ignore[import-untyped]  # it has no hints
+    import re2  # type: ignore[import-untyped]  # the package has no type hints
 except ImportError:
-    re2 = None  # Documentation can be read without it.
+    re2 = None  # The documentation imports this module without the extra.
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MEMORY, _MEMORY_OF_SETS = 8 << 20, 32 << 20
-# A set that runs out of memory finds nothing and does not say so. It must find this one.
+# A set that runs out of memory silently finds nothing; this pattern always matches otherwise.
 _PROOF = r"\A"
 
 
 def check_installed() -> None:
-    """Raise `ImportError`, with the extra that is missing, if RE2 is not there."""
+    """Raise `ImportError`, which names the missing extra, if RE2 is not installed."""
     if re2 is None:
-        raise ImportError(needs_extra("to look for secrets needs RE2", "redact"), name="re2")
+        raise ImportError(needs_extra("finding secrets needs RE2", "redact"), name="re2")
 
 
 @lru_cache(maxsize=4_096)
 def compiled(pattern: str) -> re2._Regexp:
-    """Return the expression of *pattern*, which everybody shares."""
+    """Return the compiled *pattern*, cached for the process."""
     return uncached(pattern)
 
 
 def uncached(pattern: str) -> re2._Regexp:
-    """Return the expression of *pattern*, which nobody else keeps."""
+    """Return the compiled *pattern*, not cached."""
     return re2.compile(pattern, _options(_MEMORY))
 
 
 def check_pattern(name: str, pattern: str) -> None:
     """Raise `RegistrationError` if RE2 cannot read *pattern* of the rule *name*.
 
-    So it does if the pattern matches where nothing stands.
+    A pattern that matches the empty text is refused as well.
     """
     try:
         matches_nothing = uncached(pattern).search(b"") is not None
@@ -53,13 +53,13 @@ def check_pattern(name: str, pattern: str) -> None:
         reason = f"RE2 cannot read it: {_text(error)}"
         raise RegistrationError(f"rule {name!r}", reason) from None
     if matches_nothing:
-        raise RegistrationError(f"rule {name!r}", "it matches where nothing stands")
+        raise RegistrationError(f"rule {name!r}", "it matches the empty text")
 
 
 class ExpressionSet:
-    """Expressions that are looked for in one pass: of each it tells whether it is in a text.
+    """Expressions that are searched for in one pass.
 
-    *anchored* ones stand at its begin.
+    *anchored* expressions match only at the beginning of a text.
     """
 
     def __init__(self, patterns: Iterable[str], *, anchored: bool = False) -> None:
@@ -73,7 +73,7 @@ class ExpressionSet:
         self._set.Compile()
 
     def match(self, data: bytes) -> Sequence[int]:
-        """Return the numbers of those that are in *data*; of all if it is too much to tell."""
+        """Return the indices of the expressions in *data*; all of them if the set is exhausted."""
         numbers: list[int] = self._set.Match(data) or []
         if self._size not in numbers:
             return range(self._size)
@@ -83,12 +83,12 @@ class ExpressionSet:
 
 def _options(memory: int) -> re2.Options:
     options = re2.Options()
-    # What is wrong is raised; RE2 itself would write it to standard error.
+    # Errors are raised; RE2 would also write them to standard error.
     options.log_errors = False
     options.max_mem = memory
     return options
 
 
 def _text(error: Exception) -> str:
-    reason = error.args[0] if error.args else "no regular expression"
+    reason = error.args[0] if error.args else "not a regular expression"
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

@@ -1,7 +1,7 @@
-"""What the name of a value says of it: a password, a token, a key, or nothing secret.
+"""The kind of a value by its name: a password, a secret, a key, or not a secret.
 
-The last words count: `token_url` is an address, and `db_password_old` a password. Names are read
-alike in snake, kebab, dotted and camel case, in capitals, and written as one word (`DBPASSWORD`).
+The last words count: `token_url` is an address, and `db_password_old` a password. Snake, kebab,
+dotted and camel case, capitals and single words (`DBPASSWORD`) are read alike.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FILE = Path(__file__).with_name("names.toml")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\x00-\x7f]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _LONGEST = 64
-# `AWS::IAM::AccessKey` is the name of a type, and `delta?token=` the cursor of Microsoft's Graph.
+# `AWS::IAM::AccessKey` names a type, and `delta?token=` is a cursor of Microsoft Graph.
 _HARMLESS = re.compile(rb"\bAWS::\w+::\Z|/delta(?:\(\))?\?\Z")
-# `All 14 pass: …`, `boarding pass: …`: a verb or another noun, unless the word before says whose.
+# `All 14 pass: …`, `boarding pass: …`: a verb or another noun, unless the word before is an owner.
 _NOUN = re.compile(rb"(?:[^\s:=/|,;(][ \t]+|\n[ \t]*|\A[ \t]*)(\w+)[ \t]+\Z")
 _NAME_BYTES = bytes(
     [
@@ -32,7 +32,7 @@ _NAME_BYTES = bytes(
 
 
 class _Words(Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of names, as `names.toml` has and explains them."""
+    """The words of names, which `names.toml` lists and explains."""
 
     passwords: frozenset[str]
     secrets: frozenset[str]
@@ -51,28 +51,28 @@ class _Words(Struct, frozen=True, forbid_unknown_fields=True):
 def _words() -> _Words:
     lists = tomllib.loads(_FILE.read_text("utf-8"))
     for name in ("passwords", "secrets"):
-        lists[name] = " ".join(lists[name].values())  # They are by language.
+        lists[name] = " ".join(lists[name].values())  # One list for each language.
     return convert({name: words.split() for name, words in lists.items()}, _Words)
 
 
 class NameKind(Enum):
-    """What a value may look like, to be taken for a secret beside such a name."""
+    """The form that a value beside a name must have to count as a secret."""
 
     CERTAIN = "certain"
-    """As it likes: no name, but the flag of a command says that it is a password."""
+    """Any form: a command's flag, not a name, marks the value as a password."""
 
     PASSWORD = "password"  # noqa: S105 - a kind of name
-    """As people choose it, a UUID, or random."""
+    """Any form that people choose, a UUID, or random characters."""
     SECRET = "secret"  # noqa: S105 - a kind of name
-    """A UUID, or random, even if it is short: the name says secret, token or API key exactly."""
+    """A UUID or random characters, even a few: the name is exactly secret, token or API key."""
     KEY = "key"
-    """Random, and long."""
+    """Many random characters."""
 
 
 def name_at(data: bytes, start: int, end: int) -> str:
-    """Return the whole name in *data*, of which a pattern has seen bytes *start* to *end*.
+    """Return the whole name in *data* that includes the match from byte *start* to *end*.
 
-    A pattern that begins at a word of its own is fast; what stands before the word is read here.
+    A pattern that begins with a literal word is fast; the part before the word is read here.
     """
     before = data[max(0, start - _LONGEST) : start]
     begin = start - len(before) + len(before.rstrip(_NAME_BYTES))
@@ -88,14 +88,14 @@ def name_at(data: bytes, start: int, end: int) -> str:
 
 
 def name_start(data: bytes, start: int) -> int:
-    """Return the byte at which the name begins that goes on at *start*."""
+    """Return the first byte of the name that includes the byte at *start*."""
     before = data[max(0, start - _LONGEST) : start]
     return start - len(before) + len(before.rstrip(_NAME_BYTES))
 
 
 def name_kind(name: str) -> NameKind | None:
-    """Return of what kind a value is that is assigned to *name*; None if it is no secret."""
-    # A number at the end says nothing: names that are only counted are read once.
+    """Return the kind of a value assigned to *name*; None if it is not a secret's name."""
+    # A number at the end has no meaning; without it, numbered names share one cache entry.
     return _kind_of(name.rstrip("0123456789"))
 
 
@@ -111,7 +111,7 @@ def _kind_of(name: str) -> NameKind | None:
     kind = _word_kind(words[-1], words[-2] if len(words) > 1 else "")
     if kind is not None:
         return kind
-    # "token_github": what follows may be whose it is, or anything else, so the value must tell.
+    # "token_github": the next word may be an owner or any other noun, so the value decides.
     pairs = zip(words, ("", *words), strict=False)
     return NameKind.KEY if any(_word_kind(*pair) for pair in pairs) else None
 
@@ -123,7 +123,7 @@ def _without_accents(name: str) -> str:
 
 
 def _word_kind(word: str, before: str) -> NameKind | None:
-    """Return what *word* says at the end of a name, behind the word *before* or none."""
+    """Return the kind named by *word* at the end of a name, behind the word *before* or ""."""
     known = _words()
     if before in known.switches:
         return None
@@ -136,20 +136,20 @@ def _word_kind(word: str, before: str) -> NameKind | None:
     if word in {"key", "keys"}:
         return _key_kind(before)
     if word.removesuffix("s") in known.passwords | known.secrets:
-        # Of several, each must look like one.
+        # A plural names a list, whose values must each look like a secret.
         return NameKind.KEY
     return _glued_kind(word)
 
 
 def _key_kind(before: str) -> NameKind | None:
-    """Return what a key is that *before* stands before; a key of nothing is one of a table."""
+    """Return the kind of a key qualified by *before*; an unqualified key is a table's."""
     if before in _words().secret_keys:
         return NameKind.SECRET
     return NameKind.KEY if before and before not in _words().harmless_keys else None
 
 
 def _glued_kind(word: str) -> NameKind | None:
-    """Return what *word* says that is written without a gap, such as `dbpassword`."""
+    """Return the kind named by *word* written without a gap, such as `dbpassword`."""
     known = _words()
     if word.endswith(_foreign_ends()):
         return NameKind.PASSWORD
@@ -164,12 +164,12 @@ def _glued_kind(word: str) -> NameKind | None:
 
 @cache
 def _foreign_ends() -> tuple[str, ...]:
-    """Return the words that are not in ASCII, which no gap needs to part from others."""
+    """Return the words outside ASCII, which need no gap between them and other words."""
     return tuple([word for word in _words().passwords | _words().secrets if not word.isascii()])
 
 
 @cache
 def _glued_ends() -> tuple[str, ...]:
-    """Return what one word may end in, to be two words in truth, the longest first."""
+    """Return the endings that make one word count as two, the longest first."""
     keys = [f"{word}key" for word in _words().secret_keys]
     return tuple(sorted([*_words().glued, *keys], key=len, reverse=True))

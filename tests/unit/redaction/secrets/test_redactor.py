@@ -57,7 +57,7 @@ def test_what_fails_inside_is_told_without_what_was_looked_at(caplog):
     with pytest.raises(UnexaminedError) as raised:
         asyncio.run(redactor().clean("s", ToolResponse(), fail))
 
-    assert raised.value.reason == "it could not be looked through"
+    assert raised.value.reason == "the scan failed"
     assert raised.value.__suppress_context__
     assert SECRET not in caplog.text
 
