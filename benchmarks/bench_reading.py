@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from benchmarks.archives import make_archive
 from benchmarks.harness import Rig, table
 from toolbus.cli.explain import explain
+from toolbus.cli.output.stream import Output
 from toolbus.cli.show import show_session
-from toolbus.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,6 +11,7 @@ from tests.servers.fake_provider import WIRES, FakeProvider, Reply
 
 from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage, tool
 from toolbus.cli.export import run_export
+from toolbus.cli.output.stream import Output
 from toolbus.errors import DecodeError, ModelError, RegistrationError
 from toolbus.events import TOOL_CALL_AFTER, ModelDelta, ModelRequest, RunResult
 from toolbus.messages import encode
@@ -19,7 +20,6 @@ from toolbus.models.answers import given_call
 from toolbus.models.replay import ReplayModel
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store import SqliteStore, Stored
-from toolbus.terminal.output import Output
 from toolbus.testing.fakes import counting_ids
 
 REQUEST = ModelRequest(model="m", messages=[UserMessage(id="u", content="hi")])

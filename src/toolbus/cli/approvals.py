@@ -6,14 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import store_address
+from toolbus.cli.output.durations import seconds_in
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.settings.usage_error import UsageError
-from toolbus.terminal.durations import seconds_in
 
 if TYPE_CHECKING:
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.cli.questions.approving import ApprovalTarget
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 of all:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AsyncExitStack
 
+    from toolbus.cli.output.stream import Output
     from toolbus.components.components import AgentComponent
     from toolbus.config.configuration import Configuration
     from toolbus.config.prices import Price
     from toolbus.config.servers import ServerEntry
     from toolbus.mcp.client import McpOptions
     from toolbus.models.protocol import Model
-    from toolbus.terminal.output import Output
     from toolbus.tools.toolset import Toolset
 
 _RECORDED = "replay:"

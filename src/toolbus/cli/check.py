@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.output.blocks import count_things
+from toolbus.cli.output.screen import Screen, open_screen
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import WrongPathError
 from toolbus.messages.records import encode
@@ -14,9 +16,6 @@ from toolbus.settings.spans import Span
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file, check_reader
 from toolbus.store.store_factory import is_postgres, open_reader
-from toolbus.terminal.output import Output
-from toolbus.terminal.progress import ProgressLine
-from toolbus.terminal.screen import Screen, open_screen
 
 if TYPE_CHECKING:
     import argparse

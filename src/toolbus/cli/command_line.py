@@ -7,13 +7,13 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import Command, make_parser
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
 from toolbus.settings.files import worded
 from toolbus.settings.hints import nearest
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
-from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

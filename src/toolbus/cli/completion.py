@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:

@@ -9,8 +9,8 @@ from toolbus.cli.parser import make_parser
 if TYPE_CHECKING:
     import argparse
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:

@@ -15,15 +15,15 @@ from toolbus.cli.output.blocks import (
     write_value,
 )
 from toolbus.cli.output.descriptions import describe_change
+from toolbus.cli.output.durations import duration_of
 from toolbus.cli.output.history import history_of
 from toolbus.cli.output.lookup import find_call, find_message, find_session
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
-from toolbus.terminal.durations import duration_of
-from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from toolbus.cli.output.dispatches import DispatchView, HandlerView, ValueView
     from toolbus.cli.output.history import CallHistory, MessageHistory
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.messages.records import ToolCall
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Sequence
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.store.store_reader import SessionRow
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.cli.sessions import facts, moment
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader, open_store
-from toolbus.terminal.output import Output
-from toolbus.terminal.progress import ProgressLine
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse

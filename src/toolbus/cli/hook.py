@@ -12,10 +12,10 @@ from toolbus.cli.parser import make_parser, seconds
 if TYPE_CHECKING:
     import argparse
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.hosts.dialects.hook_events import HookAnswer
     from toolbus.hosts.run.event_answer import WaitingHost
-    from toolbus.terminal.output import Output
 
 _STOPPED = 2
 """The exit code by which most hosts stop, behind no answer or a part of one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.presence.person import require_person
-from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     import argparse

@@ -13,9 +13,9 @@ from toolbus.settings.usage_error import UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command, Parser
     from toolbus.mcp.oauth.logins import Login
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:

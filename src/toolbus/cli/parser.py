@@ -10,8 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
+from toolbus.cli.output.stream import Output
 from toolbus.settings.hints import nearest
-from toolbus.terminal.output import Output
 
 Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]]
 """A command's parser, and what it does with what was parsed; that returns the exit code."""

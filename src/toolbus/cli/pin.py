@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from toolbus.cli.assembly import find_components, server_words
 from toolbus.cli.output.deferred_output import relay_lines
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import CommandParser, make_parser
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.typed_answers import YES
@@ -46,20 +48,18 @@ from toolbus.settings.files import replacing
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import make_visible
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
+    from toolbus.cli.output.screen import Screen
     from toolbus.cli.parser import Command, Parser
     from toolbus.config.servers import ServerEntry
     from toolbus.events.catalogue import ToolSpec
     from toolbus.mcp.client import McpOptions
     from toolbus.mcp.client.surfaces import ServerSurface
     from toolbus.settings.spans import Style
-    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import Parser, add_action, make_parser
 from toolbus.config.documents import NAME
 from toolbus.config.targets import load
@@ -29,8 +31,6 @@ from toolbus.settings.files import reason_of
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import config_folder
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse

@@ -12,9 +12,9 @@ from toolbus.cli.options import add_approval_wait, check_approval_wait
 from toolbus.cli.parser import make_parser, megabytes, positive, seconds
 
 if TYPE_CHECKING:
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command, Parser
     from toolbus.mcp.http.options import ListenOptions
-    from toolbus.terminal.output import Output
 
 _PORTS = 2**16
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")

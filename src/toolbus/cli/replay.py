@@ -12,8 +12,8 @@ from toolbus.cli.parser import make_parser, megabytes
 if TYPE_CHECKING:
     import argparse
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command, Parser
-    from toolbus.terminal.output import Output
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
 _EPILOG = """\

@@ -28,6 +28,7 @@ from toolbus.cli.assembly import (
 from toolbus.cli.options import MODEL, add_approval_wait, add_model_options, check_approval_wait
 from toolbus.cli.output.deferred_output import DeferredOutput, OutputLogHandler
 from toolbus.cli.output.run_report import JsonRunReport, RunReport
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.questions.asking_first import AskFirst
 from toolbus.cli.questions.keyboard import is_at_terminal
@@ -40,7 +41,6 @@ from toolbus.messages.records import AssistantMessage
 from toolbus.models.protocol import close_model
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
-from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     import argparse

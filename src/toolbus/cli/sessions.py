@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from toolbus.cli.options import STORE_HELP, store_address
 from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.lookup import find_session
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
 from toolbus.store.store_factory import open_reader, open_store
-from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
     import os
 
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.store.store_reader import SessionRow
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser
 from toolbus.cli.policy import starting_policy
 from toolbus.config import configuration
@@ -51,15 +53,13 @@ from toolbus.settings.files import reason_of
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import config_folder
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from toolbus.cli.output.screen import Screen
     from toolbus.cli.parser import Command
     from toolbus.hosts.install.state import InstalledState
-    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:

@@ -17,6 +17,8 @@ from toolbus.cli.output.blocks import (
 from toolbus.cli.output.descriptions import describe, describe_change
 from toolbus.cli.output.history import status_of
 from toolbus.cli.output.lookup import find_session
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.sessions import facts, moment
 from toolbus.messages.records import Message, ToolMessage
@@ -24,8 +26,6 @@ from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
 from toolbus.store.store_reader import MessageRow, Page
-from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.store.store_reader import SessionRow, StoreReader
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:

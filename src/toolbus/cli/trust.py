@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.cli.wiring import (
     ComponentWiring,
@@ -25,13 +26,12 @@ from toolbus.errors import ConfigurationError, LoadError
 from toolbus.messages.records import encode
 from toolbus.presence.person import require_person
 from toolbus.settings.spans import Span, Style
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
 
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:

@@ -16,24 +16,24 @@ import toolbus
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.subscribing import HandlerInfo, as_tuple
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Sequence
 
     from toolbus.bus.bus import EventBus
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.config.entries import Entry
     from toolbus.events.catalogue import Event
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 _EPILOG = """\
 examples:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +33,6 @@ from toolbus.settings.private_files import (
 )
 from toolbus.settings.spans import sanitize
 from toolbus.settings.user_folders import config_folder
-from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,4 +236,5 @@ def _read(file: Path) -> dict[str, _Digests]:
 
 @cache
 def _warn(text: str) -> None:
-    Output(sys.stderr).write(f"toolbus: {text}\n")
+    with suppress(OSError):
+        sys.stderr.write(f"toolbus: {text}\n")

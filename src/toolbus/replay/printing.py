@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Sequence
 
+    from toolbus.cli.output.screen import Screen
     from toolbus.replay.findings import Outcome, ReplayFinding, ReplayTotals
     from toolbus.settings.differences import Difference
     from toolbus.settings.spans import Style
-    from toolbus.terminal.screen import Screen
 
 _MAX_CHANGES = 8
 _MAX_LINES = 24

@@ -8,6 +8,7 @@ import sys
 from contextlib import AsyncExitStack, closing, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.components.state import rehearsal, rehearse
 from toolbus.config.targets import load, load_configuration
@@ -20,8 +21,6 @@ from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
 from toolbus.replay.sources import find_sources, read_sources
 from toolbus.settings.usage_error import UsageError
 from toolbus.tasks.loops import holding
-from toolbus.terminal.output import Output
-from toolbus.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence

@@ -7,19 +7,19 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.messages.records import encode
 from toolbus.replay.findings import ReplayTotals
 from toolbus.replay.printing import FindingPrinter, print_totals
 from toolbus.settings.spans import Span
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.cli.output.stream import ProgressLine
     from toolbus.replay.findings import ReplayFinding
     from toolbus.settings.spans import Style
-    from toolbus.terminal.progress import ProgressLine
 
 _MAX_PROBLEMS = 20
 """How many unreadable lines are named; the others are counted."""

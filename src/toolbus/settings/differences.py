@@ -1,21 +1,14 @@
-"""Where two JSON values differ, field by field, and two texts, line by line."""
+"""The differences between two JSON values, field by field."""
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-Rows: TypeAlias = tuple[tuple[str, str], ...]
-
-_BLOCK_LINES = 4
-"""How many lines of a block are shown before it is told by its first and last ones."""
 
 
 class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,19 +40,3 @@ def _inner(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
             pairs = zip_longest(before, after, fillvalue=UNSET)
             return [(f"[{index}]", old, new) for index, (old, new) in enumerate(pairs)]
     return None
-
-
-def excerpt(before: str, after: str) -> Rows:
-    """Return the lines that differ, long blocks shortened; nothing for equal texts."""
-    old, new = before.splitlines(), after.splitlines()
-    rows: list[tuple[str, str]] = []
-    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
-            rows += zip_longest(_block(old[i:j]), _block(new[k:m]), fillvalue="")
-    return tuple(rows)
-
-
-def _block(lines: list[str]) -> list[str]:
-    if len(lines) <= _BLOCK_LINES:
-        return lines
-    return [lines[0], f"… {len(lines) - 2:,} more lines", lines[-1]]

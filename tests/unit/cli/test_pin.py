@@ -2,9 +2,9 @@ import io
 
 import pytest
 
+from toolbus.cli.output.stream import Output
 from toolbus.cli.pin import PinOptions, PinSources, run_pin
 from toolbus.errors import LoadError
-from toolbus.terminal.output import Output
 
 
 def test_where_nothing_is_pinned_the_way_out_is_to_pin(tmp_path):

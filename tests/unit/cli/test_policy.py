@@ -3,8 +3,8 @@
 import io
 import json
 
+from toolbus.cli.output.stream import Output
 from toolbus.cli.policy import compare
-from toolbus.terminal.output import Output
 
 
 def test_the_results_of_a_table_have_names(tmp_path):

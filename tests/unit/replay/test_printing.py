@@ -5,11 +5,11 @@ from io import StringIO
 
 import pytest
 
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.replay.findings import ReplayFinding, ReplayTotals
 from toolbus.replay.printing import FindingPrinter, print_totals
 from toolbus.settings.differences import Difference
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 
 def finding(*changes, **more):

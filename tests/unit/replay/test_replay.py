@@ -6,13 +6,12 @@ from io import StringIO
 import pytest
 
 from toolbus.cli.command_line import main
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.formats.native import EndLine, MessageLine, SessionLine, encode_line
 from toolbus.messages.records import UserMessage
 from toolbus.replay.replay import ReplayOptions, run_replay
 from toolbus.replay.reports import JsonReport
 from toolbus.settings.usage_error import UsageError
-from toolbus.terminal.output import Output
-from toolbus.terminal.progress import ProgressLine
 
 INSTALLED = """
 from toolbus import AgentComponent

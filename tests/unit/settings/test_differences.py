@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from toolbus.settings.differences import differences, excerpt
+from toolbus.settings.differences import differences
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from("ab"),
@@ -48,16 +48,3 @@ def test_differences_turn_around(before, after):
 
     assert there == back
     assert list(differences(before, before)) == []
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "rows"),
-    [
-        ("a\nb", "a\nb", ()),
-        ("a\nb\nc", "a\nX\nc", (("b", "X"),)),
-        ("a", "a\nb", (("", "b"),)),
-        ("a\nb\nc\nd\ne", "x", (("a", "x"), ("… 3 more lines", ""), ("e", ""))),
-    ],
-)
-def test_an_excerpt_is_where_texts_differ(before, after, rows):
-    assert excerpt(before, after) == rows

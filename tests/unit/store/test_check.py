@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.cli import check as checking
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.errors import DecodeError, StoreError, WrongPathError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import (
@@ -33,8 +34,6 @@ from toolbus.store.protocol import Original, Stored
 from toolbus.store.rows import ENCODING, checked_json, decode_message, decode_page
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.sqlite.files import connect
-from toolbus.terminal.output import Output
-from toolbus.terminal.progress import ProgressLine
 
 PAGE = 4096
 

@@ -19,6 +19,7 @@ from benchmarks.archives import make_archive
 
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.cli.explain import explain
+from toolbus.cli.output.stream import Output
 from toolbus.cli.sessions import list_sessions
 from toolbus.cli.show import SessionReader, show_session
 from toolbus.errors import StoreError
@@ -34,7 +35,6 @@ from toolbus.store.protocol import Original, Stored
 from toolbus.store.sqlite import SqliteStore, sqlite_reader
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.store.store_reader import MessageRow
-from toolbus.terminal.output import Output
 
 STATEMENTS = sqlite_reader.STATEMENTS._asdict()
 PRAGMA = STATEMENTS.pop("changes")

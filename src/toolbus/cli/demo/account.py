@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, is_notable
+from toolbus.cli.output.screen import Rows, excerpt
 from toolbus.events.call_values import ToolStatus
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_AFTER,
@@ -27,7 +28,6 @@ from toolbus.messages.records import (
     ToolResponse,
     encode,
 )
-from toolbus.settings.differences import Rows, excerpt
 
 if TYPE_CHECKING:
     from pathlib import Path

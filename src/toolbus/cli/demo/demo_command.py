@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from toolbus.cli.demo.live import LiveModel
     from toolbus.cli.output.deferred_output import DeferredOutput
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command, Parser
-    from toolbus.terminal.output import Output
 
 _EPILOG = """\
 examples:
@@ -92,9 +92,9 @@ def _live_model(
     from toolbus.cli.assembly import find_model  # noqa: PLC0415 - loads the whole house
     from toolbus.cli.demo.live import LiveModel  # noqa: PLC0415
     from toolbus.cli.output.run_report import RunReport  # noqa: PLC0415
+    from toolbus.cli.output.stream import Output  # noqa: PLC0415
     from toolbus.cli.questions.asking_first import AskFirst  # noqa: PLC0415
     from toolbus.cli.questions.persons import find_person  # noqa: PLC0415
-    from toolbus.terminal.output import Output  # noqa: PLC0415
 
     name = parsed.model or os.environ.get(MODEL)
     if not name:

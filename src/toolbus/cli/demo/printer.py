@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.bus.ledger.records import sign_of
 from toolbus.cli.output.descriptions import describe
+from toolbus.cli.output.durations import duration_of
 from toolbus.settings.spans import Span
-from toolbus.terminal.durations import duration_of
 
 if TYPE_CHECKING:
     from toolbus.cli.demo.account import CallStory, Intervention
+    from toolbus.cli.output.screen import Screen
     from toolbus.messages.records import AssistantMessage
-    from toolbus.terminal.screen import Screen
 
 _INDENT = 5
 

@@ -18,15 +18,18 @@ from toolbus.cli.demo.printer import DemoPrinter, show_report
 from toolbus.cli.demo.repository import check_programs, make_repository, prompt_of, write_recording
 from toolbus.cli.demo.tools import Workspace
 from toolbus.cli.demo.world import World, draw_world
+from toolbus.cli.output.screen import open_screen
 from toolbus.messages.records import encode
 from toolbus.models.protocol import close_model
 from toolbus.models.replay import ReplayModel
+from toolbus.settings.spans import Span
+from toolbus.settings.usage_error import UsageError
 from toolbus.store.sqlite import SqliteStore
-from toolbus.terminal import Output, Span, UsageError, open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolbus.cli.output.stream import Output
     from toolbus.events.catalogue import RunResult
     from toolbus.models.protocol import Model
 

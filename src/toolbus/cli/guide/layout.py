@@ -16,7 +16,7 @@ from toolbus.settings.spans import Span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolbus.terminal.screen import Screen
+    from toolbus.cli.output.screen import Screen
 
 _FENCE = "```"
 _ITEM = re.compile(r"(?:-|\d+\.) ")

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from toolbus.cli.guide.layout import write_markdown
 from toolbus.cli.guide.topics import GROUPS, TOPICS, GuidePage, read_page
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.settings.spans import Span
-from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 
 _EPILOG = """\

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolbus.bus.ledger.records import sign_of
+from toolbus.cli.output.durations import duration_of
+from toolbus.cli.output.screen import excerpt
 from toolbus.errors import DecodeError
 from toolbus.messages.records import AssistantMessage, decode, encode
-from toolbus.settings.differences import differences, excerpt
+from toolbus.settings.differences import differences
 from toolbus.settings.spans import Span
-from toolbus.terminal.durations import duration_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import HandlerEntry
     from toolbus.cli.output.dispatches import HandlerView, ValueView
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.messages.records import Message, ToolCall
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 # JSON itself escapes those below the space only; these steer terminals, too.
 _CONTROLS = re.compile(r"[\x7f-\x9f]")

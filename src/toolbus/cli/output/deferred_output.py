@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, TextIO
 
+from toolbus.cli.output.stream import Output
 from toolbus.settings.spans import sanitize
-from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

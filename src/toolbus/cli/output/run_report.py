@@ -6,13 +6,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from toolbus.cli.output.blocks import describe_call, print_json
+from toolbus.cli.output.screen import open_screen
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import on
 from toolbus.events.catalogue import MESSAGE_APPEND_AFTER, MODEL_CALL_DELTA
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.visible_text import brief
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from toolbus.approvals.questions import Question
     from toolbus.bus.dispatch.contexts import EventContext
     from toolbus.cli.output.deferred_output import DeferredOutput
+    from toolbus.cli.output.stream import Output
     from toolbus.config.prices import Price
     from toolbus.events.catalogue import Ask, ModelDelta, RunResult
     from toolbus.messages.records import Message
-    from toolbus.terminal.output import Output
 
 NOBODY = "approval is needed, and there is no terminal to ask at"
 """The reason of what is denied because there is nobody to ask."""

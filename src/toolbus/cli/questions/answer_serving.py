@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from toolbus.approvals.answer_server import ServerAddress, serving_answers
 from toolbus.approvals.webhook_signing import read_secret
+from toolbus.cli.output.screen import open_screen
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import NAME, read_document
 from toolbus.presence.person import require_no_agent
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.user_folders import approvals_secret, config_folder
 from toolbus.store.store_factory import open_store
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.approvals.webhook_answers import WebhookReply
     from toolbus.approvals.webhook_signing import WebhookSecret
-    from toolbus.terminal.output import Output
+    from toolbus.cli.output.stream import Output
 
 _LAST_PORT = 65_535
 

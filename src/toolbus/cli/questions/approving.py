@@ -15,6 +15,7 @@ from toolbus.approvals.grants import revoke_grant
 from toolbus.approvals.questions import is_hosts_own
 from toolbus.approvals.records import digest_of, read_question
 from toolbus.approvals.steps import answer, take_step
+from toolbus.cli.output.screen import open_screen, painted
 from toolbus.cli.questions.question_lookup import (
     find_grant,
     find_question,
@@ -33,7 +34,6 @@ from toolbus.presence.person import person_terminal
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader, open_store
-from toolbus.terminal.screen import open_screen, painted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from toolbus.approvals.grants import GrantSpan
     from toolbus.approvals.questions import Question
+    from toolbus.cli.output.stream import Output
     from toolbus.presence.person import PersonTerminal
     from toolbus.store.protocol import Store
-    from toolbus.terminal.output import Output
 
 T = TypeVar("T")
 Outcome: TypeAlias = Literal["ran", "never-ran"]

@@ -12,8 +12,8 @@ from toolbus.presence.person import person_terminal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolbus.cli.output.stream import Output
     from toolbus.presence.person import PersonTerminal
-    from toolbus.terminal.output import Output
 
 INTERRUPT = "\x03"
 """The line that stands for Ctrl-C, which nobody can type as one."""

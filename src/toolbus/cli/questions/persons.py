@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from toolbus.agent.agent import Agent
     from toolbus.cli.output.deferred_output import DeferredOutput
     from toolbus.cli.output.run_report import RunReport
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.questions.keyboard import Keyboard
     from toolbus.messages.records import ToolCall
-    from toolbus.terminal.output import Output
     from toolbus.tools.calls.approver import Approver
     from toolbus.tools.calls.gate import CallGate
 

@@ -10,6 +10,9 @@ from msgspec.structs import asdict
 
 from toolbus.approvals.display import label_rows, moment, question_rows
 from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.cli.questions.question_lookup import (
     OPEN,
     Damaged,
@@ -21,17 +24,14 @@ from toolbus.cli.questions.question_lookup import (
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader
-from toolbus.terminal.output import Output
-from toolbus.terminal.pager import paged
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from toolbus.approvals.questions import Grant, Question
+    from toolbus.cli.output.screen import Screen
     from toolbus.settings.spans import Style
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.terminal.screen import Screen
 
 _PAUSE = 0.5
 """Seconds between two looks at whether somebody has written."""

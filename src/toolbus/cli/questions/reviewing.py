@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.screen import open_screen
 from toolbus.cli.questions.approving import (
     ApprovalTarget,
     answer_question,
@@ -17,12 +18,11 @@ from toolbus.presence.person import person_terminal
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
+    from toolbus.cli.output.stream import Output
     from toolbus.presence.person import PersonTerminal
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.terminal.output import Output
 
 _PAUSE = 0.5
 """Seconds between two looks at whether somebody has asked."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.approvals.display import label_rows, line_rows, question_rows
+from toolbus.cli.output.screen import painted
 from toolbus.cli.questions.typed_answers import check_room
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import brief
-from toolbus.terminal.screen import painted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from toolbus.approvals.grants import granting_session
 from toolbus.approvals.steps import LONGEST_WORDS
+from toolbus.cli.output.durations import seconds_in
 from toolbus.cli.questions.keyboard import INTERRUPT
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
 from toolbus.settings.usage_error import UsageError
 from toolbus.settings.visible_text import brief
-from toolbus.terminal.durations import seconds_in
 
 if TYPE_CHECKING:
     from toolbus.approvals.grants import GrantSpan

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolbus.cli.output.screen import open_screen
 from toolbus.hosts.doctor.deliveries import WAYS_ROUND
 from toolbus.hosts.doctor.examination import DoctorReport, HostReport, examine
 from toolbus.hosts.install.pages import show_state, show_text
 from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.hosts.doctor.deliveries import ComponentDelivery
     from toolbus.hosts.doctor.findings import Finding, Severity
-    from toolbus.terminal.output import Output
-    from toolbus.terminal.screen import Screen
 
 _MARKS: dict[Severity, tuple[str, Style]] = {
     "open": ("✗ open: ", "bad"),

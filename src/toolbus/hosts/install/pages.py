@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.protection import configuration_here, protection_fault
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
@@ -21,16 +23,14 @@ from toolbus.messages.records import encode
 from toolbus.presence.person import person_terminal, show_whole
 from toolbus.settings.spans import Span, Style
 from toolbus.settings.usage_error import UsageError
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
+    from toolbus.cli.output.screen import Screen
     from toolbus.hosts.doctor.findings import Finding
     from toolbus.hosts.install.plans import InstallPlan, SettingsEdit
-    from toolbus.terminal.screen import Screen
 
     Page: TypeAlias = Callable[[Screen, bool], None]
     """Writes a page to a screen: a summary, or with True every line."""

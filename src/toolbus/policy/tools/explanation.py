@@ -15,9 +15,9 @@ from toolbus.policy.rules.verdict_texts import because, failure, named, shortene
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
+    from toolbus.cli.output.screen import Screen
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.rules.records import PartVerdict, PolicyRule, PolicyRules
-    from toolbus.terminal.screen import Screen
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
 _SIGNS: dict[str, Span] = {

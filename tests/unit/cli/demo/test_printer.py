@@ -6,9 +6,9 @@ import pytest
 
 from toolbus.cli.demo.account import CallStory, Intervention
 from toolbus.cli.demo.printer import DemoPrinter
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.events.catalogue import TOOL_CALL_BEFORE
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import open_screen
 
 
 def shown(story):

@@ -6,9 +6,9 @@ import pytest
 
 from toolbus.cli.guide.layout import write_markdown
 from toolbus.cli.guide.topics import TOPICS, read_page
-from toolbus.terminal.layout import LayoutScreen
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import Screen
+from toolbus.cli.output.rich_screen import RichScreen
+from toolbus.cli.output.screen import Screen
+from toolbus.cli.output.stream import Output
 
 TABLE = """\
 | a | what it does |
@@ -20,7 +20,7 @@ TABLE = """\
 def laid_out(text, width, *, rich):
     stream = io.StringIO()
     output = Output(stream, is_terminal=True)
-    screen = LayoutScreen(output, width, coloured=False) if rich else Screen(output, width)
+    screen = RichScreen(output, width, coloured=False) if rich else Screen(output, width)
     write_markdown(screen, text)
     return stream.getvalue()
 

@@ -6,7 +6,7 @@ import json
 from toolbus.approvals.questions import Question
 from toolbus.cli.output.deferred_output import DeferredOutput
 from toolbus.cli.output.run_report import JsonRunReport
-from toolbus.terminal.output import Output
+from toolbus.cli.output.stream import Output
 
 ASKED = {"call_id": "c1", "tool": "pay", "digest": "d", "prompt": "?"}
 

@@ -10,15 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from toolbus.cli.output.screen import Screen, plain
 from toolbus.settings.spans import Span, Style, sanitize
-from toolbus.terminal.screen import Screen, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import JustifyMethod
 
-    from toolbus.terminal.output import Output
+    from toolbus.cli.output.stream import Output
 
 # The terminal's own sixteen colours, so that they suit its background.
 _COLOURS: dict[Style, str] = {
@@ -34,7 +34,7 @@ _COLOURS: dict[Style, str] = {
 _GAP = 2
 
 
-class LayoutScreen(Screen):
+class RichScreen(Screen):
     """Writes lines of at most *width* cells to *output*, with an ellipsis where one was cut."""
 
     def __init__(self, output: Output, width: int, *, coloured: bool) -> None:

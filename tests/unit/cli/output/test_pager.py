@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from toolbus.terminal import pager
-from toolbus.terminal.output import Output
-from toolbus.terminal.pager import paged
+from toolbus.cli.output import pager
+from toolbus.cli.output.pager import paged
+from toolbus.cli.output.stream import Output
 
 
 @contextmanager

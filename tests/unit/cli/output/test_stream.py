@@ -2,8 +2,7 @@
 
 from io import StringIO
 
-from toolbus.terminal.output import Output
-from toolbus.terminal.progress import ProgressLine
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.testing.fakes import FakeClock
 
 

@@ -6,16 +6,23 @@ import os
 import shlex
 import shutil
 import textwrap
+from difflib import SequenceMatcher
 from io import StringIO
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeAlias
 
+from toolbus.cli.output.stream import Output
 from toolbus.settings.spans import Span, Style, sanitize
-from toolbus.terminal.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+Rows: TypeAlias = tuple[tuple[str, str], ...]
+"""Pairs of lines: before and after a change."""
+
 _NARROWEST, _WIDEST = 40, 110
+_BLOCK_LINES = 4
+"""The longest block of changed lines that is shown whole."""
 
 
 class Screen:
@@ -87,12 +94,12 @@ def open_screen(output: Output, environ: Mapping[str, str] = os.environ) -> Scre
     columns = shutil.get_terminal_size((80, 24)).columns
     width = max(_NARROWEST, min(columns, _WIDEST))
     try:
-        from toolbus.terminal.layout import LayoutScreen  # noqa: PLC0415 - rich is an extra
+        from toolbus.cli.output.rich_screen import RichScreen  # noqa: PLC0415 - rich is an extra
     except ImportError:
         return Screen(output, width)
     coloured = output.is_terminal and environ.get("TERM") != "dumb"
     coloured = (coloured or bool(environ.get("FORCE_COLOR"))) and not environ.get("NO_COLOR")
-    return LayoutScreen(output, width, coloured=coloured)
+    return RichScreen(output, width, coloured=coloured)
 
 
 def painted(rows: Iterable[Span], environ: Mapping[str, str] = os.environ) -> str:
@@ -102,3 +109,19 @@ def painted(rows: Iterable[Span], environ: Mapping[str, str] = os.environ) -> st
     for row in rows:
         screen.whole(row.text, style=row.style)
     return stream.getvalue()
+
+
+def excerpt(before: str, after: str) -> Rows:
+    """Return the lines that differ, long blocks shortened; nothing for equal texts."""
+    old, new = before.splitlines(), after.splitlines()
+    rows: list[tuple[str, str]] = []
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            rows += zip_longest(_block(old[i:j]), _block(new[k:m]), fillvalue="")
+    return tuple(rows)
+
+
+def _block(lines: list[str]) -> list[str]:
+    if len(lines) <= _BLOCK_LINES:
+        return lines
+    return [lines[0], f"… {len(lines) - 2:,} more lines", lines[-1]]

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from shutil import which
 from typing import TYPE_CHECKING, TextIO, cast
 
-from toolbus.terminal.output import Output
+from toolbus.cli.output.stream import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

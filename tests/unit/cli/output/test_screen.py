@@ -4,10 +4,10 @@ import io
 
 import pytest
 
+from toolbus.cli.output.rich_screen import RichScreen
+from toolbus.cli.output.screen import Screen, excerpt, open_screen
+from toolbus.cli.output.stream import Output
 from toolbus.settings.spans import Span
-from toolbus.terminal.layout import LayoutScreen
-from toolbus.terminal.output import Output
-from toolbus.terminal.screen import Screen, open_screen
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def plain(stream):
 
 @pytest.fixture
 def screen(stream):
-    return LayoutScreen(Output(stream), 40, coloured=False)
+    return RichScreen(Output(stream), 40, coloured=False)
 
 
 class Full(io.StringIO):
@@ -182,3 +182,16 @@ def test_colours_can_be_forced(stream, environ, coloured):
     open_screen(Output(stream), environ).line(Span("x", "good"), "y")
 
     assert stream.getvalue() == ("\x1b[32mx\x1b[0my\n" if coloured else "xy\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        ("a\nb", "a\nb", ()),
+        ("a\nb\nc", "a\nX\nc", (("b", "X"),)),
+        ("a", "a\nb", (("", "b"),)),
+        ("a\nb\nc\nd\ne", "x", (("a", "x"), ("… 3 more lines", ""), ("e", ""))),
+    ],
+)
+def test_an_excerpt_is_where_texts_differ(before, after, rows):
+    assert excerpt(before, after) == rows

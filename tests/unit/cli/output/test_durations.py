@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.terminal.durations import duration_of
+from toolbus.cli.output.durations import duration_of
 
 
 @pytest.mark.parametrize(
