@@ -32,7 +32,7 @@ from toolbus.approvals.records import (
     questions_of,
     swap_question,
 )
-from toolbus.approvals.steps import take_step
+from toolbus.approvals.steps import transition
 from toolbus.errors import FreezeError, RegistrationError, StoreError
 from toolbus.events import MESSAGE_PERSIST_BEFORE, TOOL_CALL_BEFORE, TOOL_CALL_ERROR
 from toolbus.models.scripted import ScriptedModel
@@ -1074,7 +1074,7 @@ async def test_a_killed_process_leaves_what_is_known(place):
         await killed.answer(outcome)
     for question in (await killed.questions())[:]:
         if question.call_id in {"3", "4"}:
-            await take_step(killed.store, question, "take", taken_by="killed", taken_ns=1)
+            await transition(killed.store, question, "take", taken_by="killed", taken_ns=1)
 
     later = Program(place.open()).asking()
     found = await later.approvals.find_open("s", ["1", "2", "3"], lambda call_id: call_id == "4")
@@ -1092,11 +1092,11 @@ async def test_the_same_call_again_is_told(store):
     first = await program.pay(1)
     await program.answer(first)
     (approved,) = await program.questions()
-    taken = await take_step(store, approved, "take", taken_ns=program.clock(), taken_by="gone/1")
+    taken = await transition(store, approved, "take", taken_ns=program.clock(), taken_by="gone/1")
 
     await program.answer(await program.pay(1), approve=False)
     await program.pay(2)
-    await take_step(store, await take_step(store, taken, "lose"), "settle_never_ran")
+    await transition(store, await transition(store, taken, "lose"), "settle_never_ran")
     await program.pay(1)
     await program.pay(1)
 

@@ -177,11 +177,11 @@ def test_a_call_that_may_have_run_is_told():
 
 
 def test_several_askers_stand_in_one_row():
-    asked = question(guard="Policy.judge_call\nAskFirst.ask", rule="pushes\n")
+    asked = question(guard="Policy.judge_call\nAskOnWrite.ask", rule="pushes\n")
 
     rows = shown(asked).splitlines()
 
-    row = "in session 3f9a, asked by Policy.judge_call, AskFirst.ask, by the rule pushes"
+    row = "in session 3f9a, asked by Policy.judge_call, AskOnWrite.ask, by the rule pushes"
     assert rows[-3] == row
     assert "│" not in "".join(rows[-3:])
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from toolbus.approvals.stored import StoredApprovals as StoredApprovals
     from toolbus.approvals.webhook import Webhook as Webhook
     from toolbus.approvals.webhook_answers import receive_answer as receive_answer
-    from toolbus.approvals.webhook_signing import WebhookSecret as WebhookSecret
-    from toolbus.approvals.webhook_signing import read_secret as read_secret
+    from toolbus.approvals.webhook_signatures import WebhookSecret as WebhookSecret
+    from toolbus.approvals.webhook_signatures import read_secret as read_secret
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -26,9 +26,9 @@ __getattr__, __dir__ = lazily(
         "Question": "questions",
         "StoredApprovals": "stored",
         "Webhook": "webhook",
-        "WebhookSecret": "webhook_signing",
+        "WebhookSecret": "webhook_signatures",
         "answer": "steps",
-        "read_secret": "webhook_signing",
+        "read_secret": "webhook_signatures",
         "receive_answer": "webhook_answers",
         "revoke_grant": "grants",
     },

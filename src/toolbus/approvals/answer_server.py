@@ -17,7 +17,7 @@ from toolbus.http.server import HttpServer, RequestError, listen_on
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from toolbus.approvals.webhook_signing import WebhookSecret
+    from toolbus.approvals.webhook_signatures import WebhookSecret
     from toolbus.http.server import HttpRequest
     from toolbus.store.protocol import Store
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OPEN, HOURLY, DENIALS = 20, 200, 3
 """The limits if none are given."""
 
-NAME = "tally"
+COUNTS_NAME = "tally"
 HOUR_NS = 3_600 * 10**9
 _BEING_WRITTEN_NS = 60 * 10**9
 """For how long a question counts as open that its process has not written yet.
@@ -55,7 +55,7 @@ class OpenQuestion(Struct, frozen=True, array_like=True):
     asked_ns: int
 
 
-class Tally(Struct, frozen=True, omit_defaults=True):
+class QuestionCounts(Struct, frozen=True, omit_defaults=True):
     """Questions that may be *open*, and how many were *asked* since *hour_ns*."""
 
     open: tuple[OpenQuestion, ...] = ()
@@ -64,7 +64,7 @@ class Tally(Struct, frozen=True, omit_defaults=True):
     is_told: bool = False
 
 
-_decode_tally = decoder(Tally)
+_decode_counts = decoder(QuestionCounts)
 
 
 async def admit(store: Store, question: Question, limits: QuestionLimits) -> Deny | None:
@@ -77,29 +77,34 @@ async def admit(store: Store, question: Question, limits: QuestionLimits) -> Den
     if limits.open is None and limits.hourly is None:
         return None
     while True:
-        body = await store.read_state(root, NAME)
-        tally = _of_this_hour(Tally() if body is None else _decode_tally(body), now)
-        if limits.open is not None and len(tally.open) >= limits.open:
-            tally = replace(tally, open=await _still_open(store, tally.open, now))
-        reason = _reason(tally, limits)
-        counted = replace(tally, is_told=True) if reason else _counted(tally, question, limits)
-        if body == encode(counted) or await store.swap_state(root, NAME, body, encode(counted)):
+        body = await store.read_state(root, COUNTS_NAME)
+        counts = _of_this_hour(QuestionCounts() if body is None else _decode_counts(body), now)
+        if limits.open is not None and len(counts.open) >= limits.open:
+            counts = replace(counts, open=await _still_open(store, counts.open, now))
+        reason = _reason(counts, limits)
+        counted = replace(counts, is_told=True) if reason else _counted(counts, question, limits)
+        if body == encode(counted) or await store.swap_state(
+            root, COUNTS_NAME, body, encode(counted)
+        ):
             break
     if not reason:
         return None
-    if not tally.is_told and limits.notify is not None:
+    if not counts.is_told and limits.notify is not None:
         limits.notify(root, reason)
     return Deny(f"{reason}; go on without this call, or wait until a person was there")
 
 
-async def give_back(store: Store, question: Question) -> None:
+async def release(store: Store, question: Question) -> None:
     """Count *question*, which was not asked after all, no more as one that is open."""
     root = granting_session(question)
-    while (body := await store.read_state(root, NAME)) is not None:
-        tally = _decode_tally(body)
-        rest = tuple([each for each in tally.open if each.id != question.id])
-        if rest == tally.open or await store.swap_state(
-            root, NAME, body, encode(replace(tally, open=rest, asked=max(0, tally.asked - 1)))
+    while (body := await store.read_state(root, COUNTS_NAME)) is not None:
+        counts = _decode_counts(body)
+        rest = tuple([each for each in counts.open if each.id != question.id])
+        if rest == counts.open or await store.swap_state(
+            root,
+            COUNTS_NAME,
+            body,
+            encode(replace(counts, open=rest, asked=max(0, counts.asked - 1))),
         ):
             return
 
@@ -116,11 +121,11 @@ def _facts(question: Question) -> tuple[str, ...]:
     return (question.tool, question.digest, *asked_by)
 
 
-def _of_this_hour(tally: Tally, now_ns: int) -> Tally:
+def _of_this_hour(counts: QuestionCounts, now_ns: int) -> QuestionCounts:
     # A clock that was set back does not make the hour longer.
-    if -_BEING_WRITTEN_NS < now_ns - tally.hour_ns < HOUR_NS:
-        return tally
-    return Tally(open=tally.open, hour_ns=now_ns)
+    if -_BEING_WRITTEN_NS < now_ns - counts.hour_ns < HOUR_NS:
+        return counts
+    return QuestionCounts(open=counts.open, hour_ns=now_ns)
 
 
 async def _still_open(
@@ -141,20 +146,20 @@ async def _still_open(
     return tuple(remaining)
 
 
-def _reason(tally: Tally, limits: QuestionLimits) -> str:
+def _reason(counts: QuestionCounts, limits: QuestionLimits) -> str:
     """Return why no other question is asked, "" if one is."""
-    if limits.open is not None and len(tally.open) >= limits.open:
-        return f"{len(tally.open)} questions of this session wait for a person, the most that may"
-    if limits.hourly is not None and tally.asked >= limits.hourly:
-        return f"a person was asked {tally.asked} questions within an hour, the most that may be"
+    if limits.open is not None and len(counts.open) >= limits.open:
+        return f"{len(counts.open)} questions of this session wait for a person, the most that may"
+    if limits.hourly is not None and counts.asked >= limits.hourly:
+        return f"a person was asked {counts.asked} questions within an hour, the most that may be"
     return ""
 
 
-def _counted(tally: Tally, question: Question, limits: QuestionLimits) -> Tally:
-    if any(each.id == question.id for each in tally.open):
-        return tally  # Its process was killed before it was written.
+def _counted(counts: QuestionCounts, question: Question, limits: QuestionLimits) -> QuestionCounts:
+    if any(each.id == question.id for each in counts.open):
+        return counts  # Its process was killed before it was written.
     is_open = () if limits.open is None else (_open_question(question),)
-    return replace(tally, open=(*tally.open, *is_open), asked=tally.asked + 1)
+    return replace(counts, open=(*counts.open, *is_open), asked=counts.asked + 1)
 
 
 def _open_question(question: Question) -> OpenQuestion:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolbus.approvals.grants import covers, read_grant
 from toolbus.approvals.records import call_key, pointer_name, read_question
-from toolbus.approvals.steps import deliver, take_step
+from toolbus.approvals.steps import deliver, transition
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.messages.ids import new_id
@@ -18,7 +18,7 @@ from toolbus.tools.calls.gate import Permit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.approvals.binding import BoundCall
+    from toolbus.approvals.bound_calls import BoundCall
     from toolbus.approvals.questions import Question, QuestionSignal
     from toolbus.events.catalogue import ToolSpec
     from toolbus.messages.records import ToolCall
@@ -119,19 +119,19 @@ class StoredPermit(StorePermit):
             return refusal_of(question, stays_open=self._binding.stays_open)
         now = self._clock()
         if now >= question.expires_ns:
-            expired = await take_step(self._store, question, "expire")
+            expired = await transition(self._store, question, "expire")
             if expired is not None:
                 await deliver(self._store, expired)
             return Deny(EXPIRED, question.prompt)
         if not self._binding.fits(question):
             return Deny("its approval is one of another call")
         if question.grant and not await self._is_granted(question, now):
-            await take_step(self._store, question, "withdraw")
+            await transition(self._store, question, "withdraw")
             return Deny(f"the grant that approved it has ended; {_AGAIN}")
         self._may_be_taken = True
         # By that call it is known later whether it was answered.
         fields = {"taken_by": self._taken_by, "taken_ns": now, "call_id": self._binding.call_id}
-        if await take_step(self._store, question, "take", **fields) is not None:
+        if await transition(self._store, question, "take", **fields) is not None:
             return None
         return refusal_of(await self._current(), stays_open=self._binding.stays_open)
 
@@ -146,16 +146,16 @@ class StoredPermit(StorePermit):
         if question is None:
             return
         if question.state in {"pending", "approved"}:
-            await take_step(self._store, question, "withdraw", **ended)
+            await transition(self._store, question, "withdraw", **ended)
         elif question.state == "taken" and question.taken_by == self._taken_by:
             if self._is_taken:
-                await take_step(self._store, question, "end", **ended)
+                await transition(self._store, question, "end", **ended)
             elif self._may_be_taken:
                 # Whoever takes it may be cancelled, or lose the store, when that was written.
-                lost = await take_step(self._store, question, "lose")
+                lost = await transition(self._store, question, "lose")
                 if lost is not None:
                     ended["settled_by"] = NEVER_RAN
-                    await take_step(self._store, lost, "settle_never_ran", **ended)
+                    await transition(self._store, lost, "settle_never_ran", **ended)
 
 
 class HeldPermit(StorePermit):
@@ -169,18 +169,18 @@ class HeldPermit(StorePermit):
         if question is None or question.state not in {"pending", "approved"}:
             return refusal_of(question, stays_open=True)
         if now >= question.expires_ns:
-            await take_step(self._store, question, "expire", delivered=True)
+            await transition(self._store, question, "expire", delivered=True)
             return Deny(EXPIRED, question.prompt)
         step: QuestionSignal = "take" if question.state == "approved" else "waive"
         fields = {"taken_by": self._taken_by, "taken_ns": now}
-        self._taken = await take_step(self._store, question, step, **fields)
+        self._taken = await transition(self._store, question, step, **fields)
         if self._taken is None:
             return refusal_of(await self._current(), stays_open=True)
         return None
 
     async def _end(self) -> None:
         if self._taken is not None:
-            await take_step(self._store, self._taken, "end", ended_ns=self._clock())
+            await transition(self._store, self._taken, "end", ended_ns=self._clock())
 
 
 async def held_permit(

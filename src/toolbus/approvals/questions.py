@@ -137,7 +137,7 @@ class Question(Record, frozen=True, kw_only=True, omit_defaults=True):
         freeze_objects(self, "requested_arguments", optional=True)
 
 
-def is_hosts_own(question: Question) -> bool:
+def is_delegated(question: Question) -> bool:
     """Tell whether a coding agent put *question* to its person itself, so that no yes is known."""
     is_over = question.state == "done" and not (question.answered_by or question.taken_by)
     return question.state in {"hosted", "unheard"} or is_over

@@ -139,7 +139,7 @@ def _find(store: Store, question_id: str) -> Question | None:
     return None
 
 
-async def last_unended(store: Store, question: Question) -> int:
+async def last_unfinished_call(store: Store, question: Question) -> int:
     """Return when a call like that of *question* was last begun of which no end is known; or 0.
 
     Such a call has the same tool and the same arguments, as far as they are stored.

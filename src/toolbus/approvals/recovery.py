@@ -14,7 +14,7 @@ from toolbus.approvals.records import (
     question_name,
     questions_of,
 )
-from toolbus.approvals.steps import take_step
+from toolbus.approvals.steps import transition
 from toolbus.approvals.sub_sessions import (
     find_below,
     find_linked,
@@ -61,7 +61,7 @@ async def find_open(
         if question.state == "taken" and question.call_id not in continued:
             await settle_taken(store, question, is_answered, now_ns)
         elif is_answered(question.call_id):
-            await take_step(store, question, "withdraw", ended_ns=now_ns)
+            await transition(store, question, "withdraw", ended_ns=now_ns)
     waiting = {
         call_id: latest[call_id].id
         for call_id in call_ids
@@ -87,7 +87,7 @@ async def withdraw(
         return
     for question in await questions_of(store, session_id):
         if call_ids is None or question.call_id in call_ids:
-            await take_step(store, question, "withdraw", ended_ns=now_ns)
+            await transition(store, question, "withdraw", ended_ns=now_ns)
     for below in await find_below(store, session_id, call_ids or ()):
         messages = await store.read(below)
         answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
@@ -125,11 +125,13 @@ async def settle_taken(
     Returns it as it is after that, None if somebody else has said so.
     """
     if is_answered(question.call_id):
-        return await take_step(store, question, "end", ended_ns=now_ns)
-    return await take_step(store, question, "lose")
+        return await transition(store, question, "end", ended_ns=now_ns)
+    return await transition(store, question, "lose")
 
 
-def as_known(question: Question, now_ns: int, *, taker_is_gone: bool = False) -> Question:
+def with_effective_state(
+    question: Question, now_ns: int, *, taker_is_gone: bool = False
+) -> Question:
     """Return *question* as it will be once somebody touches it: for who only looks.
 
     What is past its time is expired, or unheard if a host asked its person itself; what was taken

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from toolbus.approvals.grants import check_span, make_grant
-from toolbus.approvals.questions import TRANSITIONS, is_hosts_own
+from toolbus.approvals.questions import TRANSITIONS, is_delegated
 from toolbus.approvals.records import find_question, read_question, swap_question
 from toolbus.errors import FreezeError
 from toolbus.messages.immutable import check_text
@@ -74,7 +74,7 @@ class AnswerResult(NamedTuple):
         return f"{name} is {question.state}"
 
 
-async def take_step(
+async def transition(
     store: Store, question: Question, signal: QuestionSignal, **fields: Any
 ) -> Question | None:
     """Do what *signal* says, with other *fields*; return the question as it is after that.
@@ -133,12 +133,12 @@ async def answer(
     signal: QuestionSignal = "approve" if approve else "deny"
     while question is not None:
         now = clock()
-        if grant is not None and is_hosts_own(question) and question.digest == digest:
+        if grant is not None and is_delegated(question) and question.digest == digest:
             return await _grant_alone(store, replace(question, **fields), grant, now)
         if (status := await _refusal(store, question, digest, now)) is not None:
             current = await read_question(store, question.session_id, question_id)
             return AnswerResult(status, question_id, current)
-        answered = await take_step(store, question, signal, answered_ns=now, **fields)
+        answered = await transition(store, question, signal, answered_ns=now, **fields)
         if answered is not None:
             made = None if grant is None else await make_grant(store, answered, grant, now)
             return AnswerResult("accepted", question_id, answered, made)
@@ -161,7 +161,7 @@ async def _refusal(
     """Return why an answer to *question* does not count, None if it does."""
     if question.digest != digest:
         return "other_digest"
-    if is_hosts_own(question):
+    if is_delegated(question):
         return "asked_elsewhere"
     if question.state in {"expired", "withdrawn"}:
         return "too_late"
@@ -169,7 +169,7 @@ async def _refusal(
         return "already_answered"
     if now_ns < question.expires_ns:
         return None
-    await take_step(store, question, "expire")
+    await transition(store, question, "expire")
     return "too_late"
 
 

@@ -21,14 +21,14 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from toolbus.approvals import sub_sessions
-from toolbus.approvals.attaching import Asking, Attached, attach, note_hosted
-from toolbus.approvals.binding import BoundCall, bind, filled_paths
+from toolbus.approvals.answer_wait import AnswerWait
+from toolbus.approvals.attachment import Attachment, QuestionDraft, attach, note_hosted
+from toolbus.approvals.bound_calls import BoundCall, bind, filled_paths
 from toolbus.approvals.channels import Notices
 from toolbus.approvals.limits import DENIALS, HOURLY, OPEN, QuestionLimits
 from toolbus.approvals.permits import FAILED, StoredPermit, held_permit, refusal_of
 from toolbus.approvals.recovery import find_open, withdraw
 from toolbus.approvals.steps import deliver
-from toolbus.approvals.waiting import AnswerWait
 from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.settings.user_key import value_key
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
+    from toolbus.approvals.answer_wait import QuestionAsker
     from toolbus.approvals.channels import Notifier
-    from toolbus.approvals.waiting import QuestionAsker
     from toolbus.store.protocol import Store
     from toolbus.tools.calls.approver import Approver
     from toolbus.tools.calls.gate import ApprovalRequest, CallGate, Permit
@@ -134,7 +134,7 @@ class StoredApprovals(ResumeGate):
             return self
         return self._bound(store)
 
-    def asking(
+    def for_caller(
         self,
         asker: QuestionAsker | None,
         *,
@@ -149,7 +149,7 @@ class StoredApprovals(ResumeGate):
         any more, and what was asked stays.
         """
         bound = copy(self)
-        bound._answers = self._answers.asking(asker, name, wait, gone)  # noqa: SLF001 - a copy of its own
+        bound._answers = self._answers.for_caller(asker, name, wait, gone)  # noqa: SLF001 - a copy of its own
         return bound
 
     def stop_waiting(self) -> bool:
@@ -225,7 +225,7 @@ class StoredApprovals(ResumeGate):
         binding = await bind(asked, filled, partial(self._key_for, store))
         if isinstance(binding, Deny):
             return ""  # What may not be stored, or is too large, is the host's to show.
-        return await note_hosted(store, binding, self._asking(asked))
+        return await note_hosted(store, binding, self._draft(asked))
 
     async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
         """Return the yes to *asked*, why not, or that nobody has answered yet."""
@@ -259,7 +259,7 @@ class StoredApprovals(ResumeGate):
         self, store: Store, binding: BoundCall, asked: ApprovalRequest
     ) -> Permit | Pending | Deny:
         with self._answers.deciding() as stops:
-            attached = await self._attach(store, binding, self._asking(asked))
+            attached = await self._attach(store, binding, self._draft(asked))
             if isinstance(attached, Deny):
                 return attached
             question = attached.question
@@ -279,18 +279,20 @@ class StoredApprovals(ResumeGate):
                 await deliver(store, question)
         return refusal_of(question, stays_open=binding.stays_open)
 
-    def _asking(self, asked: ApprovalRequest) -> Asking:
+    def _draft(self, asked: ApprovalRequest) -> QuestionDraft:
         now = self._clock()
         expires = now + round(self._expires_after * 1e9)
-        return Asking(asked.scope, self._host, now, expires, asked.continued, self._limits)
+        return QuestionDraft(asked.scope, self._host, now, expires, asked.continued, self._limits)
 
-    async def _attach(self, store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
+    async def _attach(
+        self, store: Store, binding: BoundCall, draft: QuestionDraft
+    ) -> Attachment | Deny:
         """Do as `attach`, and look for a grant; cancelled, a new question is withdrawn."""
-        results: list[Attached | Deny] = []
+        results: list[Attachment | Deny] = []
 
         async def work() -> None:
-            attached = await attach(store, binding, asking)
-            if isinstance(attached, Attached):
+            attached = await attach(store, binding, draft)
+            if isinstance(attached, Attachment):
                 question = await self._answers.granted(store, attached.question)
                 attached = attached._replace(question=question)
             results.append(attached)
@@ -299,8 +301,8 @@ class StoredApprovals(ResumeGate):
             await shield_until_done(work)
         except asyncio.CancelledError:
             for attached in results:
-                is_new = isinstance(attached, Attached) and attached.is_new
-                if isinstance(attached, Attached) and is_new and not self._answers.has_left:
+                is_new = isinstance(attached, Attachment) and attached.is_new
+                if isinstance(attached, Attachment) and is_new and not self._answers.has_left:
                     withdraw = partial(self._answers.withdraw, store, attached.question)
                     await shield_until_done(withdraw)
             raise

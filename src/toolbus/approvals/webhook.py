@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from toolbus.approvals.display import channel_text, moment
-from toolbus.approvals.webhook_signing import LIMIT, message_id, read_secret
+from toolbus.approvals.webhook_signatures import LIMIT, message_id, read_secret
 from toolbus.errors import RegistrationError, ToolbusError
 from toolbus.http.client import HttpClient, Timeouts, TransportError
 from toolbus.http.urls import is_loopback

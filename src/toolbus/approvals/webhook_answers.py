@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolbus.approvals.display import channel_text
 from toolbus.approvals.records import find_question
 from toolbus.approvals.steps import answer
-from toolbus.approvals.webhook_signing import LIMIT, message_id
+from toolbus.approvals.webhook_signatures import LIMIT, message_id
 from toolbus.errors import DecodeError, FreezeError, StoreError
 from toolbus.messages.codec import decoder
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from toolbus.approvals.steps import AnswerStatus
-    from toolbus.approvals.webhook_signing import WebhookSecret
+    from toolbus.approvals.webhook_signatures import WebhookSecret
     from toolbus.store.protocol import Store
 
 MOST_BYTES = 65_536

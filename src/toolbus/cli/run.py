@@ -30,7 +30,7 @@ from toolbus.cli.output.deferred_output import DeferredOutput, OutputLogHandler
 from toolbus.cli.output.run_report import JsonRunReport, RunReport
 from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, positive
-from toolbus.cli.questions.asking_first import AskFirst
+from toolbus.cli.questions.ask_on_write import AskOnWrite
 from toolbus.cli.questions.keyboard import is_at_terminal
 from toolbus.cli.questions.persons import find_person
 from toolbus.components.capabilities import CallAllower
@@ -301,7 +301,7 @@ async def _goes_on(agent: Agent, *, is_typed: bool) -> bool:
 async def _converse(conversation: Conversation) -> None:
     """Run on each prompt that the person types, until Ctrl-D; Ctrl-C stops a run and no more."""
     try:
-        from toolbus.cli.questions.line_editor import LineEditor  # noqa: PLC0415 - it needs an extra
+        from toolbus.cli.line_editor import LineEditor  # noqa: PLC0415 - it needs an extra
     except ImportError as error:
         raise UsageError(f"{error}; or give the prompt in quotes") from error
     editor, side = LineEditor(), conversation.side
@@ -406,7 +406,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         strangers = () if options.trust_hints else servers
         personal = () if config is None else config.personal
         judges = [each for each in personal if isinstance(each, CallAllower)]
-        asking = [] if options.yes else [AskFirst(strangers, judges)]
+        asking = [] if options.yes else [AskOnWrite(strangers, judges)]
         try:
             stored = _stored(options, store, config)
             deciders = person.deciders(side, report, stored)

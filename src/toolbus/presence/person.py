@@ -29,7 +29,7 @@ _LONGEST = 4_096
 _ELSEWHERE = "use a terminal that no agent runs in"
 
 
-class NoPersonError(UsageError):
+class NotInteractiveError(UsageError):
     """What only a person does was asked for where none can be told to be; *reason* says why."""
 
     def __init__(self, reason: str) -> None:
@@ -94,25 +94,27 @@ class PersonTerminal:
 
 
 def require_person(environ: Mapping[str, str] = os.environ) -> None:
-    """Raise `NoPersonError` unless this runs in the foreground of a terminal, below no agent."""
+    """Raise `NotInteractiveError` unless a person can answer at the controlling terminal."""
     PersonTerminal(environ).close()
 
 
 def require_no_agent(environ: Mapping[str, str] = os.environ) -> None:
-    """Raise `NoPersonError` if an agent runs this: for what may run without a terminal."""
+    """Raise `NotInteractiveError` if an agent runs this: for what may run without a terminal."""
     if (name := marked_variable(environ)) is not None:
-        raise NoPersonError(f"the variable {name} says that an agent runs this; {_ELSEWHERE}")
+        raise NotInteractiveError(f"the variable {name} says that an agent runs this; {_ELSEWHERE}")
     try:
         for process in ancestors():
             if (agent := agent_of(process)) is not None:
-                raise NoPersonError(f"{agent!r} (process {process.pid}) runs this; {_ELSEWHERE}")
+                raise NotInteractiveError(
+                    f"{agent!r} (process {process.pid}) runs this; {_ELSEWHERE}"
+                )
     except AncestorsError as error:
-        raise NoPersonError(str(error)) from error
+        raise NotInteractiveError(str(error)) from error
 
 
 @contextmanager
 def person_terminal(environ: Mapping[str, str] = os.environ) -> Iterator[PersonTerminal]:
-    """Give the terminal of the person who runs this; raises `NoPersonError`."""
+    """Give the terminal of the person who runs this; raises `NotInteractiveError`."""
     with closing(PersonTerminal(environ)) as terminal:
         yield terminal
 
@@ -122,15 +124,15 @@ def _open_terminal() -> int:
     try:
         descriptor = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        raise NoPersonError("there is none that controls this process") from error
+        raise NotInteractiveError("there is none that controls this process") from error
     try:
         is_seen = os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError as error:
         os.close(descriptor)
-        raise NoPersonError("the one that controls this process is gone") from error
+        raise NotInteractiveError("the one that controls this process is gone") from error
     if not is_seen:
         os.close(descriptor)
-        raise NoPersonError("this process is in the background of its own")
+        raise NotInteractiveError("this process is in the background of its own")
     return descriptor
 
 

@@ -13,8 +13,8 @@ from toolbus.approvals.records import (
     questions_of,
     swap_question,
 )
-from toolbus.approvals.recovery import as_known
-from toolbus.approvals.steps import take_step
+from toolbus.approvals.recovery import with_effective_state
+from toolbus.approvals.steps import transition
 from toolbus.errors import DecodeError
 from toolbus.messages.codec import encode
 from toolbus.store import MemoryStore
@@ -94,10 +94,10 @@ async def test_what_another_has_changed_is_not_swapped():
     store, first = MemoryStore(), question()
     await put(store, first)
 
-    taken = await take_step(store, first, "approve", answered_by="ann")
+    taken = await transition(store, first, "approve", answered_by="ann")
 
     assert taken.state == "approved"
-    assert await take_step(store, first, "deny") is None
+    assert await transition(store, first, "deny") is None
     assert not await swap_question(store, first, question(prompt="other"))
     assert await find_question(store, "q") == taken
 
@@ -109,7 +109,7 @@ async def test_only_steps_of_the_table_are_taken(state):
     for signal in signals:
         store, kept = MemoryStore(), question(state=state)
         await put(store, kept)
-        stepped = await take_step(store, kept, signal)
+        stepped = await transition(store, kept, signal)
         due = TRANSITIONS.get(state, {}).get(signal)
         assert (stepped.state if stepped else None) == due
         assert (await find_question(store, "q")).state == (due or state)
@@ -118,14 +118,14 @@ async def test_only_steps_of_the_table_are_taken(state):
 def test_who_only_looks_sees_what_is_so():
     taken = question(state="taken")
 
-    assert as_known(question(), 99).state == "pending"
-    assert as_known(question(), 100).state == "expired"
-    assert as_known(question(state="approved"), 100).state == "expired"
-    assert as_known(question(state="denied"), 100).state == "denied"
-    assert as_known(question(state="hosted"), 99).state == "hosted"
-    assert as_known(question(state="hosted"), 100).state == "unheard"
-    assert as_known(taken, 100).state == "taken"
-    assert as_known(taken, 100, taker_is_gone=True).state == "unknown"
+    assert with_effective_state(question(), 99).state == "pending"
+    assert with_effective_state(question(), 100).state == "expired"
+    assert with_effective_state(question(state="approved"), 100).state == "expired"
+    assert with_effective_state(question(state="denied"), 100).state == "denied"
+    assert with_effective_state(question(state="hosted"), 99).state == "hosted"
+    assert with_effective_state(question(state="hosted"), 100).state == "unheard"
+    assert with_effective_state(taken, 100).state == "taken"
+    assert with_effective_state(taken, 100, taker_is_gone=True).state == "unknown"
 
 
 @pytest.mark.parametrize("body", [b"null", b"{}", b'{"id":', b'{"state":"blessed"}'])

@@ -93,7 +93,7 @@ def _live_model(
     from toolbus.cli.demo.live import LiveModel  # noqa: PLC0415
     from toolbus.cli.output.run_report import RunReport  # noqa: PLC0415
     from toolbus.cli.output.stream import Output  # noqa: PLC0415
-    from toolbus.cli.questions.asking_first import AskFirst  # noqa: PLC0415
+    from toolbus.cli.questions.ask_on_write import AskOnWrite  # noqa: PLC0415
     from toolbus.cli.questions.persons import find_person  # noqa: PLC0415
 
     name = parsed.model or os.environ.get(MODEL)
@@ -106,4 +106,4 @@ def _live_model(
     if person.keyboard is None:
         parser.error(f"{person.why}; --yes lets the model do as it likes")
     deciders = person.deciders(side, RunReport(side, side), None)
-    return LiveModel(model, [AskFirst()], deciders.approver, deciders.watch)
+    return LiveModel(model, [AskOnWrite()], deciders.approver, deciders.watch)

@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from toolbus.approvals.answer_server import ServerAddress, serving_answers
-from toolbus.approvals.webhook_signing import read_secret
+from toolbus.approvals.webhook_signatures import read_secret
 from toolbus.cli.output.screen import open_screen
 from toolbus.config.approvals import ApprovalSettings, read_approvals
 from toolbus.config.documents import NAME, read_document
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolbus.approvals.webhook_answers import WebhookReply
-    from toolbus.approvals.webhook_signing import WebhookSecret
+    from toolbus.approvals.webhook_signatures import WebhookSecret
     from toolbus.cli.output.stream import Output
 
 _LAST_PORT = 65_535

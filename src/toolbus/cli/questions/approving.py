@@ -12,9 +12,9 @@ import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from toolbus.approvals.grants import revoke_grant
-from toolbus.approvals.questions import is_hosts_own
+from toolbus.approvals.questions import is_delegated
 from toolbus.approvals.records import digest_of, read_question
-from toolbus.approvals.steps import answer, take_step
+from toolbus.approvals.steps import answer, transition
 from toolbus.cli.output.screen import open_screen, painted
 from toolbus.cli.questions.question_lookup import (
     find_grant,
@@ -125,7 +125,7 @@ def open_question(asked: ApprovalTarget) -> Question:
     """Return the question, if an answer can still count; raises `UsageError`."""
     with open_reader(asked.address) as reader:
         question = find_question(reader, asked.name, time.time_ns())
-    if is_hosts_own(question):
+    if is_delegated(question):
         if asked.grant is None:
             way_out = "answer it there, or grant calls like it with --session or --for"
             raise UsageError(
@@ -205,13 +205,13 @@ async def _settle(store: Store, shown: Question, outcome: Outcome) -> Question |
         return None
     is_lost = shown.state != "done" and taker_is_gone(question)
     if question.state == "taken" and is_lost:
-        question = await take_step(store, question, "lose")
+        question = await transition(store, question, "lose")
     if question is None:
         return None
     signal: Literal["settle_ran", "settle_never_ran"] = (
         "settle_ran" if outcome == "ran" else "settle_never_ran"
     )
-    return await take_step(
+    return await transition(
         store, question, signal, settled_by=person_name(), ended_ns=time.time_ns()
     )
 

@@ -91,7 +91,7 @@ def is_at_terminal(output: Output) -> bool:
 def open_keyboard(output: Output) -> Iterator[Keyboard | None]:
     """Give that of the person at whose terminal *output* is; None if it is at none.
 
-    Raises `NoPersonError` if it is a terminal in which an agent runs.
+    Raises `NotInteractiveError` if it is a terminal in which an agent runs.
     """
     if not is_at_terminal(output):
         yield None

@@ -9,7 +9,7 @@ from toolbus.cli.output.run_report import NOBODY
 from toolbus.cli.questions.keyboard import open_keyboard
 from toolbus.cli.questions.prompting import QuestionPrompt
 from toolbus.events.catalogue import Ask, Deny, Scope
-from toolbus.presence.person import NoPersonError
+from toolbus.presence.person import NotInteractiveError
 from toolbus.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class PersonHere(NamedTuple):
             approvals = stored or StoredApprovals(store=MemoryStore())
             store = approvals.store or MemoryStore()
             prompt = QuestionPrompt(self.keyboard, side, report, store, is_kept=stored is not None)
-            return Deciders(approvals.asking(prompt.ask), prompt.watch)
+            return Deciders(approvals.for_caller(prompt.ask), prompt.watch)
         return Deciders(stored or self._refusing(report), _ignore)
 
     def _refusing(self, report: RunReport) -> Approver:
@@ -62,7 +62,7 @@ def find_person(opened: ExitStack | AsyncExitStack, output: Output) -> PersonHer
     """Return the person at the terminal of *output*, as long as that is *opened*."""
     try:
         return PersonHere(opened.enter_context(open_keyboard(output)))
-    except NoPersonError as error:
+    except NotInteractiveError as error:
         return PersonHere(None, f"approval is needed, and {error}")
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from toolbus.approvals.questions import GRANT_PREFIX, PREFIX, Grant
 from toolbus.approvals.records import decode_grant, decode_question
-from toolbus.approvals.recovery import as_known
+from toolbus.approvals.recovery import with_effective_state
 from toolbus.errors import DecodeError
 from toolbus.messages.records import ToolMessage
 from toolbus.settings.usage_error import UsageError
@@ -90,11 +90,11 @@ def _known(reader: SqlReader, question: Question, now_ns: int) -> Question:
     # A coding agent runs its tool when our hook has ended: what is known of it the hooks say.
     is_ours = question.host in _RUNNING_HERE
     if question.state != "taken" or not is_ours or not taker_is_gone(question):
-        return as_known(question, now_ns)
+        return with_effective_state(question, now_ns)
     # Elsewhere the same call comes again under another id, and the first one has its answer.
     if question.host == "agent" and is_answered(reader, question):
         return replace(question, state="done")
-    return as_known(question, now_ns, taker_is_gone=True)
+    return with_effective_state(question, now_ns, taker_is_gone=True)
 
 
 def _decoded(decode: Callable[[bytes], T], prefix: str, session: str, row: StateRow) -> T | Damaged:

@@ -15,7 +15,7 @@ from toolbus.cli.questions.typed_answers import TypedAnswer, read_answer
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
-from toolbus.presence.person import NoPersonError, PersonTerminal
+from toolbus.presence.person import NotInteractiveError, PersonTerminal
 from toolbus.tasks.loops import LoopLock
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TerminalApprover:
         async with self._lock.here():
             try:
                 terminal = await asyncio.to_thread(PersonTerminal)
-            except NoPersonError as error:
+            except NotInteractiveError as error:
                 return Deny(f"approval is needed, and {error}", ask.prompt)
             with closing(terminal):
                 typed = await _typed(Keyboard(terminal), _question(ask, call, scope))

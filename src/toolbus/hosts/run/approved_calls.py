@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from toolbus.approvals.records import canonical, digest_of, read_question
-from toolbus.approvals.steps import take_step
+from toolbus.approvals.steps import transition
 from toolbus.hosts.run.hook_sessions import TakenCall
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class TakenCalls:
         question = await read_question(self._store, taken.session_id, taken.question_id)
         if question is None:
             return False
-        return await take_step(self._store, question, signal, **fields) is not None
+        return await transition(self._store, question, signal, **fields) is not None
 
     async def _keep_without(
         self, call_ids: Collection[str], added: Mapping[str, TakenCall] | None = None

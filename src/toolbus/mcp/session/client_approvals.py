@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 
     from toolbus.approvals import Question
-    from toolbus.approvals.waiting import QuestionAsker
+    from toolbus.approvals.answer_wait import QuestionAsker
     from toolbus.mcp.session.named_sessions import NamedSession
     from toolbus.mcp.session.request_table import PendingRequests, Send
     from toolbus.mcp.session.tool_calls import ProxiedCall
@@ -136,12 +136,12 @@ class CallApprovals(CallGate):
         if self._stored is not None:
             gone = None if self._clients.named is None else self._client_left
             wait = 0.0 if self._asks_back else None
-            stored = self._stored.asking(self._elicit, name=_CLIENT, wait=wait, gone=gone)
+            stored = self._stored.for_caller(self._elicit, name=_CLIENT, wait=wait, gone=gone)
         elif self._elicit is not None:
             # A question that only this client is asked is kept for as long as the call takes.
             if self._for_this_call is None:
                 self._for_this_call = StoredApprovals(store=MemoryStore())
-            stored = self._for_this_call.asking(self._elicit, name=_CLIENT)
+            stored = self._for_this_call.for_caller(self._elicit, name=_CLIENT)
         else:
             return nobody_to_ask(asked.ask)
         call = self._call

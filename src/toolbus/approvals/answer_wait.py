@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.approvals.grants import find_grant
 from toolbus.approvals.records import read_question
-from toolbus.approvals.steps import LONGEST_WORDS, answer, take_step
+from toolbus.approvals.steps import LONGEST_WORDS, answer, transition
 from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
@@ -91,7 +91,7 @@ class AnswerWait:
         """Whether nobody waits here any more for questions that stay."""
         return self._gone is not None and self._gone.is_set()
 
-    def asking(
+    def for_caller(
         self,
         asker: QuestionAsker | None,
         name: str,
@@ -155,7 +155,7 @@ class AnswerWait:
         grant = await find_grant(store, question, now)
         if grant is None:
             return question
-        approved = await take_step(
+        approved = await transition(
             store,
             question,
             "approve",
@@ -174,7 +174,7 @@ class AnswerWait:
         while question.state == "pending" and self._waiters.stops == stops:
             seconds = max(pause, self._waiters.total * _SHARE)
             if self._clock() >= question.expires_ns:
-                await take_step(store, question, "expire")
+                await transition(store, question, "expire")
             elif self.has_left:
                 break
             elif asking is not None:
@@ -229,7 +229,7 @@ class AnswerWait:
         """Withdraw *question*, for nobody waits for it any more; a failure is logged."""
         try:
             current = await _current(store, question)
-            await take_step(store, current, "withdraw", ended_ns=self._clock())
+            await transition(store, current, "withdraw", ended_ns=self._clock())
         except (StoreError, DecodeError) as error:
             logger.error("question %s: %s", question.id, error)  # noqa: TRY400 - it says all
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from toolbus.approvals.grants import find_grant
-from toolbus.approvals.limits import QuestionLimits, admit, give_back
+from toolbus.approvals.limits import QuestionLimits, admit, release
 from toolbus.approvals.permits import refusal_of
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import (
     Pointer,
     decode_pointer,
-    last_unended,
+    last_unfinished_call,
     pointer_name,
     question_name,
     read_question,
 )
-from toolbus.approvals.steps import take_step
+from toolbus.approvals.steps import transition
 from toolbus.events.catalogue import Deny
 from toolbus.messages.codec import encode
 from toolbus.messages.ids import new_id
 
 if TYPE_CHECKING:
-    from toolbus.approvals.binding import BoundCall
+    from toolbus.approvals.bound_calls import BoundCall
     from toolbus.events.catalogue import Scope
     from toolbus.store.protocol import Store
 
@@ -37,7 +37,7 @@ TOOL_NOT_NOTED = "toolbus: an older version asked this, and did not note how the
 VALUE_GONE = Deny("a value that the store does not hold is gone; call again")
 
 
-class Asking(NamedTuple):
+class QuestionDraft(NamedTuple):
     """Who asks from when on, until when: times are nanoseconds since the epoch.
 
     *continued* says that the call has begun already, and goes on. *limits* say how often.
@@ -51,35 +51,35 @@ class Asking(NamedTuple):
     limits: QuestionLimits = QuestionLimits()
 
 
-class Attached(NamedTuple):
+class Attachment(NamedTuple):
     """The *question* that a call attaches to, and whether it was asked just now."""
 
     question: Question
     is_new: bool
 
 
-async def attach(store: Store, binding: BoundCall, asking: Asking) -> Attached | Deny:
+async def attach(store: Store, binding: BoundCall, draft: QuestionDraft) -> Attachment | Deny:
     """Return the question about the call of *binding*, asked anew if there is none to attach to.
 
     A denial says that the call cannot be asked about, or that a person is asked too often.
     """
     admitted: list[Question] = []
-    attached = await _attach(store, binding, asking, admitted)
-    attached_id = attached.question.id if isinstance(attached, Attached) else ""
+    attached = await _attach(store, binding, draft, admitted)
+    attached_id = attached.question.id if isinstance(attached, Attachment) else ""
     for question in admitted:
         if question.id != attached_id:
-            await give_back(store, question)
+            await release(store, question)
     return attached
 
 
-async def note_hosted(store: Store, binding: BoundCall, asking: Asking) -> str | None:
+async def note_hosted(store: Store, binding: BoundCall, draft: QuestionDraft) -> str | None:
     """Note that a host asks about the call of *binding* itself; return the question's id.
 
     None: a grant says yes to the call. Nothing attaches to such a question.
     """
-    question = replace(_new_question(new_id(), binding, asking), state="hosted")
-    question = replace(question, may_have_run_ns=await last_unended(store, question))
-    if await find_grant(store, question, asking.now_ns) is not None:
+    question = replace(_new_question(new_id(), binding, draft), state="hosted")
+    question = replace(question, may_have_run_ns=await last_unfinished_call(store, question))
+    if await find_grant(store, question, draft.now_ns) is not None:
         return None
     name = question_name(question.id)
     await store.swap_state(question.session_id, name, None, encode(question))
@@ -87,8 +87,8 @@ async def note_hosted(store: Store, binding: BoundCall, asking: Asking) -> str |
 
 
 async def _attach(
-    store: Store, binding: BoundCall, asking: Asking, admitted: list[Question]
-) -> Attached | Deny:
+    store: Store, binding: BoundCall, draft: QuestionDraft, admitted: list[Question]
+) -> Attachment | Deny:
     """Do as `attach` does; *admitted* gets the questions that were counted."""
     name = pointer_name(binding.key)
     while True:
@@ -98,67 +98,67 @@ async def _attach(
         if pointer is not None:
             question = await read_question(store, binding.session_id, pointer.id)
             if question is not None:
-                known = await _known(store, binding, question, pointer, asking)
+                known = await _known(store, binding, question, pointer, draft)
                 if known is not None:
                     return known
             elif pointer.live == binding.live:
                 question_id = pointer.id
         is_pointed_to = bool(question_id)
         question_id = question_id or (admitted[0].id if admitted else new_id())
-        question = _new_question(question_id, binding, asking)
-        if (refusal := await _admit(store, question, asking, admitted)) is not None:
+        question = _new_question(question_id, binding, draft)
+        if (refusal := await _admit(store, question, draft, admitted)) is not None:
             return refusal
         if not is_pointed_to:
             fresh = encode(Pointer(question_id, binding.live))
             if not await store.swap_state(binding.session_id, name, body, fresh):
                 continue
-        earlier = await last_unended(store, question)
+        earlier = await last_unfinished_call(store, question)
         question = replace(question, may_have_run_ns=earlier)
         where = question_name(question_id)
         if await store.swap_state(binding.session_id, where, None, encode(question)):
-            return Attached(question, is_new=True)
+            return Attachment(question, is_new=True)
 
 
 async def _admit(
-    store: Store, question: Question, asking: Asking, admitted: list[Question]
+    store: Store, question: Question, draft: QuestionDraft, admitted: list[Question]
 ) -> Deny | None:
     """Count *question*, unless it is *admitted* already; return why nobody is asked."""
     if question.id in [each.id for each in admitted]:
         return None
     # What a grant answers, no person is asked.
-    if await find_grant(store, question, asking.now_ns) is not None:
+    if await find_grant(store, question, draft.now_ns) is not None:
         return None
-    refusal = await admit(store, question, asking.limits)
+    refusal = await admit(store, question, draft.limits)
     if refusal is None:
         admitted.append(question)
     return refusal
 
 
 async def _known(
-    store: Store, binding: BoundCall, question: Question, pointer: Pointer, asking: Asking
-) -> Attached | Deny | None:
+    store: Store, binding: BoundCall, question: Question, pointer: Pointer, draft: QuestionDraft
+) -> Attachment | Deny | None:
     """Return what is to be made of the *question* that was asked; None: it is asked anew."""
     if binding.stays_open and question.state in {"taken", "unknown", "done"}:
-        goes_on = asking.continued and question.state == "taken" and binding.fits(question)
+        goes_on = draft.continued and question.state == "taken" and binding.fits(question)
         return (
-            Attached(question, is_new=False) if goes_on else refusal_of(question, stays_open=True)
+            Attachment(question, is_new=False) if goes_on else refusal_of(question, stays_open=True)
         )
     if question.state not in {"pending", "approved"}:
         # Of a call that is still open nobody has heard: who was about to say it was killed.
         is_news = binding.stays_open or not question.delivered
         is_no = question.state in {"denied", "expired"} and binding.fits(question)
-        return Attached(question, is_new=False) if is_no and is_news else None
+        return Attachment(question, is_new=False) if is_no and is_news else None
     if not binding.fits(question):
-        await take_step(store, question, "withdraw", settled_by=_reason_of(binding, question))
+        await transition(store, question, "withdraw", settled_by=_reason_of(binding, question))
         return None
     is_lost = question.hidden and (not binding.hidden or pointer.live != binding.live)
     if is_lost or not set(question.filled) <= set(binding.filled):
-        await take_step(store, question, "withdraw")
+        await transition(store, question, "withdraw")
         return VALUE_GONE
     if (question.hidden, question.filled) != (binding.hidden, binding.filled):
-        await take_step(store, question, "withdraw")
+        await transition(store, question, "withdraw")
         return None
-    return Attached(question, is_new=False)
+    return Attachment(question, is_new=False)
 
 
 def _reason_of(binding: BoundCall, question: Question) -> str:
@@ -167,8 +167,8 @@ def _reason_of(binding: BoundCall, question: Question) -> str:
     return TOOL_CHANGED if question.definition else TOOL_NOT_NOTED
 
 
-def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Question:
-    requested, scope = binding.requested, asking.scope
+def _new_question(question_id: str, binding: BoundCall, draft: QuestionDraft) -> Question:
+    requested, scope = binding.requested, draft.scope
     return Question(
         id=question_id,
         session_id=binding.session_id,
@@ -187,7 +187,7 @@ def _new_question(question_id: str, binding: BoundCall, asking: Asking) -> Quest
         filled=binding.filled,
         agent_id=scope.agent_id,
         root_session_id=scope.root_session_id,
-        host=asking.host,
-        asked_ns=asking.now_ns,
-        expires_ns=asking.expires_ns,
+        host=draft.host,
+        asked_ns=draft.now_ns,
+        expires_ns=draft.expires_ns,
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbus.approvals.binding import changed_paths
+from toolbus.approvals.bound_calls import changed_paths
 from toolbus.messages.immutable import freeze
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOT_READ_ONLY = "it may change something"
 
 
-class AskFirst(AgentComponent):
+class AskOnWrite(AgentComponent):
     """Asks about each call of a tool that is not known to only read.
 
     That a tool only reads counts if it stands in our process, by the choice of the person; what
