@@ -92,7 +92,7 @@ def test_without_a_terminal_it_is_refused(place, tmp_path):
     os.close(ours)
     os.close(theirs)
     assert [each.returncode for each in ended] == [2] * len(CHANGES)
-    said = "toolbus: only a person does this, at a terminal: "
+    said = "error: only a person does this, at a terminal: "
     assert all(each.stderr.startswith(said) and not each.stdout for each in ended)
     assert contents(tmp_path) == before
 

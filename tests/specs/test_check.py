@@ -294,7 +294,7 @@ async def test_another_file_is_wrong_use(command, path):
     ):
         done = command("check", folder / name)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert done.stderr.startswith(f"toolbus: store '{folder / name}': {why}")
+        assert done.stderr.startswith(f"error: store '{folder / name}': {why}")
 
 
 async def test_an_empty_file_is_damage(command, path):
@@ -451,7 +451,7 @@ async def test_nothing_is_overwritten(command, path):
     for new in (taken, path):
         done = command("check", path, "--recover", new)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"toolbus: store '{new}': there is a file already")
+        assert done.stderr.startswith(f"error: store '{new}': there is a file already")
 
     assert trace(path.parent) == before
 

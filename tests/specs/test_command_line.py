@@ -26,9 +26,9 @@ from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
     *("approvals", "check", "completion", "copy", "demo", "doctor", "explain", "export", "forget"),
-    *("guide", "hook"),
+    *("guide", "handlers", "hook"),
     *("hosts", "login", "logout", "pin", "policy", "proxy", "replay", "run", "sessions"),
-    *("setup", "show", "trust", "wiring"),
+    *("setup", "show", "trust"),
 )
 COMPONENT = """
 from toolbus import AgentComponent, events, on
@@ -118,18 +118,35 @@ async def test_the_version_is_printed(tmp_path, command, environment):
     assert (done.returncode, done.stdout, done.stderr) == (0, "toolbus 9.8.7\n", "")
 
 
-async def test_an_unknown_command_names_the_nearest(command):
-    near, far = one_line(command("wirin")), one_line(command("fly"))
+async def test_a_longer_version_lists_the_extras(command):
+    short, long = command("-V").stdout, command("--version", "--verbose").stdout
 
-    assert near == "toolbus: unknown command 'wirin'; did you mean 'wiring'?; see `toolbus --help`"
+    assert long.startswith(short)
+    assert "\n  cli: installed\n" in long
+    assert "\n  dev:" not in long
+
+
+async def test_an_unknown_command_names_the_nearest(command):
+    near, far = one_line(command("handler")), one_line(command("fly"))
+
+    assert (
+        near == "error: unknown command 'handler'; did you mean 'handlers'?; see `toolbus --help`"
+    )
     known = ", ".join(COMMANDS)
-    assert far == f"toolbus: unknown command 'fly'; there is {known}; see `toolbus --help`"
+    assert far == f"error: unknown command 'fly'; commands: {known}; see `toolbus --help`"
+
+
+async def test_a_former_name_names_the_new_one(command):
+    line = one_line(command("wiring", "agent.py"))
+
+    told = "unknown command 'wiring'; it is called `toolbus handlers` now"
+    assert line == f"error: {told}; see `toolbus --help`"
 
 
 async def test_an_unknown_option_names_the_nearest(command):
     for words, wrong, right in (
         (["demo", "--sed=7"], "--sed=7", "--seed"),
-        (["wiring", "x", "--jsn"], "--jsn", "--json"),
+        (["handlers", "x", "--jsn"], "--jsn", "--json"),
         (["sessions", "x", "--jsno"], "--jsno", "--json"),
         (["show", "x", "y", "--folow"], "--folow", "--follow"),
         (["explain", "x", "y", "--sesion"], "--sesion", "--session"),
@@ -137,21 +154,21 @@ async def test_an_unknown_option_names_the_nearest(command):
         (["--versio"], "--versio", "--version"),
     ):
         program = " ".join(["toolbus", *words[:1]]) if words[0] in COMMANDS else "toolbus"
-        told = f"{program}: unknown option {wrong!r}; did you mean {right!r}?"
+        told = f"error: unknown option {wrong!r}; did you mean {right!r}?"
         assert one_line(command(*words)) == f"{told}; see `{program} --help`"
 
 
 async def test_a_bad_value_is_named(command):
     for seed in ("x", "-1", "1.5", ""):
         line = one_line(command("demo", f"--seed={seed}"))
-        assert f"argument --seed: expected a whole number, not {seed!r};" in line
+        assert f"argument --seed: expected a whole number, got {seed!r};" in line
     assert "unknown argument 'again'; see" in one_line(command("demo", "again"))
 
 
 async def test_no_command_is_wrong_use(command):
-    assert one_line(command()) == "toolbus: which command?; see `toolbus --help`"
+    assert one_line(command()) == "error: the command is missing; see `toolbus --help`"
     line = one_line(command("forget"))
-    assert line.startswith("toolbus forget: the following arguments are required: STORE;")
+    assert line.startswith("error: the following arguments are required: STORE;")
 
 
 @pytest.mark.full
@@ -185,8 +202,8 @@ async def test_a_missing_store_is_wrong_use(command, tmp_path):
 READERS = {
     "a.db": [["sessions", "a.db"], ["check", "a.db"], ["replay", "a.db", "--with", "ours.py"]],
     "a.jsonl": [["replay", "a.jsonl", "--with", "ours.py"]],
-    "mine.py": [["wiring", "mine.py"], ["replay", "ours.db", "--with", "mine.py"]],
-    "a.toml": [["wiring", "--config", "a.toml"]],
+    "mine.py": [["handlers", "mine.py"], ["replay", "ours.db", "--with", "mine.py"]],
+    "a.toml": [["handlers", "--config", "a.toml"]],
     "a.json": [["replay", "ours.db", "--with", "ours.py", "--check", "a.json"]],
 }
 
@@ -227,7 +244,7 @@ def test_what_may_not_be_written_is_named(public_folder, capfd):
         with unprivileged():
             code = main(words)
         (line,) = capfd.readouterr().err.splitlines()
-        assert (code, line[: len(reason) + 9]) == (2, f"toolbus: {reason}")
+        assert (code, line[: len(reason) + 7]) == (2, f"error: {reason}")
         assert not re.search("Errno|read_only|[.]toolbus-", line)
     assert list(Path("folder").iterdir()) == []
 
@@ -293,16 +310,16 @@ def test_without_any_hook_it_says_so(house, capsys):
 
 
 async def test_piped_text_has_no_colour(command, quiet):
-    demo, wiring = command("demo"), command("wiring", "quiet.py")
+    demo, handlers = command("demo"), command("handlers", "quiet.py")
 
-    assert [demo.returncode, wiring.returncode] == [0, 0]
-    assert "\x1b" not in demo.stdout + wiring.stdout
+    assert [demo.returncode, handlers.returncode] == [0, 0]
+    assert "\x1b" not in demo.stdout + handlers.stdout
 
 
 async def test_a_terminal_gets_colours(command, environment, quiet):
-    plain = command("wiring", "quiet.py").stdout
+    plain = command("handlers", "quiet.py").stdout
 
-    code, coloured = on_terminal(environment, quiet, "wiring", "quiet.py")
+    code, coloured = on_terminal(environment, quiet, "handlers", "quiet.py")
 
     assert code == 0
     assert "\x1b[1m" in coloured
@@ -311,9 +328,9 @@ async def test_a_terminal_gets_colours(command, environment, quiet):
 
 @pytest.mark.parametrize("forbidden", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 async def test_a_person_may_forbid_colours(command, environment, quiet, forbidden):
-    plain = command("wiring", "quiet.py").stdout
+    plain = command("handlers", "quiet.py").stdout
 
-    written = on_terminal(environment | forbidden, quiet, "wiring", "quiet.py")
+    written = on_terminal(environment | forbidden, quiet, "handlers", "quiet.py")
 
     assert written == (0, plain)
 
@@ -334,14 +351,14 @@ async def test_what_tools_return_cannot_steer_terminals(environment, quiet):
     named = COMPONENT.replace("BEFORE)", "BEFORE, name='\\x1b]0;owned\\x07')")
     (quiet / "named.py").write_text(named)
 
-    code, text = on_terminal(environment | {"NO_COLOR": "1"}, quiet, "wiring", "named.py")
+    code, text = on_terminal(environment | {"NO_COLOR": "1"}, quiet, "handlers", "named.py")
 
     assert code == 0
     assert "]0;owned" in text
     assert not {"\x1b", "\x07"} & set(text)
 
 
-@pytest.mark.parametrize("name", ["demo", "wiring"])
+@pytest.mark.parametrize("name", ["demo", "handlers"])
 async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
     ready, programs = tmp_path / "ready", tmp_path / "programs"
     programs.mkdir()
@@ -352,7 +369,7 @@ async def test_interrupted_it_ends_with_130(tmp_path, environment, name):
     environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
 
     with subprocess.Popen(
-        [sys.executable, "-m", "toolbus", name, *([str(slow)] if name == "wiring" else [])],
+        [sys.executable, "-m", "toolbus", name, *([str(slow)] if name == "handlers" else [])],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -194,12 +194,12 @@ async def test_an_installed_package_offers_its_components(write, tmp_path, envir
     path = ":".join([environment["PYTHONPATH"], *map(str, borrowed)])
     program = str(fresh / "bin/python")
 
-    before = command("wiring", "--config", "toolbus.toml", program=program, PYTHONPATH=path)
+    before = command("handlers", "--config", "toolbus.toml", program=program, PYTHONPATH=path)
     pip = [sys.executable, "-m", "pip", "--isolated", "--python", program, "install", "-q"]
     subprocess.run([*pip, "--no-index", "--no-build-isolation", source], check=True, cwd=tmp_path)
-    after = command("wiring", "--config", "toolbus.toml", program=program, PYTHONPATH=path)
+    after = command("handlers", "--config", "toolbus.toml", program=program, PYTHONPATH=path)
 
-    assert before.stderr.startswith("toolbus: toolbus.toml:2: unknown component 'no-force-push'; ")
+    assert before.stderr.startswith("error: toolbus.toml:2: unknown component 'no-force-push'; ")
     assert (before.returncode, after.returncode, after.stderr) == (2, 0, "")
     assert re.search(r"\n +1  no-force-push +toolbus\.toml:1\n", after.stdout)
     assert re.search(r" 400  guard +closed +NoForcePush\.judge\s", after.stdout)
@@ -878,7 +878,7 @@ class Strict(AgentComponent):
 
     trust = person("trust")
 
-    done = command("wiring")
+    done = command("handlers")
 
     assert (trust.returncode, done.returncode, done.stderr) == (0, 0, "")
     lines = done.stdout.splitlines()
@@ -899,7 +899,7 @@ async def test_a_named_configuration_is_shown(write, command):
     write("toolbus.toml", '[[component]]\nuse = "policy.py:Sized"\nsettings.size = 3')
     write("our.toml", '[[component]]\nuse = "policy.py:Plain"')
 
-    option, target = command("wiring", "--config", "our.toml"), command("wiring", "our.toml")
+    option, target = command("handlers", "--config", "our.toml"), command("handlers", "our.toml")
 
     assert option.stdout == target.stdout
     assert option.stdout.startswith("configuration  our.toml ")
@@ -920,7 +920,7 @@ async def test_programs_get_the_components(write, here, command):
     """,
     )
 
-    done = command("wiring", "--config", "toolbus.toml", "--json")
+    done = command("handlers", "--config", "toolbus.toml", "--json")
 
     document = json.loads(done.stdout)
     assert "sesame" not in done.stdout
@@ -953,8 +953,8 @@ async def test_a_bad_configuration_ends_with_2(write, command):
     }
 
     for file, line in told.items():
-        done = command("wiring", "--config", file)
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"toolbus: {line}\n")
-    both = command("wiring", "policy.py", "--config", "bad.toml")
+        done = command("handlers", "--config", file)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {line}\n")
+    both = command("handlers", "policy.py", "--config", "bad.toml")
     assert (both.returncode, both.stdout) == (2, "")
     assert "give a target or --config, not both" in both.stderr

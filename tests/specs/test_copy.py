@@ -200,7 +200,7 @@ def test_some_sessions_can_be_chosen(tmp_path, command):
     assert done.returncode == 0
     lines = command("sessions", new, "--json").stdout.splitlines()
     assert [json.loads(line)["id"] for line in lines] == ["main", "main/sub"]
-    assert (unknown.returncode, unknown.stderr[:35]) == (2, "toolbus: no session 'nobody'; see `")
+    assert (unknown.returncode, unknown.stderr[:33]) == (2, "error: no session 'nobody'; see `")
 
 
 async def test_what_is_there_is_not_copied_again(make):
@@ -373,7 +373,7 @@ def test_another_scheme_is_refused(tmp_path, command):
         kinds = "give the path of a file, postgresql://HOST/DATABASE or service=NAME"
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            f"toolbus: store 'mysql://': no store has addresses of this kind; {kinds}\n"
+            f"error: store 'mysql://': no store has addresses of this kind; {kinds}\n"
         )
     assert not (tmp_path / "new.db").exists()
 

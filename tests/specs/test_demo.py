@@ -88,7 +88,7 @@ async def test_before_and_after_stand_side_by_side(shared_command):
 async def test_the_timeline_fits_eighty_columns(shared_command):
     text = shared_command("demo", "--seed", 7).stdout
 
-    files = ("toolbus-demo-", "handlers.py")
+    files = ("toolbus-demo-", "components.py")
     lines = [line for line in text.splitlines() if not any(name in line for name in files)]
     assert len(lines) > 60
     assert max(map(len, lines)) <= 80
@@ -143,7 +143,7 @@ async def test_the_commands_to_run_next_work(tmp_path, command, environment):
         words = shlex.split(line)
         done = subprocess.run(words, cwd=tmp_path / "here", env=environment, check=False)
         ends.append((words[0] if words[1] == "-C" else words[3], done.returncode))
-    assert ends == [("demo", 1), ("wiring", 0), ("git", 0)]
+    assert ends == [("demo", 1), ("handlers", 0), ("git", 0)]
 
 
 @pytest.mark.full
@@ -232,7 +232,7 @@ async def test_an_unknown_handler_is_refused(command):
     done = command("demo", "--without", "secrets")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "toolbus: --without secrets: no such handler; there is Secrets\n"
+    assert done.stderr == "error: --without secrets: no such handler; there is Secrets\n"
 
 
 async def test_a_fresh_folder_is_kept(tmp_path, command):
@@ -261,7 +261,7 @@ async def test_a_folder_with_files_is_refused(tmp_path, command):
     for wanted, reason in ((full, "the folder is not empty"), (file, "File exists")):
         done = command("demo", "--dir", wanted)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"toolbus: --dir {wanted}: {reason}; give an empty or a ")
+        assert done.stderr.startswith(f"error: --dir {wanted}: {reason}; give an empty or a ")
         assert done.stderr.count("\n") == 1
     assert [one.name for one in full.iterdir()] == ["note"]
     assert file.read_text() == "mine"
@@ -287,7 +287,7 @@ async def test_without_git_one_line_says_so(tmp_path, command):
     done = command("demo", PATH=str(programs))
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "toolbus: the demo needs git and a POSIX shell; not found: git\n"
+    assert done.stderr == "error: the demo needs git and a POSIX shell; not found: git\n"
 
 
 @pytest.mark.full

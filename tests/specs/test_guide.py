@@ -120,7 +120,7 @@ def test_a_wrong_topic_names_near_ones(guide, topics):
         code, printed, error = guide(word)
 
         assert (code, printed) == (2, "")
-        assert error.startswith(f"toolbus: no topic {word!r}{hint}")
+        assert error.startswith(f"error: no topic {word!r}{hint}")
         assert error.endswith("; see `toolbus guide`\n")
 
 

@@ -95,7 +95,7 @@ def test_a_broken_file_is_told_with_its_line(run):
 
     code, _, error = run("check", "policy.toml")
     assert code == 2
-    told = "toolbus: policy.toml:5: rule 'reading': unknown key 'efects'; did you mean 'effects'?"
+    told = "error: policy.toml:5: rule 'reading': unknown key 'efects'; did you mean 'effects'?"
     assert error.strip() == told
     assert run("check", "absent.toml")[0] == 2
 
@@ -433,7 +433,7 @@ def test_a_wrong_question_is_refused(run):
     ):
         code, _, error = run("explain", "policy.toml", *words)
         assert code == 2
-        assert error.startswith(f"toolbus: {told}")
+        assert error.startswith(f"error: {told}")
 
 
 # --- a policy can be tested ----------------------------------------------------------------------
@@ -645,7 +645,7 @@ def test_a_wrong_table_is_refused(run):
         written(text, name)
         code, _, error = run("test", "policy.toml", name)
         assert code == 2
-        assert error.startswith(f"toolbus: {told}"), error
+        assert error.startswith(f"error: {told}"), error
 
 
 # --- there is a policy to start with -------------------------------------------------------------
@@ -664,7 +664,7 @@ def test_it_is_written_once(run, tmp_path):
     )
     code, _, error = run("init")
     assert code == 2
-    assert error == "toolbus: 'policy.toml' is there already; name another file\n"
+    assert error == "error: 'policy.toml' is there already; name another file\n"
     assert path.read_bytes() == before
 
 

@@ -324,7 +324,7 @@ def test_wrong_addresses_are_named(command):
             command("proxy", "--listen", port, "--", "true"): f"cannot listen on 127.0.0.1:{port}",
             command("proxy", "--listen", "0", "--", "no-such-program"): "cannot start 'no-such-pro",
             command("proxy", "--listen", "0.0.0.0:0", "--", "true"): "set TOOLBUS_LISTEN_TOKEN",
-            command("proxy", "--listen", "0", "--max-sessions", "0", "--", "true"): "from 1 on",
+            command("proxy", "--listen", "0", "--max-sessions", "0", "--", "true"): "from 1 up",
         }
 
     for done, words in ends.items():

@@ -184,7 +184,7 @@ def test_only_its_owner_reads_the_file(command, here):
     assert (here / "new.log").stat().st_mode & 0o777 == 0o600
     assert [one.returncode for one in refused] == [2] * len(wrong)
     for name, one in zip(wrong, refused, strict=True):
-        assert one.stderr.startswith(f"toolbus: cannot log to {name!r}: ")
+        assert one.stderr.startswith(f"error: cannot log to {name!r}: ")
         assert one.stderr.count("\n") == 1
     assert "chmod 600" in refused[0].stderr
     assert not (here / "elsewhere.log").exists()

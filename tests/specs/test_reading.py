@@ -140,8 +140,8 @@ def refusal(command):
     def run(*arguments, code=2):
         done = command(*arguments)
         assert (done.returncode, done.stdout) == (code, "")
-        assert re.fullmatch(r"toolbus: .*\n", done.stderr)
-        return done.stderr.removeprefix("toolbus: ").removesuffix("\n")
+        assert re.fullmatch(r"error: .*\n", done.stderr)
+        return done.stderr.removeprefix("error: ").removesuffix("\n")
 
     return run
 
@@ -269,7 +269,7 @@ async def test_a_part_behind_the_end_is_refused(path, run, command, follow):
     await say(path, user("u-6"))
 
     assert [(one.returncode, one.stdout) for one in done] == [(2, "")] * 2
-    line = "toolbus: session 's' has 5 messages, so there is nothing to show from 6 on\n"
+    line = "error: session 's' has 5 messages, so there is nothing to show from 6 on\n"
     assert [one.stderr for one in done] == [line] * 2
     assert any("u-6" in line for line in child.stdout)
 
@@ -703,7 +703,7 @@ async def test_wrong_use_says_what_is_missing(path, refusal, command):
     assert refusal("explain", "agent.db", "call-1") == hint
     done = command("show", "agent.db", "s-1", "--from", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "expected a number from 1 on, not '0'" in done.stderr
+    assert "expected a number from 1 up, got '0'" in done.stderr
 
 
 # --- forgetting -----------------------------------------------------------------------------------

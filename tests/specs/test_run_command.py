@@ -978,7 +978,7 @@ def test_a_stored_session_is_played(here, command, tape):
 
     assert (same.stdout, same.stderr, other.stdout) == ("Fine.\n", "", "Fine.\n")
     reason = "answer 1 was recorded for 'what is it?', and is given to 'how long?'"
-    assert other.stderr == f"toolbus: model 'replay': {reason}\n"
+    assert other.stderr == f"error: model 'replay': {reason}\n"
 
 
 def session_ids(path):

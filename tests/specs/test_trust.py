@@ -320,13 +320,13 @@ async def test_the_user_s_own_is_judged_too(place):
 async def test_a_hostile_repository_runs_nothing(place, command, proxied, log):
     file = place.hostile()
 
-    wiring, replay = command("wiring"), command("replay", log)
+    handlers, replay = command("handlers"), command("replay", log)
     answer, code, err = proxied()
 
-    assert (wiring.returncode, wiring.stdout) == (2, "")
+    assert (handlers.returncode, handlers.stdout) == (2, "")
     assert (replay.returncode, replay.stdout) == (2, "")
     assert ("the server's" in answer, code) == (True, 0)
-    for text in (wiring.stderr, replay.stderr, err):
+    for text in (handlers.stderr, replay.stderr, err):
         assert text.count("is not trusted, so nothing of it is in force") == 1
         assert f"toolbus trust {file}\n" in text
     assert not place.mark.exists()
@@ -339,14 +339,14 @@ async def test_the_user_s_own_is_in_force(place, command, proxied, log, capsys):
     outcome, _ = await looked(load())
     load()
     notice = capsys.readouterr().err
-    wiring, replay = command("wiring"), command("replay", log, "--json")
+    handlers, replay = command("handlers"), command("replay", log, "--json")
     answer, _, err = proxied()
 
     assert outcome.status == "denied"
-    assert "Never.judge" in wiring.stdout
+    assert "Never.judge" in handlers.stdout
     assert json.loads(replay.stdout)["findings"][0]["outcome"] == "denied"
     assert "never, by my own guard" in answer
-    for text in (notice, wiring.stderr, replay.stderr, err):
+    for text in (notice, handlers.stderr, replay.stderr, err):
         assert text.count("is not trusted") == 1
         assert f"; your own {place.own}/toolbus.toml is in force\n" in text
     assert not place.mark.exists()
@@ -366,7 +366,7 @@ async def test_an_environment_file_is_never_read(place, command):
     place.write("toolbus.toml", COMPONENT.format("mine.py"), folder)
     place.write(".env", f"XDG_CONFIG_HOME={folder.parent}\nHOME={folder}\nPYTHONPATH={folder}\n")
 
-    done = command("wiring")
+    done = command("handlers")
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no toolbus.toml" in done.stderr
@@ -395,11 +395,11 @@ async def test_a_named_file_is_trusted(place, command, log):
     place.project("", f"{PLAIN}{NEVER}".replace(PLAIN, ""))
 
     (component,) = load("toolbus.toml")
-    wiring = command("wiring", "--config", "toolbus.toml")
+    handlers = command("handlers", "--config", "toolbus.toml")
     replay = command("replay", log, "--with", "toolbus.toml", "--json")
 
     assert type(component).__name__ == "Never"
-    assert ("Never.judge" in wiring.stdout, wiring.stderr) == (True, "")
+    assert ("Never.judge" in handlers.stdout, handlers.stderr) == (True, "")
     assert json.loads(replay.stdout)["findings"][0]["outcome"] == "denied"
     assert "is not trusted" in refused()
 
@@ -608,14 +608,14 @@ async def test_the_user_s_handlers_come_first(place, trust, command):
 
     components = load()
     await looked(components)
-    wiring = command("wiring")
+    handlers = command("handlers")
 
     assert names(components) == ["Mine", "Theirs"]
     assert (place.here / "order").read_text() == (
         "mine reads assistant, theirs reads assistant, mine rewrites, theirs rewrites, "
         "mine judges, theirs judges, mine reads tool, theirs reads tool, "
     )
-    order = re.findall(r"(Mine|Theirs)\.(?!_on)(\w+)", wiring.stdout)
+    order = re.findall(r"(Mine|Theirs)\.(?!_on)(\w+)", handlers.stdout)
     assert [each for each in order if each[1] == "judge"] == [
         ("Mine", "judge"),
         ("Theirs", "judge"),

@@ -1,4 +1,4 @@
-"""The command line: parse, call one function, give its exit code."""
+"""The entry point of `toolbus`: the list of commands, and the exit code of a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolbus.cli.output.stream import Output
-from toolbus.cli.parser import Command, make_parser
+from toolbus.cli.parser import Command, make_parser, renamed
 from toolbus.errors import LoadError, ToolbusError, WrongPathError
 from toolbus.settings.files import worded
 from toolbus.settings.hints import nearest
@@ -18,7 +18,6 @@ from toolbus.settings.usage_error import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Each is imported when it is asked for: before a proxy or a hook there is somebody who waits.
 COMMANDS = (
     "approvals",
     "check",
@@ -30,6 +29,7 @@ COMMANDS = (
     "export",
     "forget",
     "guide",
+    "handlers",
     "hook",
     "hosts",
     "login",
@@ -43,108 +43,119 @@ COMMANDS = (
     "setup",
     "show",
     "trust",
-    "wiring",
 )
+"""The modules of this package with a command; only the called one is imported, to start fast."""
 
 _OVERVIEW = """\
 commands:
-  approvals   show what waits for a person, and answer it
-  check       say what is still readable of a store, and write it to a new file
-  completion  print what lets your shell complete commands and options
-  copy        take sessions from one store to another
+  approvals   list and answer the questions that wait for a person
+  check       check a store for damage, and recover its readable part
+  completion  print a shell's completion script
+  copy        copy sessions from one store to another
   demo        watch an agent work, and handlers intervene
-  doctor      say whether our hooks in coding agents work, and what they reach
-  explain     tell the life of a message or call, and who changed it
+  doctor      test the hooks installed in coding agents
+  explain     print the history of a message or call
   export      write the sessions of a store as JSON Lines
-  forget      delete the originals that a session kept, or old sessions
-  guide       tell how to do things, a page a topic
+  forget      delete the originals of a session, or old sessions
+  guide       read a page of the guide
+  handlers    print the handlers of each event, in running order
   hook        answer one event of a coding agent's hooks
-  hosts       install hooks in coding agents, and take them out again
-  login       log in at an MCP server at an address
-  logout      forget the tokens of a login
-  pin         accept tools as they are now, and say when they change
+  hosts       install hooks in coding agents, and remove them
+  login       log in to a remote MCP server
+  logout      delete the tokens of a login
+  pin         accept tools as they are now, and report changes
   policy      write, check, explain and test rules for calls
-  proxy       put handlers in front of an MCP server
+  proxy       run handlers in front of an MCP server
   replay      run recorded sessions through other handlers
-  run         let an agent work on a prompt, with tools
+  run         let an agent with tools work on a prompt
   sessions    list the sessions of a store
-  setup       put a policy, redaction and hooks in force for coding agents
-  show        read a session: what was said and done
-  trust       let a project's toolbus.toml be in force
-  wiring      print who handles what, in the order in which they run
+  setup       activate a policy, redaction and hooks for coding agents
+  show        print the messages and interventions of a session
+  trust       trust the toolbus.toml of a project
 
 examples:
-  toolbus demo                       a run in a fresh folder, which is kept
-  toolbus guide                      how to do things, for a start
-  toolbus wiring agent.py            the handlers of the agent in agent.py
-  toolbus wiring                     those that your toolbus.toml names
-  toolbus trust                      that of this project, too, as it is now
+  toolbus demo                       a run in a new folder, which is kept
+  toolbus guide                      the topics of the guide
+  toolbus handlers agent.py          the handlers of the agent in agent.py
+  toolbus handlers                   the handlers of your toolbus.toml
+  toolbus trust                      trust this project's toolbus.toml, too
   toolbus run "what is in here?" --tools files     work, with your model
-  toolbus sessions agent.db          what the store agent.db holds
-  toolbus show agent.db 3f9a         the session whose id begins so
-  toolbus explain agent.db 8c01      what became of a message of it, and why
+  toolbus sessions agent.db          the sessions in the store agent.db
+  toolbus show agent.db 3f9a         the session with an id that begins so
+  toolbus explain agent.db 8c01      a message's history, with all reasons
   toolbus export agent.db -o a.jsonl         all sessions, as JSON Lines
-  toolbus replay a.jsonl --with policy.py    what policy.py would have done
-  toolbus check agent.db             whether the store is whole
-  toolbus copy agent.db service=agents       its sessions, on PostgreSQL
-  toolbus completion bash >> ~/.bashrc       bash completes commands and options
-  toolbus pin toolbus.toml           accept the tools of its servers, as they are
-  toolbus policy init                rules to start with, for your own project
+  toolbus replay a.jsonl --with policy.py    the effects of policy.py on them
+  toolbus check agent.db             whether the store is damaged
+  toolbus copy agent.db service=agents       its sessions, to PostgreSQL
+  toolbus completion bash >> ~/.bashrc       complete commands in bash
+  toolbus pin toolbus.toml           accept the current tools of its servers
+  toolbus policy init                rules to start with, for your project
   toolbus proxy --with policy.py -- ./server     an MCP server, with handlers
-  toolbus hook pi tool_call < event.json     what a coding agent is told
+  toolbus hook pi tool_call < event.json     the answer to a coding agent
   toolbus setup claude-code          the same rules in a coding agent
-  toolbus hosts status               where hooks are installed
-  toolbus doctor                     whether they work there
-  toolbus approvals                  what waits for your yes or no
+  toolbus hosts status               the coding agents with hooks
+  toolbus doctor                     whether those hooks work
+  toolbus approvals                  the questions that wait for you
   toolbus login https://example.com/mcp      for a proxy in front of it
-  toolbus logout https://example.com/mcp     forget its tokens
-  toolbus forget agent.db 3f9a       delete what its handlers took out
+  toolbus logout https://example.com/mcp     delete its tokens
+  toolbus forget agent.db 3f9a       delete the values that handlers removed
 
-exit codes: 0 all is well, 1 something expected did not happen, 2 wrong use,
-130 interrupted"""
+exit codes: 0 success, 1 findings or failure, 2 usage error, 130 interrupted"""
+
+
+_NO_FEATURES = frozenset({"all", "dev", "mutation"})
+"""Extras that only name other extras, or serve the development of toolbus."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what *arguments*, else those of the process, say; return the exit code."""
+    """Run the command of *arguments*, by default the process's own; return the exit code."""
     output = Output(sys.stdout)
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments), output)
     except SystemExit as stop:
-        # That is how argparse ends, after help and after wrong use.
+        # argparse exits so after help and after a usage error.
         code = stop.code if isinstance(stop.code, int) else 0
     except (UsageError, LoadError, WrongPathError) as error:
-        Output(sys.stderr).write(f"toolbus: {sanitize(str(error))}\n")
-        code = 2
+        code = _report(error, 2)
     except (ToolbusError, OSError) as error:
-        reason = worded(error) if isinstance(error, OSError) else error
-        Output(sys.stderr).write(f"toolbus: {sanitize(str(reason))}\n")
-        code = 1
+        code = _report(error, 1)
     except KeyboardInterrupt:
         Output(sys.stderr).write("\ntoolbus: interrupted\n")
         code = 130
     return _closed(output, code)
 
 
+def _report(error: Exception, code: int) -> int:
+    text = worded(error) if isinstance(error, OSError) else str(error)
+    Output(sys.stderr).write(f"error: {sanitize(text)}\n")
+    return code
+
+
 def _run(words: list[str], output: Output) -> int:
     if words and not words[0].startswith("-"):
         if words[0] not in COMMANDS:
-            near = nearest(words[0], COMMANDS) or f"; there is {', '.join(COMMANDS)}"
-            raise UsageError(f"unknown command {words[0]!r}{near}; see `toolbus --help`")
+            hint = renamed("toolbus", words[0]) or nearest(words[0], COMMANDS)
+            hint = hint or f"; commands: {', '.join(COMMANDS)}"
+            raise UsageError(f"unknown command {words[0]!r}{hint}; see `toolbus --help`")
         parser, command = command_of(words[0])
         return command(parser.parse_all(words[1:]), output)
     parser = make_parser(
         "toolbus", "An event bus between an AI agent's model, tools and transcript.", _OVERVIEW
     )
     parser.usage = "toolbus COMMAND [options]"
-    parser.add_argument("--version", action="store_true", help="print the version")
-    if not parser.parse_all(words).version:
-        parser.error("which command?")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    parser.add_argument("--verbose", action="store_true", help="with --version: the extras, too")
+    parsed = parser.parse_all(words)
+    if not parsed.version:
+        parser.error("the command is missing")
     output.write(f"toolbus {_version()}\n")
+    if parsed.verbose and _is_installed("toolbus"):
+        output.write("".join([f"  {extra}\n" for extra in _extras()]))
     return 0
 
 
 def command_of(name: str) -> Command:
-    """Return the parser of the command *name*, and its function."""
+    """Return the parser and the body of the command *name*."""
     made: Command = import_module(f"toolbus.cli.{name}").command()
     return made
 
@@ -158,8 +169,33 @@ def _version() -> str:
         return "(not installed)"
 
 
+def _extras() -> list[str]:
+    """Return a line for each extra: its name, and its packages that are not installed."""
+    import re  # noqa: PLC0415 - slow, for few
+    from importlib.metadata import metadata, requires  # noqa: PLC0415 - slow, for few
+
+    lines = []
+    for extra in sorted(set(metadata("toolbus").get_all("Provides-Extra", [])) - _NO_FEATURES):
+        marker = re.compile(rf"extra == ['\"]{extra}['\"]")
+        ours = [each for each in requires("toolbus") or () if marker.search(each)]
+        names = {re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in ours} - {"toolbus"}
+        missing = ", ".join([name for name in sorted(names) if not _is_installed(name)])
+        lines.append(f"{extra}: {f'missing {missing}' if missing else 'installed'}")
+    return lines
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, metadata  # noqa: PLC0415 - slow, for few
+
+    try:
+        metadata(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def _closed(output: Output, code: int) -> int:
-    """Return the exit code, and see to it that Python does not stumble over a lost stdout."""
+    """Return the exit code, and keep Python from failing at exit over a closed stdout."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -167,8 +203,8 @@ def _closed(output: Output, code: int) -> int:
     if output.lost is None:
         return code
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # A reader that has seen enough is no failure; a full disk is.
+    # A reader that leaves early is not a failure; a full disk is.
     if isinstance(output.lost, BrokenPipeError):
         return code
-    Output(sys.stderr).write(f"toolbus: the output cannot be written: {output.lost.strerror}\n")
+    Output(sys.stderr).write(f"error: the output cannot be written: {output.lost.strerror}\n")
     return 1

@@ -1,4 +1,4 @@
-"""The parser of every command: its help teaches, and it names what was probably meant."""
+"""The argument parser of all commands: options, errors with a way out, and types of values."""
 
 from __future__ import annotations
 
@@ -14,24 +14,33 @@ from toolbus.cli.output.stream import Output
 from toolbus.settings.hints import nearest
 
 Command: TypeAlias = tuple["Parser", Callable[[argparse.Namespace, Output], int]]
-"""A command's parser, and what it does with what was parsed; that returns the exit code."""
+"""A command's parser, and its body: a function of the parsed words that returns the exit code."""
+
+_RENAMED = {("toolbus", "wiring"): "toolbus handlers"}
+"""By program and former word the new name of a command or option, for this version's errors."""
+
+
+def renamed(program: str, word: str) -> str:
+    """Return a hint at the new name of *word*, a former command or option of *program*, or ""."""
+    name = _RENAMED.get((program, word))
+    return f"; it is called `{name}` now" if name else ""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the option or action that was probably meant."""
+    """A parser whose errors name the most similar option or action."""
 
     _words: tuple[str, ...] = ()
 
     def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse *arguments*; exits with 2 if there is one that nobody knows."""
+        """Parse *arguments*; exit with 2 at an unknown one."""
         self._words = tuple(arguments)
-        parsed, strange = self.parse_known_args(arguments)
-        for word in strange:
+        parsed, unknown = self.parse_known_args(arguments)
+        for word in unknown:
             self._refuse_word(word, getattr(parsed, "action", None))
         return parsed
 
     def _refuse_word(self, word: str, chosen: str | None = None) -> NoReturn:
-        """Refuse *word*, which stands behind the action *chosen*, if there is one."""
+        """Report *word* as unknown, or as an option of actions other than *chosen*."""
         option = word.partition("=")[0]
         others = [
             name
@@ -42,20 +51,20 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{chosen!r} has no option {option!r}; it belongs to {' and '.join(others)}")
         kind = "option" if word.startswith("-") else "argument"
         known = [option for option in self.option_names() if option.startswith("--")]
-        self.error(f"unknown {kind} {word!r}{nearest(option, known)}")
+        self.error(f"unknown {kind} {word!r}{renamed(self.prog, option) or nearest(option, known)}")
 
     def _actions_by_name(self) -> dict[str, Parser]:
         return next(
             (
                 dict(action.choices)
                 for action in self._actions
-                if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - it has no other name
+                if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - argparse has no public name
             ),
             {},
         )
 
     def next_words(self, before: Sequence[str]) -> list[str]:
-        """Return the options, actions and choices that may follow the words *before*."""
+        """Return the options, actions and choices allowed after the words *before*."""
         chosen = next((word for word in before if word in self._actions_by_name()), None)
         if chosen is not None:
             return self._actions_by_name()[chosen].next_words(before)
@@ -71,35 +80,35 @@ class Parser(argparse.ArgumentParser):
         return [*choices, *self._option_string_actions]
 
     def option_names(self) -> list[str]:
-        """Return our options, and behind them those of our actions."""
+        """Return the options of this parser, then those of its actions."""
         names = list(self._option_string_actions)
         for parser in self._actions_by_name().values():
             names += parser.option_names()
         return names
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - it has no other name
-            # It may be the value of an option that nobody knows, in front of the action.
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - argparse has no public name
+            # An unknown option before the action leaves its value in the action's place.
             for word in self._words[: self._words.index(value)]:
                 if (
                     word.startswith("-")
                     and word.partition("=")[0] not in self._option_string_actions
                 ):
                     self._refuse_word(word)
-            near = nearest(value, action.choices) or f"; there is {', '.join(action.choices)}"
+            near = nearest(value, action.choices) or f"; actions: {', '.join(action.choices)}"
             self.error(f"unknown action {value!r}{near}")
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line, and where to read on."""
-        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+        """Exit with 2 after one line: the error, and the help to read."""
+        self.exit(2, f"error: {message}; see `{self.prog} --help`\n")
 
 
 class CommandParser(Parser):
-    """A parser of words in front of `--`; those behind it are the `command` that it gives back."""
+    """A parser of the words before `--`; the words after it become `command`."""
 
     def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Do as `Parser.parse_all`; without `--` the command is empty."""
+        """Parse as `Parser.parse_all` does; without `--` the command is empty."""
         words = list(arguments)
         end = words.index("--") if "--" in words else len(words)
         parsed = super().parse_all(words[:end])
@@ -110,7 +119,7 @@ class CommandParser(Parser):
 def make_parser(
     prog: str, description: str, epilog: str, parser_class: type[Parser] = Parser
 ) -> Parser:
-    """Return a parser whose help ends with *epilog*, as it stands."""
+    """Return a parser whose help ends with *epilog*, unwrapped."""
     return parser_class(
         prog=prog,
         description=description,
@@ -123,7 +132,7 @@ def make_parser(
 def add_action(
     actions: argparse._SubParsersAction[Parser], name: str, text: str, epilog: str | None = None
 ) -> Parser:
-    """Return the parser of the action *name*, whose help begins with *text*, ends with *epilog*."""
+    """Return the parser of the action *name*; *text* opens its help, *epilog* closes it."""
     return actions.add_parser(
         name,
         help=text,
@@ -135,38 +144,38 @@ def add_action(
 
 
 def whole_number(expected: str, least: int = 1) -> Callable[[str], int]:
-    """Return what parses a number of *least* or more; of another it says what was *expected*."""
+    """Return a parser of numbers from *least* on, whose error names the *expected* number."""
 
     def parse(text: str) -> int:
         if text.isascii() and text.isdigit() and int(text) >= least:
             return int(text)
-        raise argparse.ArgumentTypeError(f"expected {expected}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
 
     return parse
 
 
 def seconds(text: str) -> float:
-    """Return the number of seconds above 0 that *text* is."""
+    """Parse a number of seconds above 0."""
     try:
         number = float(text)
     except ValueError:
         number = 0
     if not (isfinite(number) and number > 0):
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
     return number
 
 
 def pause(text: str) -> float:
-    """Return the number of seconds, 0 or more, that *text* is."""
+    """Parse a number of seconds, 0 or more."""
     return 0.0 if text.strip() in {"0", "0.0"} else seconds(text)
 
 
-positive = whole_number("a number from 1 on")
+positive = whole_number("a number from 1 up")
 megabytes = whole_number("a whole number of megabytes")
 
 
 def program() -> tuple[str, ...]:
-    """Return how the person called us, for commands that can be copied."""
+    """Return the words that started this program, for commands to copy."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return Path(sys.executable).name, "-m", "toolbus"

@@ -95,7 +95,7 @@ leave this folder: the right setting with a policy that you rely on. Without
 one the model may then run, overwrite and delete whatever you may, as often as
 it likes; a shell's command may go anywhere.
 
-Your configuration is in force as for `toolbus wiring`, whatever the options
+Your configuration is in force as for `toolbus handlers`, whatever the options
 say; a [[server]] of it is opened as --mcp is, its tools called NAME_TOOL.
 What a run costs is told if a [[price]] of it names the model, or with --price:
 both are for a million tokens, as your provider has them.

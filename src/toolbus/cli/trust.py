@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolbus.cli.output.screen import open_screen
-from toolbus.cli.parser import make_parser
-from toolbus.cli.wiring import (
-    ComponentWiring,
-    components_of,
+from toolbus.cli.handlers import (
+    ComponentSummary,
     short_place,
     show_components,
+    summarize,
 )
+from toolbus.cli.output.screen import open_screen
+from toolbus.cli.parser import make_parser
 from toolbus.config.documents import find
 from toolbus.config.entries import read_entries
 from toolbus.config.servers import read_servers
@@ -94,7 +94,7 @@ class TrustReport(Struct, frozen=True, kw_only=True):
 
     file: str
     trusted: bool
-    components: tuple[ComponentWiring, ...]
+    components: tuple[ComponentSummary, ...]
     servers: dict[str, str]
     digests: dict[str, str]
 
@@ -115,7 +115,7 @@ def run_trust(
     With *dry_run* nothing is stored. Nothing of it is imported. Raises `LoadError`.
     """
     snapshot = take_snapshot(_chosen(file))
-    components = components_of(read_entries(snapshot.document))
+    components = summarize(read_entries(snapshot.document))
     servers = {
         entry.name: entry.url or shlex.join(entry.command)
         for entry in read_servers(snapshot.document)

@@ -1,4 +1,4 @@
-"""What was probably meant, for the end of an error."""
+"""Hints for the end of an error: the most similar known word, or all known words."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MOST = 8
 _ALMOST = 0.75
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.5) -> str:
-    """Return a hint at the one of *known* that looks like *word*, or "".
+    """Return a hint at the word of *known* most similar to *word*, or "".
 
-    *likeness*, between 0 and 1, is how near it must be.
+    *likeness*, between 0 and 1, is the least similarity.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
 
@@ -23,9 +22,9 @@ def nearest(word: str, known: Iterable[str], likeness: float = 0.5) -> str:
 
 
 def unknown_key(key: str, known: Iterable[str], what: str = "key") -> str:
-    """Return the error for a *key* that is not *known*: the nearest word, and all of them.
+    """Return the error for an unknown *key*: the most similar of *known*, and all of them.
 
-    Only a word that is almost *key* spares the list.
+    The list is left out only if the most similar word is almost *key*.
     """
     names = list(known)
     meant = nearest(key, names)
@@ -35,7 +34,6 @@ def unknown_key(key: str, known: Iterable[str], what: str = "key") -> str:
 
 
 def hint(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the one of *known* that looks like *word*, else at the first of them all."""
+    """Return a hint at the most similar of *known*, or else at all of them."""
     names = sorted(known)
-    others = ", …" if len(names) > _MOST else ""
-    return nearest(word, names) or f"; known: {', '.join(names[:_MOST]) or 'none'}{others}"
+    return nearest(word, names) or f"; known: {', '.join(names) or 'none'}"

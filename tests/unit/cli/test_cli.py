@@ -35,14 +35,14 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
     monkeypatch.setattr(toolbus.cli.demo.scenes, "run_demo", run_demo)
 
     assert cli.main(["demo"]) == 1
-    assert capsys.readouterr() == ("", f"toolbus: {getattr(error, 'strerror', error)}\n")
+    assert capsys.readouterr() == ("", f"error: {getattr(error, 'strerror', error)}\n")
 
 
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
         ("approvals aprove 8c01", "unknown action 'aprove'; did you mean 'approve'?"),
-        ("policy xyz", "unknown action 'xyz'; there is init, check, explain, test"),
+        ("policy xyz", "unknown action 'xyz'; actions: init, check, explain, test"),
         ("approvals --stor agent.db", "unknown option '--stor'; did you mean '--store'?"),
         ("policy check --jso policy.toml", "unknown option '--jso'; did you mean '--json'?"),
         (
@@ -55,7 +55,7 @@ def test_what_goes_wrong_is_told_in_one_line(capsys, monkeypatch, error):
 def test_a_wrong_action_names_the_nearest(capsys, words, refusal):
     assert cli.main(words.split()) == 2
     program = f"toolbus {words.split()[0]}"
-    assert capsys.readouterr().err == f"{program}: {refusal}; see `{program} --help`\n"
+    assert capsys.readouterr().err == f"error: {refusal}; see `{program} --help`\n"
 
 
 @pytest.mark.parametrize("words", [["run", "go", "--model=m"], ["proxy", "--", "cat"]])
@@ -90,7 +90,7 @@ def test_a_full_disk_is_told():
         )
 
     assert done.returncode == 1
-    assert done.stderr == "toolbus: the output cannot be written: No space left on device\n"
+    assert done.stderr == "error: the output cannot be written: No space left on device\n"
 
 
 @pytest.mark.parametrize(

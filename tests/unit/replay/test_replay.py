@@ -116,7 +116,7 @@ def test_kinds_are_bounded():
     ("words", "reason"),
     [
         (["--update"], "--update needs --check FILE"),
-        (["--max-line", "many"], "expected a whole number of megabytes, not 'many'"),
+        (["--max-line", "many"], "expected a whole number of megabytes, got 'many'"),
         (["--format", "xml"], "invalid choice: 'xml'"),
     ],
 )

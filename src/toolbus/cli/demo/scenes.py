@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from toolbus import Agent
-from toolbus.cli.demo import handlers
+from toolbus.cli.demo import components as ours
 from toolbus.cli.demo.account import Account
 from toolbus.cli.demo.live import LiveModel
 from toolbus.cli.demo.printer import DemoPrinter, show_report
@@ -95,7 +95,7 @@ def _run(
     if live is None:
         write_recording(world, recording)
         live = LiveModel(ReplayModel.from_file(recording))
-    components = [each for each in handlers.components(repository) if each.name not in without]
+    components = [each for each in ours.components(repository) if each.name not in without]
     store = SqliteStore(transcript)
     agent = Agent(
         live.model,
@@ -148,19 +148,19 @@ async def _work(agent: Agent, store: SqliteStore, model: Model, prompt: str) -> 
 def _next_commands(
     seed: int, repository: Path, without: Sequence[str], program: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
-    file = Path(handlers.__file__)
+    file = Path(ours.__file__)
     if file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
     again = () if without else ("--without", "Secrets")
     return (
         (*program, "demo", "--seed", str(seed), *again),
-        (*program, "wiring", f"{file}:components"),
+        (*program, "handlers", f"{file}:components"),
         ("git", "-C", str(repository), "log", "-p", "-1"),
     )
 
 
 def _check_names(without: Sequence[str]) -> None:
-    known = [component.name for component in handlers.components()]
+    known = [component.name for component in ours.components()]
     for name in without:
         if name not in known:
             near = get_close_matches(name, known, 1) or known

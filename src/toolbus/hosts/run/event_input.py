@@ -121,7 +121,7 @@ def reason_of(error: Exception) -> str:
         text = f"it failed ({type(error).__name__})"
     elif isinstance(error, LoadError) and (foreign := _foreign_cause(error)) is not None:
         what = f"a component cannot be loaded ({type(foreign).__name__})"
-        text = f"{what}; `toolbus wiring` says why"
+        text = f"{what}; `toolbus handlers` says why"
     return sanitize(f"toolbus: {text}")[:_LONGEST]
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from toolbus.cli.demo.handlers import Redact
+from toolbus.cli.demo.components import Redact
 from toolbus.cli.demo.repository import make_repository, write_recording
 from toolbus.cli.demo.world import draw_world
 from toolbus.models.recordings import read_lines

@@ -1,4 +1,4 @@
-"""What the wiring makes of files and receivers that are out of the common."""
+"""Unusual files and receivers in the list of handlers."""
 
 import sys
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from toolbus import EventBus
-from toolbus.cli.wiring import read_wiring, short_place
+from toolbus.cli.handlers import read_handlers, short_place
 from toolbus.config.targets import load
 from toolbus.errors import LoadError
 from toolbus.events.catalogue import RUN_AFTER
@@ -23,7 +23,7 @@ def test_receivers_need_not_be_functions():
     bus = EventBus()
     bus.signal(RUN_AFTER).connect(partial(print, end=""), weak=False)
 
-    (event,) = read_wiring(bus, target="x", kind="bus").events
+    (event,) = read_handlers(bus, target="x", kind="bus").events
 
     assert [(one.name, one.where) for one in event.receivers] == [("print", "")]
 
@@ -36,7 +36,7 @@ def test_receivers_that_died_are_left_out():
     bus.signal(RUN_AFTER).connect(receiver)
     del receiver
 
-    assert read_wiring(bus, target="x", kind="bus").events == ()
+    assert read_handlers(bus, target="x", kind="bus").events == ()
 
 
 def test_a_package_of_a_known_name_is_not_mistaken(tmp_path):

@@ -1,4 +1,4 @@
-"""`toolbus wiring`: print who handles what."""
+"""`toolbus handlers`: the handlers of each event, in running order."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import toolbus
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
 from toolbus.bus.subscribing import HandlerInfo, as_tuple
+from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE, TransformEvent
-from toolbus.messages.records import encode
 from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
@@ -37,48 +37,46 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus wiring                     what your configurations name
-  toolbus wiring --config our.toml   what our.toml names
-  toolbus wiring agent.py            the only agent, bus or component there
-  toolbus wiring agent.py:bus        what is called bus there
-  toolbus wiring agent.py:make       what the function make returns
-  toolbus wiring agent.py --json     one JSON document
+  toolbus handlers                     the handlers of your configuration
+  toolbus handlers --config our.toml   the handlers of our.toml
+  toolbus handlers agent.py            the only agent, bus or component in it
+  toolbus handlers agent.py:bus        the object named bus
+  toolbus handlers agent.py:make       the return value of the function make
+  toolbus handlers agent.py --json     one JSON document
 
-The file is run as `import` runs it. A component, or its class, is installed
-on an empty bus.
-Without a target it is your own toolbus.toml, in ~/.config/toolbus, and behind
-it the nearest one, or [tool.toolbus] of a pyproject.toml, from this folder up
-to the root of the repository, if you trust it: `toolbus trust`."""
+The file runs as `import` runs it. A component or its class is installed on an
+empty bus. Without a target, the configuration is your own toolbus.toml in
+~/.config/toolbus and, after it, the nearest trusted one: a toolbus.toml, or
+[tool.toolbus] of a pyproject.toml, between this folder and the repository's
+root. `toolbus trust` trusts it."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser(
-        "toolbus wiring", "Print who handles what, in the order in which they run.", _EPILOG
-    )
+    """Return the parser and the body of the command."""
+    parser = make_parser("toolbus handlers", "Print the handlers of each event, in order.", _EPILOG)
     parser.add_argument(
         "target", metavar="FILE.py[:name]", nargs="?", help="an agent, a bus or a component"
     )
-    parser.add_argument("--config", metavar="FILE", help="a configuration, in place of a target")
+    parser.add_argument("--config", metavar="FILE", help="a configuration instead of a target")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.target and parsed.config:
             parser.error("give a target or --config, not both")
-        return show_wiring(output, parsed.target, config=parsed.config, as_json=parsed.json)
+        return show_handlers(output, parsed.target, config=parsed.config, as_json=parsed.json)
 
     return parser, run
 
 
 class Receiver(Struct, frozen=True, kw_only=True):
-    """A plain blinker receiver, which hears how a dispatch ended; *where* is "file:line"."""
+    """A plain blinker receiver, called after each dispatch; *where* is "file:line"."""
 
     name: str
     where: str
 
 
-class EventWiring(Struct, frozen=True, kw_only=True):
-    """One event and all that hear of it, in the order in which they run."""
+class EventHandlers(Struct, frozen=True, kw_only=True):
+    """The handlers of one event in running order, and its plain receivers."""
 
     event: str
     verb: str
@@ -86,8 +84,8 @@ class EventWiring(Struct, frozen=True, kw_only=True):
     receivers: tuple[Receiver, ...]
 
 
-class ComponentWiring(Struct, frozen=True, kw_only=True):
-    """A component that a configuration names; its settings are left out, they may be secret.
+class ComponentSummary(Struct, frozen=True, kw_only=True):
+    """One `[[component]]` of a configuration, without its settings, which may be secret.
 
     *priority* is None if none is given; *where* is "file:line".
     """
@@ -100,84 +98,74 @@ class ComponentWiring(Struct, frozen=True, kw_only=True):
     where: str
 
 
-class Wiring(Struct, frozen=True, kw_only=True):
-    """All events of the bus of *target* that somebody handles, and the names of the *idle* ones.
+class HandlerReport(Struct, frozen=True, kw_only=True):
+    """The handled events of the bus of *target*, and the names of the *idle* events.
 
-    *components* are those of a configuration, as they are installed, then the disabled ones;
-    *refusal* says why the nearest configuration is not among them.
+    *components* are the configured ones in the order of installation, then the disabled ones;
+    *refusal* says why the nearest configuration is left out.
     """
 
     target: str
     kind: str
-    events: tuple[EventWiring, ...]
+    events: tuple[EventHandlers, ...]
     idle: tuple[str, ...]
-    components: tuple[ComponentWiring, ...] = ()
+    components: tuple[ComponentSummary, ...] = ()
     refusal: str = ""
 
 
-def show_wiring(
+def show_handlers(
     output: Output, target: str | None, *, config: str | None = None, as_json: bool = False
 ) -> int:
-    """Print the wiring of *target*, `FILE.py[:name]`, or of a configuration; return 0.
+    """Print the handlers of *target*, `FILE.py[:name]`, or of a configuration; return 0.
 
-    That is *config*, or the nearest one if there is no target either. Raises `LoadError`.
+    Without a target it is *config*, or the configuration that is active here. Raises `LoadError`.
     """
     loaded = load_configuration(config) if target is None else load(target)
-    wiring = read_wiring(loaded.bus, target=loaded.target, kind=loaded.kind)
+    report = read_handlers(loaded.bus, target=loaded.target, kind=loaded.kind)
     if loaded.configuration is not None:
         configuration = loaded.configuration
         entries = [each.entry for each in configuration.configured]
-        components = components_of([*entries, *configuration.disabled])
-        wiring = replace(wiring, components=components, refusal=configuration.refusal)
+        components = summarize([*entries, *configuration.disabled])
+        report = replace(report, components=components, refusal=configuration.refusal)
     if as_json:
-        output.write(f"{encode(wiring).decode()}\n")
+        print_json(output, report)
     else:
-        _show(wiring, open_screen(output))
+        _show(report, open_screen(output))
     return 0
 
 
-def read_wiring(bus: EventBus, *, target: str, kind: str) -> Wiring:
-    """Return who handles the events of *bus*: those of the catalogue, then its own ones."""
-    # Read first: asking about an event makes it one that the bus knows.
-    events = dict.fromkeys((*CATALOGUE, *bus.events))
-    wired = [_wiring_of(bus, event) for event in events]
-    return Wiring(
+def read_handlers(bus: EventBus, *, target: str, kind: str) -> HandlerReport:
+    """Return the handlers on *bus*: of the catalogue's events, then of its other events."""
+    # The names are read first: reading the handlers of an event adds it to the bus.
+    events = [_handlers_of(bus, event) for event in dict.fromkeys((*CATALOGUE, *bus.events))]
+    return HandlerReport(
         target=target,
         kind=kind,
-        events=tuple([event for event in wired if event.handlers or event.receivers]),
-        idle=tuple([event.event for event in wired if not (event.handlers or event.receivers)]),
+        events=tuple([event for event in events if event.handlers or event.receivers]),
+        idle=tuple([event.event for event in events if not (event.handlers or event.receivers)]),
     )
 
 
-def components_of(entries: Iterable[Entry]) -> tuple[ComponentWiring, ...]:
-    """Return what the *entries* of a configuration say of themselves, without their settings."""
+def summarize(entries: Iterable[Entry]) -> tuple[ComponentSummary, ...]:
+    """Return the *entries* of a configuration without their settings."""
+    names = ComponentSummary.__struct_fields__
     return tuple(
-        [
-            ComponentWiring(
-                name=entry.name,
-                use=entry.use,
-                enabled=entry.enabled,
-                tools=entry.tools,
-                priority=entry.priority,
-                where=entry.where,
-            )
-            for entry in entries
-        ]
+        [ComponentSummary(**{name: getattr(entry, name) for name in names}) for entry in entries]
     )
 
 
-def _wiring_of(bus: EventBus, event: Event) -> EventWiring:
+def _handlers_of(bus: EventBus, event: Event) -> EventHandlers:
     pairs = zip(bus.handlers(event), bus.functions(event), strict=True)
-    return EventWiring(
+    return EventHandlers(
         event=event.name,
         verb=_verb(event),
-        handlers=tuple([line for info, function in pairs for line in _lines_of(info, function)]),
+        handlers=tuple([line for info, function in pairs for line in _expanded(info, function)]),
         receivers=tuple([_receiver(function) for function in _plain_receivers(bus, event)]),
     )
 
 
-def _lines_of(info: HandlerInfo, function: Callable[..., Any] | None) -> list[HandlerInfo]:
-    """Return *info*, or in place of a component's own handler what its adapters are."""
+def _expanded(info: HandlerInfo, function: Callable[..., Any] | None) -> list[HandlerInfo]:
+    """Return *info*, or one line for each adapter if *function* runs adapters."""
     if not isinstance(function, AdapterHandler):
         return [info]
     lines: list[HandlerInfo] = []
@@ -196,7 +184,7 @@ def _verb(event: Event) -> str:
 
 
 def _plain_receivers(bus: EventBus, event: Event) -> list[Any]:
-    """Return the receivers that blinker got from others than the bus; weak ones may have died."""
+    """Return the receivers connected to blinker directly; weakly referenced ones may have died."""
     references = list(bus.signal(event).receivers.values())
     receivers = [each() if isinstance(each, weakref.ref) else each for each in references]
     return [each for each in receivers if each is not None and not isinstance(each, Binding)]
@@ -208,27 +196,28 @@ def _receiver(function: Any) -> Receiver:
     return Receiver(name=name_of(function), where=where)
 
 
-def _show(wiring: Wiring, screen: Screen) -> None:
-    handlers = [handler for event in wiring.events for handler in event.handlers]
-    count = f"{_count(len(handlers), 'handler')} on {_count(len(wiring.events), 'event')}"
-    screen.line(wiring.kind, "  ", Span(short_place(wiring.target), "strong"), right=[count])
+def _show(report: HandlerReport, screen: Screen) -> None:
+    handlers = [handler for event in report.events for handler in event.handlers]
+    counts = count_things(len(handlers), "handler"), count_things(len(report.events), "event")
+    title = Span(short_place(report.target), "strong")
+    screen.line(report.kind, "  ", title, right=[" on ".join(counts)])
     senders = {handler.sender for handler in handlers}
-    if wiring.kind == "agent" and len(senders) == 1:
-        screen.line(Span(f"all hear {_speaker(senders.pop())}", "dim"))
-    if wiring.components:
-        show_components(wiring.components, screen)
-    for event in wiring.events:
+    if report.kind == "agent" and len(senders) == 1:
+        screen.line(Span(f"all scoped to {_scope(senders.pop())}", "dim"))
+    if report.components:
+        show_components(report.components, screen)
+    for event in report.events:
         screen.line()
         screen.line(Span(event.event, "strong"), right=[Span(event.verb, "dim")])
         _show_event(event, screen, with_sender=len(senders) > 1)
-    if wiring.idle:
+    if report.idle:
         screen.line()
-        idle = f"{_count(len(wiring.idle), 'event')} without handlers: {', '.join(wiring.idle)}"
-        screen.prose(idle, style="dim")
+        count = count_things(len(report.idle), "event")
+        screen.prose(f"{count} without handlers: {', '.join(report.idle)}", style="dim")
 
 
-def show_components(components: Sequence[ComponentWiring], screen: Screen) -> None:
-    """Print *components*, numbered, with what they are restricted to and their places."""
+def show_components(components: Sequence[ComponentSummary], screen: Screen) -> None:
+    """Print *components*, numbered, with their restrictions and places."""
     screen.line()
     screen.line(Span("components", "strong"), right=[Span("as installed", "dim")])
     rows: list[tuple[Span | str, ...]] = []
@@ -242,37 +231,33 @@ def show_components(components: Sequence[ComponentWiring], screen: Screen) -> No
     screen.table(rows, indent=1, notes=notes)
 
 
-def _show_event(event: EventWiring, screen: Screen, *, with_sender: bool) -> None:
+def _show_event(event: EventHandlers, screen: Screen, *, with_sender: bool) -> None:
     rows: list[tuple[Span | str, ...]] = []
     notes: list[str] = []
     for handler in event.handlers:
         style: Style = "asked" if handler.kind == "guard" else ""
         kind = Span(f"{handler.kind:<11}", style)
         rows.append((f"{handler.priority:>4}", kind, f"{handler.policy:<6}", handler.name))
-        heard = f"hears {_speaker(handler.sender)} · " if with_sender else ""
+        scope = f"scoped to {_scope(handler.sender)} · " if with_sender else ""
         chosen = [*handler.tools, *[f"{role} messages" for role in handler.roles]]
         only = f"only {', '.join(chosen)} · " if chosen else ""
         grows = "incremental · " if handler.incremental else ""
-        notes.append(f"{only}{grows}{heard}{short_place(handler.where)}")
+        notes.append(f"{only}{grows}{scope}{short_place(handler.where)}")
     for receiver in event.receivers:
         rows.append(("   -", "receiver   ", "open  ", receiver.name))
         notes.append(short_place(receiver.where))
-    # A place that is that of the row above is not said again: the handlers of a base class.
+    # A base class gives its place to several handlers; only the first of them shows it.
     places = [note if note != above else "" for above, note in pairwise(["", *notes])]
     screen.table(rows, indent=1, notes=places)
 
 
-def _speaker(sender: str | None) -> str:
-    return "everyone" if sender is None else f"agent {sender} and its sub-agents"
+def _scope(sender: str | None) -> str:
+    return "every sender" if sender is None else f"agent {sender} and its sub-agents"
 
 
 def short_place(where: str) -> str:
-    """Return "file:line" as a person here would write it: from this folder, or from our package."""
+    """Return "file:line" relative to this folder or to our package, if it is inside either."""
     for root in (Path.cwd(), Path(toolbus.__file__).parents[1]):
         if where.startswith(f"{root}{os.sep}"):
             return where.removeprefix(f"{root}{os.sep}")
     return where
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

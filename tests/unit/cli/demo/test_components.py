@@ -3,7 +3,7 @@
 import pytest
 
 from toolbus import Ask, Deny, EventContext, ToolCall, ToolResponse
-from toolbus.cli.demo.handlers import (
+from toolbus.cli.demo.components import (
     AskBeforePush,
     GitManners,
     MissingFiles,

@@ -1,6 +1,6 @@
 """The handlers of the demo: what a user of toolbus writes, and nothing else.
 
-`toolbus wiring handlers.py:components` shows in which order they run, `toolbus demo --without
+`toolbus handlers components.py:components` shows in which order they run, `toolbus demo --without
 NAME` what happens when one of them is missing.
 """
 

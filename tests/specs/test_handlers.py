@@ -1,4 +1,4 @@
-"""The scenarios of `specs/wiring.md`."""
+"""The scenarios of `specs/handlers.md`."""
 
 import json
 import os
@@ -49,11 +49,11 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def wiring(command):
-    """Return a function that runs `toolbus wiring` and returns what it printed."""
+def listing(command):
+    """Return a function that runs `toolbus handlers` and returns what it printed."""
 
     def run(*arguments):
-        done = command("wiring", *arguments)
+        done = command("handlers", *arguments)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -62,21 +62,21 @@ def wiring(command):
 
 @pytest.fixture
 def refusal(command):
-    """Return a function that runs `toolbus wiring` in vain and returns the line that says why."""
+    """Return a function that runs `toolbus handlers` in vain and returns the line that says why."""
 
     def run(*arguments):
-        done = command("wiring", *arguments)
+        done = command("handlers", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert re.fullmatch(r"toolbus: .*\n", done.stderr)
-        return done.stderr.removeprefix("toolbus: ").removesuffix("\n")
+        assert re.fullmatch(r"error: .*\n", done.stderr)
+        return done.stderr.removeprefix("error: ").removesuffix("\n")
 
     return run
 
 
-async def test_handlers_stand_in_running_order(write, wiring):
+async def test_handlers_stand_in_running_order(write, listing):
     file = write(AGENT)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
     loaded = runpy.run_path(str(file))
     agent, call = loaded["agent"], loaded["ToolCall"](id="c", name="x")
     await agent.bus.apply(loaded["events"].TOOL_CALL_BEFORE, call, scope=agent.scope)
@@ -85,33 +85,33 @@ async def test_handlers_stand_in_running_order(write, wiring):
     assert named == loaded["ran"] == ["early", "Rules.late", "Rules.judge"]
 
 
-async def test_a_line_tells_all_of_a_handler(write, wiring):
+async def test_a_line_describes_one_handler(write, listing):
     write("""
         bus = EventBus()
         @bus.guard(events.RUN_BEFORE, priority=12, on_error="raise")
         def judge(ctx): ...
     """)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
     assert re.search(r"\n +12  guard +raise +judge +mine\.py:5\n", text)
     assert re.search(r"\nrun:before +apply\n", text)
 
 
-async def test_a_handler_says_whom_it_hears(write, wiring):
+async def test_a_handler_names_its_sender(write, listing):
     write("""
         bus = EventBus()
         bus.on(events.RUN_AFTER, lambda ctx: None, name="all")
         bus.on(events.RUN_AFTER, lambda ctx: None, name="one", sender="anna")
     """)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
-    assert re.search(r" all +hears everyone · mine\.py:5\n", text)
-    assert re.search(r" one +hears agent anna and its sub-agents · mine\.py:6\n", text)
+    assert re.search(r" all +scoped to every sender · mine\.py:5\n", text)
+    assert re.search(r" one\s+scoped to agent anna and its sub-agents ·\s+mine\.py:6\n", text)
 
 
-async def test_a_handler_says_what_it_is_for(write, wiring):
+async def test_a_handler_names_its_tools_and_roles(write, listing):
     write("""
         bus = EventBus()
         bus.guard(events.TOOL_CALL_BEFORE, lambda ctx: None, name="judge", tools=["git_*", "run"])
@@ -120,7 +120,7 @@ async def test_a_handler_says_what_it_is_for(write, wiring):
         bus.on(events.MESSAGE_APPEND_AFTER, lambda ctx: None, name="listen", roles="user")
     """)
 
-    text, data = wiring("mine.py"), json.loads(wiring("mine.py", "--json"))
+    text, data = listing("mine.py"), json.loads(listing("mine.py", "--json"))
 
     assert re.search(r" judge +only git_\*, run · mine\.py:5\n", text)
     assert re.search(r" grow\s+only assistant messages · incremental ·\s+mine\.py:6\n", text)
@@ -133,16 +133,16 @@ async def test_a_handler_says_what_it_is_for(write, wiring):
     ]
 
 
-async def test_an_agent_s_handlers_share_their_speaker(write, wiring):
+async def test_handlers_of_one_agent_share_a_line(write, listing):
     write(AGENT)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
-    assert text.splitlines()[1] == "all hear agent anna and its sub-agents"
-    assert text.count("hear") == 1
+    assert text.splitlines()[1] == "all scoped to agent anna and its sub-agents"
+    assert text.count("scoped") == 1
 
 
-async def test_adapters_are_named_not_our_handlers(write, wiring, command):
+async def test_adapters_are_named_not_our_handlers(write, listing, command):
     write("""
         from toolbus import ToolAdapter
         class Fold(ToolAdapter):
@@ -161,8 +161,8 @@ async def test_adapters_are_named_not_our_handlers(write, wiring, command):
             return [Folding(), Empty(), Folding().restrict(tools="log")]
     """)
 
-    text = wiring("mine.py:all")
-    document = json.loads(command("wiring", "mine.py:all", "--json").stdout)
+    text = listing("mine.py:all")
+    document = json.loads(command("handlers", "mine.py:all", "--json").stdout)
 
     assert "_on_" not in text
     lines = {
@@ -180,7 +180,7 @@ async def test_adapters_are_named_not_our_handlers(write, wiring, command):
     assert re.search(r" 50  transformer  closed +Fold\s+only read_\* · mine\.py:\d+\n", text)
 
 
-async def test_plain_receivers_stand_last(write, wiring):
+async def test_plain_receivers_stand_last(write, listing):
     write("""
         bus = EventBus()
         def strong(sender, ctx): ...
@@ -191,7 +191,7 @@ async def test_plain_receivers_stand_last(write, wiring):
         bus.on(events.RUN_AFTER, lambda ctx: None, name="ours")
     """)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
     rows = re.findall(r"(\w+) +open +(\w+) +mine\.py:(\d+)\n", text)
     assert rows[0] == ("observer", "ours", "10")
@@ -199,10 +199,10 @@ async def test_plain_receivers_stand_last(write, wiring):
     assert "run:before" not in text.partition("without handlers")[0]
 
 
-async def test_idle_events_are_only_counted(write, wiring):
+async def test_idle_events_are_only_counted(write, listing):
     write(QUIET)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
     above, _, below = text.partition(f"\n{len(CATALOGUE) - 1} events without handlers: ")
     assert re.findall(r"^[a-z:]+:[a-z]+ ", above, re.MULTILINE) == ["run:after "]
@@ -210,7 +210,7 @@ async def test_idle_events_are_only_counted(write, wiring):
     assert below.split() == ", ".join(idle).split()
 
 
-async def test_own_events_follow_the_catalogue(write, wiring):
+async def test_own_events_follow_the_catalogue(write, listing):
     write("""
         bus = EventBus()
         paid = events.ObserveEvent("invoice:paid", str, awaited=True)
@@ -218,29 +218,29 @@ async def test_own_events_follow_the_catalogue(write, wiring):
         bus.on(events.MESSAGE_APPEND_AFTER, lambda ctx: None)
     """)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
     found = re.findall(r"^([a-z:]+) +(apply|do|observe)$", text, re.MULTILINE)
     assert found == [("message:append:after", "do"), ("invoice:paid", "observe")]
 
 
-async def test_an_empty_bus_has_no_handlers(write, wiring):
+async def test_an_empty_bus_has_no_handlers(write, listing):
     write("bus = EventBus()")
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
     assert text.startswith("bus  mine.py:bus ")
     assert "0 handlers on 0 events\n" in text
 
 
-async def test_lines_fit_eighty_columns(write, wiring):
+async def test_lines_fit_eighty_columns(write, listing):
     write("""
         class ComponentOfAnEnterpriseWithALongName(AgentComponent):
             @on(events.TOOL_CALL_BEFORE)
             def rewrite_whatever_needs_rewriting(self, ctx): ...
     """)
 
-    text = wiring("mine.py")
+    text = listing("mine.py")
 
     assert max(map(len, text.splitlines())) <= 80
     place = " " * 71 + "mine.py:5"
@@ -250,7 +250,7 @@ async def test_lines_fit_eighty_columns(write, wiring):
 async def test_programs_get_the_same(tmp_path, command, write):
     write(f"print('hello')\n{QUIET}")
 
-    done, text = command("wiring", "mine.py", "--json"), command("wiring", "mine.py").stdout
+    done, text = command("handlers", "mine.py", "--json"), command("handlers", "mine.py").stdout
 
     document = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "hello\n")
@@ -275,29 +275,29 @@ async def test_programs_get_the_same(tmp_path, command, write):
         (QUIET, "component  mine.py:Quiet() "),
     ],
 )
-async def test_the_only_one_is_found(write, wiring, text, found):
+async def test_the_only_one_is_found(write, listing, text, found):
     write(text)
 
-    assert wiring("mine.py").startswith(found)
+    assert listing("mine.py").startswith(found)
 
 
-async def test_an_agent_counts_before_its_components(write, wiring):
+async def test_an_agent_counts_before_its_components(write, listing):
     write(f"{QUIET}\nbus = EventBus()\nagent = Agent(ScriptedModel([]), bus=bus)")
 
-    assert wiring("mine.py").startswith("agent  mine.py:agent ")
+    assert listing("mine.py").startswith("agent  mine.py:agent ")
 
 
-async def test_a_name_chooses_one_of_several(write, wiring):
+async def test_a_name_chooses_one_of_several(write, listing):
     write(f"{AGENT}\nother = Agent(ScriptedModel([]))\n")
 
-    assert " early " in wiring("mine.py:agent")
-    assert "0 handlers" in wiring("mine.py:other")
+    assert " early " in listing("mine.py:agent")
+    assert "0 handlers" in listing("mine.py:other")
 
 
-async def test_a_function_s_result_is_shown(write, wiring):
+async def test_a_function_s_result_is_shown(write, listing):
     write(f"{AGENT}{QUIET}\ndef make(): return agent\ndef two(): return [Quiet(), Rules()]\n")
 
-    one, two = wiring("mine.py:make"), wiring("mine.py:two")
+    one, two = listing("mine.py:make"), listing("mine.py:two")
 
     assert one.startswith("agent  mine.py:make() ")
     assert " early " in one
@@ -306,12 +306,12 @@ async def test_a_function_s_result_is_shown(write, wiring):
     assert "Rules.judge " in two
 
 
-async def test_a_file_in_a_package_is_imported(write, wiring):
+async def test_a_file_in_a_package_is_imported(write, listing):
     write("", "shop/__init__.py")
     write(AGENT, "shop/rules.py")
     write("from .rules import agent", "shop/main.py")
 
-    text = wiring(f"shop{os.sep}main.py")
+    text = listing(f"shop{os.sep}main.py")
 
     assert text.startswith("agent  shop/main.py:agent ")
     assert " shop/rules.py:12\n" in text
