@@ -1,1 +1,1 @@
-"""The Model Context Protocol: tools of servers, and the proxy in front of any server."""
+"""The Model Context Protocol: the client's tools, and the proxy in front of any server."""

@@ -29,7 +29,7 @@ from toolbus.mcp.protocol.jsonrpc import (
     write_frame,
 )
 from toolbus.mcp.protocol.revisions import CANCELLED, ELICIT, PROGRESS, cancelled_id, params_of
-from toolbus.mcp.transport.processes import FAILED, start
+from toolbus.mcp.transport.processes import PROXY_FAILED, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,7 +112,7 @@ class ServerGroup:
         ending = asyncio.create_task(self._ended())
         try:
             await asyncio.wait({passing, ending}, return_when=asyncio.FIRST_COMPLETED)
-            return FAILED if passing.done() else ""
+            return PROXY_FAILED if passing.done() else ""
         finally:
             passing.cancel()
             ending.cancel()
@@ -161,7 +161,7 @@ class ServerGroup:
             self._outbox.put_nowait(
                 error_frame(scan_top_level(line)[0], PARSE_ERROR, "the line is not JSON-RPC")
             )
-        elif frame.is_answer:
+        elif frame.is_response:
             self._answer_server(frame)
         elif frame.is_request:
             task = asyncio.create_task(self._answer(frame))
@@ -222,7 +222,7 @@ class ServerGroup:
             await server.run(self._from_server)
         except Exception:
             logger.exception("server %r could not be served", server.name)
-            server.fail(FAILED)
+            server.fail(PROXY_FAILED)
         if not self._finished.is_set():
             for own_id, asked in [*self._asked.items()]:
                 if asked.server is server:
@@ -243,7 +243,7 @@ class ServerGroup:
             await self._outbox.join()
 
     def _frame_from_server(self, server: GroupedServer, frame: Frame) -> None:
-        if frame.is_answer:
+        if frame.is_response:
             server.answered(frame)
         elif frame.is_request and frame.method == "ping":
             server.write(write_frame(id=frame.id, result={}))

@@ -13,7 +13,7 @@ from toolbus.mcp.http.event_streams import EventStream
 from toolbus.mcp.http.failures import JSON
 from toolbus.mcp.http.requests import STREAM, STREAM_FIELDS, prefers_stream
 from toolbus.mcp.protocol.jsonrpc import frames_in
-from toolbus.mcp.transport.sse import on_one_line, write_event
+from toolbus.mcp.transport.sse import single_line, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,7 +97,7 @@ class AnswerStream(EventStream):
         To a request that was cancelled one is sent at once, so that another one is dropped.
         """
         if self.in_array:
-            ids = [frame.id for frame in frames_in(line) if frame.is_answer]
+            ids = [frame.id for frame in frames_in(line) if frame.is_response]
             if ids and not {None, *self._owed}.intersection(ids):
                 return
             for each in ids:
@@ -151,7 +151,7 @@ class AnswerStream(EventStream):
         return write_event(b"", self._id(after)) if self.buffer.replays and self.is_primed else b""
 
     def _event(self, number: int, data: bytes) -> bytes:
-        return write_event(on_one_line(data), self._id(number))
+        return write_event(single_line(data), self._id(number))
 
     def _id(self, number: int) -> str | None:
         return f"{self.number}-{number}" if self.buffer.replays else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import ToolbusError
 from toolbus.http.client import TransportError
 from toolbus.mcp.protocol.jsonrpc import INVALID_REQUEST, FrameTooLongError, error_frame
-from toolbus.mcp.transport.processes import FAILED
+from toolbus.mcp.transport.processes import PROXY_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
@@ -60,4 +60,4 @@ async def failure_of(work: Awaitable[str]) -> str:
         return str(error)
     except Exception:
         logger.exception("a task of the proxy has failed; whoever waits for it is told")
-        return FAILED
+        return PROXY_FAILED

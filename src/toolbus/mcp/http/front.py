@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from toolbus.http.server import RequestError
 from toolbus.mcp.http.failures import HttpError, refuse
 from toolbus.mcp.protocol.jsonrpc import read_frame
-from toolbus.mcp.transport.processes import FAILED
+from toolbus.mcp.transport.processes import PROXY_FAILED
 
 if TYPE_CHECKING:
     from toolbus.http.server import HttpRequest
@@ -135,7 +135,7 @@ class Front:
             logger.exception("a request could not be served")
             frame = read_frame(request.body)
             request_id = frame.id if frame is not None and frame.is_request else None
-            await refuse(request, HttpError(500, FAILED, request_id=request_id))
+            await refuse(request, HttpError(500, PROXY_FAILED, request_id=request_id))
         finally:
             self._tasks.discard(done)
             done.set_result(None)

@@ -27,8 +27,8 @@ from toolbus.mcp.protocol.jsonrpc import (
 from toolbus.mcp.protocol.revisions import LISTEN, cancelled_id, is_stateless, params_of
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.json_lines import read_body
-from toolbus.mcp.transport.processes import FAILED
-from toolbus.mcp.transport.sse import nameless, read_events
+from toolbus.mcp.transport.processes import PROXY_FAILED
+from toolbus.mcp.transport.sse import read_events, without_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.http.upstream import Upstream
     from toolbus.mcp.transport.sse import Event
 
-_NO_ANSWER = "the server has ended its answer without one"
+_NO_ANSWER = "the server's HTTP response ended without a JSON-RPC response"
 _EXCHANGE_LIMIT = 16
 """How many requests for one request of a client are under way at the server at the same time."""
 
@@ -199,7 +199,7 @@ class RelayedRequest:
         except Exception as error:
             if exchange.main:
                 answers = exchange.request_id is not UNSET
-                reason = str(error) if isinstance(error, ToolbusError) else FAILED
+                reason = str(error) if isinstance(error, ToolbusError) else PROXY_FAILED
                 self.response.fail(b"" if answers else error_frame(None, SERVER_GONE, reason))
             raise
 
@@ -226,14 +226,14 @@ class RelayedRequest:
         async for event in events:
             self._resumable = self._resumable or (exchange.asked and event.id is not None)
             # What the proxy has asked for by itself the client cannot resume.
-            await self._take_event(event if exchange.asked else nameless(event))
+            await self._take_event(event if exchange.asked else without_id(event))
             await self.response.wait_for_room()
 
     async def _take_event(self, event: Event) -> None:
         frame = read_frame(event.data) if event.data else None
         if not event.data:
             self.response.put(b"", event)
-        elif frame is not None and frame.is_answer:
+        elif frame is not None and frame.is_response:
             await self._take_answer(frame, event)
         else:
             envelope: list[Event] = [event]
@@ -266,15 +266,15 @@ class RelayedRequest:
             raise TransportError("the server redirected; configure its new URL")
         answer = read_frame(body)
         wanted = exchange.request_id
-        is_answer = answer is not None and answer.is_answer and answer.id == wanted
-        is_whole = is_answer or (wanted is not UNSET and status < _BAD)
+        is_response = answer is not None and answer.is_response and answer.id == wanted
+        is_whole = is_response or (wanted is not UNSET and status < _BAD)
         if exchange.main:
             self.response.begin_body(status, self._server.answered(self.request, reply))
         if is_whole or body:
             line = body if is_whole else _as_error(wanted, answer, body, status)
             await self.client.session.from_server(line, self._channels)
         if is_whole:
-            return _NO_ANSWER if is_answer else "the server's answer is no JSON-RPC"
+            return _NO_ANSWER if is_response else "the server's answer is no JSON-RPC"
         return f"the server answered with HTTP status {status}"
 
     async def _answer_open(self, exchange: _Exchange, problem: str) -> None:

@@ -10,7 +10,7 @@ from toolbus.mcp.http.failures import JSON
 from toolbus.mcp.http.headers import back
 from toolbus.mcp.http.requests import STREAM_FIELDS
 from toolbus.mcp.protocol.jsonrpc import read_frame
-from toolbus.mcp.transport.sse import rewrite_event, unbroken, write_event
+from toolbus.mcp.transport.sse import escaped_line, rewrite_event, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -144,7 +144,7 @@ class RelayedResponse:
         if self._stream is None:
             return
         if event is None:
-            self._stream.put(write_event(unbroken(line)))
+            self._stream.put(write_event(escaped_line(line)))
         else:
             self._stream.put(rewrite_event(event, line or (None if event.data else event.data)))
 

@@ -34,7 +34,7 @@ from toolbus.mcp.protocol.revisions import (
 from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.processes import explain_end
-from toolbus.mcp.transport.sse import on_one_line
+from toolbus.mcp.transport.sse import single_line
 
 if TYPE_CHECKING:
     from toolbus.mcp.protocol.jsonrpc import Frame
@@ -104,7 +104,7 @@ class SessionProcess(ClientSession):
             self._note_cancelled(part)
         to_client = partial(self._to_client, stream if owed else None)
         directions = Channels(to_client, self._process.write, stream.answer)
-        self.session.from_client(on_one_line(body) + b"\n", directions)
+        self.session.from_client(single_line(body) + b"\n", directions)
         return stream if owed else None
 
     def ask_alone(self, body: bytes) -> AnswerStream:
@@ -215,7 +215,7 @@ class SessionProcess(ClientSession):
         """Send what answers nothing, on *stream* if that can be."""
         if stream is None or not _is_open(stream):
             frame = read_frame(line)
-            if frame is not None and frame.is_answer and frame.id is not None:
+            if frame is not None and frame.is_response and frame.id is not None:
                 # Another request's stream is no place for it.
                 logger.warning("the server answered what nobody asked or it answered before")
                 return

@@ -1,1 +1,1 @@
-"""JSON-RPC and the revisions of MCP: frames in one form that every reader reads alike."""
+"""JSON-RPC frames in their canonical form, and the revisions of MCP."""

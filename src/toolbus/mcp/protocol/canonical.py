@@ -1,13 +1,13 @@
-"""Frames in the one form that all readers read alike, in which they go on where somebody judges.
+"""The canonical form of JSON-RPC frames, which every reader understands alike.
 
-`from_client(line)` and `from_server(line, method_of)` return the frame in *line* written anew: one
-line of compact UTF-8 with a line end; the members `jsonrpc`, `id`, `method`, `params`, `result`
-and `error` alone, each once, in this order; no CR and nothing else at which a reader cuts lines;
-U+FFFD for half a character. A frame that cannot be said so is a `Refusal`: no JSON, NaN, too many
-levels, and members that readers take for different things. That is about I-JSON, RFC 7493, 2.
+`from_client(line)` and `from_server(line, method_of)` return the frame in *line* rewritten: one
+line of compact UTF-8 with a line end; only the members `jsonrpc`, `id`, `method`, `params`,
+`result` and `error`, each once, in this order; no CR or other character at which a reader splits
+lines; U+FFFD for an unpaired surrogate. A frame without a canonical form becomes a `Refusal`:
+invalid JSON, NaN, too many levels, ambiguous members. The form is close to I-JSON, RFC 7493, 2.
 
-A frame of a server is mended where that is safe, since nobody can ask for its answer again: members
-that no handler takes for what some reader takes them are dropped.
+A server's frame is repaired where that is safe, since its response cannot be requested again:
+members that some readers would take for a known member are dropped.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OF_RESULTS, _OF_ERRORS = ("id", "result"), ("id", "error")
 
 _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
-"""The form of the methods and ids of servers, in which no prose has room."""
+"""The form of methods and ids in a server's frames, too narrow for prose."""
 
 _SERVER_ASKS = "The MCP server asks, not toolbus: "
 
@@ -67,7 +67,7 @@ _CLIENT_MEMBERS = {
     "prompts/get": _OF_CALLS,
     "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
 }
-"""The members of requests of clients by which handlers decide."""
+"""The members of client requests that handlers base decisions on."""
 
 _PRUNED = frozenset(
     {
@@ -75,7 +75,7 @@ _PRUNED = frozenset(
         *("notifications/message", "notifications/progress"),
     }
 )
-"""The methods of which handlers see what a server says at its place."""
+"""The methods whose bodies from a server handlers see member by member."""
 
 _MEMBERS = frozenset(
     {
@@ -87,10 +87,10 @@ _MEMBERS = frozenset(
         *("progressToken", "progress", "total"),
     }
 )
-"""The members that MCP knows in what those servers say."""
+"""The members that MCP defines in such bodies."""
 
 _HOLDERS = frozenset({"content", "contents", "messages", "resource", "tools"})
-"""The members that hold such objects; elsewhere a server may name members as it likes."""
+"""The members that hold objects with MCP's members; other objects have free names."""
 
 _ALIKE = {normalize_loose(name): name for name in _MEMBERS}
 
@@ -98,10 +98,10 @@ Kind = Literal["request", "notification", "answer", "unknown"]
 
 
 class Refusal(NamedTuple):
-    """Why a frame must not go on: the error's *code* and *reason*, for the *id* that it names.
+    """The reason why a frame is not forwarded, with the error's *code*, for the request *id*.
 
-    *kind* is what it is, for all that can be known: nothing of it goes on, but who waits for an
-    answer needs one. The id is `UNSET` if it has none.
+    *kind* is a best guess, since the frame may be unreadable: a waiting sender needs a response.
+    The id is `UNSET` if the frame has none.
     """
 
     id: Any
@@ -111,14 +111,14 @@ class Refusal(NamedTuple):
 
     @property
     def wants_answer(self) -> bool:
-        """Whether its sender may wait for an answer."""
+        """Whether the sender may be waiting for a response."""
         return self.kind in {"request", "unknown"}
 
 
 def from_client(line: bytes) -> Frame | Refusal:
-    """Return the client's frame in *line* as it may go on to a server, or why it may not.
+    """Return the client's frame in *line* in canonical form, or a refusal.
 
-    Its line is *line* itself, the same object, if that is in this form already.
+    The frame's line is the object *line* itself if it is canonical already.
     """
     try:
         members = parse(line, digits=True)
@@ -138,9 +138,9 @@ def from_client(line: bytes) -> Frame | Refusal:
 
 
 def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | Refusal:
-    """Return the server's frame in *line* as it may go on to a client, or why it may not.
+    """Return the server's frame in *line* in canonical form, or a refusal.
 
-    *method_of* returns the method of the request with an id, which tells what an answer means.
+    *method_of* maps the id of a request to its method, which gives a response its meaning.
     """
     try:
         members = parse(line)
@@ -153,31 +153,31 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | 
         return _refused(members, str(error))
     _prune(members, method_of)
     frame = _written(members)
-    # Only here an escaped name looks like what it means.
+    # Only in canonical form is a name never escaped.
     if b'"__proto__":' in frame.line:
-        logger.warning("the server said a member %r; dropped", PROTOTYPE)
+        logger.warning("dropped the server's member %r", PROTOTYPE)
         return _written(drop_prototypes(members))
     return frame
 
 
-# --- judging -----------------------------------------------------------------------------------
+# --- checking ----------------------------------------------------------------------------------
 
 
 def _check_form(frame: dict[str, Any]) -> None:
     request_id, answers = frame.get("id"), "result" in frame or "error" in frame
     if not _is_id(request_id):
-        raise AmbiguousJsonError("an id is a text or a number")
+        raise AmbiguousJsonError("expected a string or a number as the id")
     if type(request_id) is str and HALF.search(request_id):
-        raise AmbiguousJsonError("an id is a text of whole characters")
+        raise AmbiguousJsonError("the id has an unpaired surrogate")
     if "method" not in frame:
         if not answers:
-            raise AmbiguousJsonError("neither a request nor an answer")
+            raise AmbiguousJsonError("neither a request nor a response")
         if "id" not in frame:
             raise AmbiguousJsonError("a response without an id")
     elif answers:
-        raise AmbiguousJsonError("a request and an answer in one")
+        raise AmbiguousJsonError("a request and a response in one frame")
     elif type(frame["method"]) is not str:
-        raise AmbiguousJsonError("a method is a text")
+        raise AmbiguousJsonError("expected a string as the method")
 
 
 def _check_params(frame: dict[str, Any]) -> None:
@@ -193,20 +193,20 @@ def _check_params(frame: dict[str, Any]) -> None:
 
 
 def _check_prose(frame: dict[str, Any]) -> None:
-    """Raise `AmbiguousJsonError` for prose in a place of a name, which handlers do not see."""
+    """Raise `AmbiguousJsonError` for a method or id with prose, which handlers do not see."""
     method, request_id = frame.get("method"), frame.get("id")
     if method is None:
         return
     if not _METHOD.fullmatch(method):
-        raise AmbiguousJsonError("a method is a short name")
+        raise AmbiguousJsonError("expected a short name as the method")
     if type(request_id) is str and not _ID.fullmatch(request_id):
-        raise AmbiguousJsonError("an id is a short name")
+        raise AmbiguousJsonError("expected a short name as the id")
 
 
 def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> None:
-    """Take members under names alike from *frame*, and mark the forms in it.
+    """Remove look-alike members from *frame*, and mark the forms in it.
 
-    Forms are requests, or stand in results, and in what is told of a task: MCP 2026-07-28,
+    A form is a request, or part of a result or of a task's status: MCP 2026-07-28,
     basic/patterns/mrtr, and SEP-2663.
     """
     about, body = frame.get("method"), frame.get("params")
@@ -219,13 +219,13 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
     if type(body) is dict and type(requests := body.get("inputRequests")) is dict:
         _mark(requests)
     for name in _pruned(body) if about in _PRUNED else ():
-        logger.warning("the server said %r under a name alike; dropped", name)
+        logger.warning("dropped a server's member whose name some readers take for %r", name)
 
 
 def _pruned(value: Any) -> list[str]:
-    """Take from *value*, said by a server, what generous readers take for a member of MCP.
+    """Remove members that lenient readers take for a member of MCP from a server's *value*.
 
-    Return which members those are.
+    Return the names of MCP's members that were imitated.
     """
     pruned: list[str] = []
     if type(value) is list:
@@ -242,9 +242,9 @@ def _pruned(value: Any) -> list[str]:
 
 
 def _mark(requests: dict[str, Any]) -> None:
-    """Have each form among *requests* say that the server asks.
+    """Mark each form among *requests* as asked by the server.
 
-    Otherwise a server could word its question as one of ours, and train its person to say yes.
+    An unmarked form could imitate one of toolbus's questions and train the user to say yes.
     """
     for request in requests.values():
         match request:
@@ -256,11 +256,11 @@ def _mark(requests: dict[str, Any]) -> None:
 
 
 def _written(members: dict[str, Any]) -> Frame:
-    """Return the frame of *members* with its one line."""
+    """Return the frame of *members* with its canonical line."""
     if "method" in members:
         names = _OF_REQUESTS
     elif members.get("error") is None:
-        # Some servers say `null` for no error.
+        # Some servers send `"error": null` for no error.
         members.setdefault("result", None)
         names = _OF_RESULTS
     else:
@@ -269,7 +269,7 @@ def _written(members: dict[str, Any]) -> Frame:
     try:
         line = write_frame(**known)
     except TypeError:
-        # A number that no double says goes on as it was written; handlers see the next double.
+        # A number without an exact double is forwarded as written; handlers see the nearest double.
         line = write_line({"jsonrpc": "2.0", **known}, _exact)
         known = read_json(line)
         del known["jsonrpc"]
@@ -297,12 +297,12 @@ def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
 
 
 def _kind(names: Collection[str]) -> Kind:
-    # A sender that gives an id waits for an answer, also if the id cannot be told.
+    # A sender that gives an id waits for a response, even if the id is unreadable.
     if "method" in names:
         return "request" if "id" in names else "notification"
     return "answer" if "result" in names or "error" in names else "unknown"
 
 
 def _is_id(value: Any) -> bool:
-    # By its type: `true` is no id, but in Python it is 1, which may be another request's.
+    # By type: `true` is not an id, but equals 1 in Python, which may be another request's id.
     return value is None or type(value) in {str, int, float, ExactNumber}

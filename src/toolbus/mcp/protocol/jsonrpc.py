@@ -1,4 +1,4 @@
-"""JSON-RPC frames: what is read of one, those that the proxy makes, and lines of a stream.
+"""JSON-RPC frames: decoding, encoding, and the splitting of a stream into lines.
 
 See JSON-RPC 2.0, sections 4 "Request object" and 5 "Response object". On pipes a frame is one line:
 MCP 2025-11-25, basic/transports, "stdio".
@@ -19,21 +19,21 @@ from toolbus.errors import ToolbusError
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 REFUSED, SERVER_GONE = -32001, -32000
-"""Codes of errors: JSON-RPC 2.0, section 5.1; the last two are of the range left to servers."""
+"""Error codes: JSON-RPC 2.0, section 5.1; the last two are from the range for implementations."""
 
 _KEYS = (str, int, float)
-# A text without an end goes to the end: else each quote in it would be tried as a beginning.
-# A word that is not a number is taken whole as well: its beginning may be another request's id.
+# An unterminated string extends to the end: else each quote in it would be tried as a beginning.
+# A word that is not a number is one token as well: its prefix may be another request's id.
 _TOKEN = re.compile(rb'(?s)"(?:[^"\\]|\\.)*+(?:"(?:\s*+:)?|\\?\Z)|[][{}]|[-+.\w]++')
 _OPENING, _CLOSING = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
 _BREAKS = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
-"""Characters at which some readers end a line, and that JSON allows in a text."""
+"""Characters at which some readers end a line, although JSON allows them in a string."""
 
 
 class Frame(Struct):
-    """A JSON-RPC frame, read once: its *line* as it came or goes on, and the members in it.
+    """A decoded JSON-RPC frame: its *line*, as received or forwarded, and its members.
 
-    The values of *params*, *result* and *error* are free to change; the line stays as it is.
+    The values of *params*, *result* and *error* may be mutated; the line does not follow.
     """
 
     line: bytes
@@ -45,23 +45,23 @@ class Frame(Struct):
 
     @property
     def is_request(self) -> bool:
-        """Whether it is a request, which wants an answer."""
+        """Whether the frame is a request, which requires a response."""
         return self.method is not UNSET and self.id is not UNSET
 
     @property
-    def is_answer(self) -> bool:
-        """Whether it is an answer, a result or an error, and nothing else."""
+    def is_response(self) -> bool:
+        """Whether the frame is a response, a result or an error, and nothing else."""
         answers = self.result is not UNSET or self.error is not UNSET
         return answers and self.method is UNSET and self.id is not UNSET
 
     @property
     def failed(self) -> bool:
-        """Whether it is an answer that says an error; some servers say `null` for none."""
+        """Whether the frame is an error response; some servers send a null error with a result."""
         return self.error is not UNSET and self.error is not None
 
 
 class FrameTooLongError(ToolbusError):
-    """A frame has more than *limit* bytes and no end in sight."""
+    """A frame exceeds *limit* bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -77,9 +77,9 @@ _encoder = msgspec.json.Encoder()
 
 
 def read_frame(line: bytes) -> Frame | None:
-    """Return the frame in *line*, None if it is not a JSON object or has an id of a strange kind.
+    """Return the frame in *line*, None if it is not a JSON object or its id has an invalid type.
 
-    A line that only some readers take for JSON counts: with half a character, or NaN.
+    JSON that only some readers accept is decoded too: with an unpaired surrogate, or NaN.
     """
     try:
         value = _json.decode(line)
@@ -89,10 +89,10 @@ def read_frame(line: bytes) -> Frame | None:
 
 
 def frame_of(value: dict[str, Any], line: bytes) -> Frame | None:
-    """Return the frame that *value*, read from *line*, stands for; None as `read_frame`."""
+    """Return the frame with the members *value*, decoded from *line*; None as `read_frame`."""
     get = value.get
     request_id, method = get("id", UNSET), get("method", UNSET)
-    # By their types: `true` is not an id, but in Python it is 1, which may be another request's.
+    # By type: `true` is not an id, but equals 1 in Python, which may be another request's id.
     if not (request_id is UNSET or request_id is None or type(request_id) in _KEYS):
         return None
     if not (method is UNSET or type(method) is str):
@@ -111,7 +111,7 @@ def _read_leniently(line: bytes) -> Any:
 
 
 def read_batch(line: bytes) -> list[bytes] | None:
-    """Return the frames of a batch, as the revision of 2025-03-26 has it; None if it is none."""
+    """Return the frames of a batch, a feature of revision 2025-03-26; None if not a batch."""
     if not line.lstrip().startswith(b"["):
         return None
     try:
@@ -126,7 +126,7 @@ def read_batch(line: bytes) -> list[bytes] | None:
 def frames_in(line: bytes) -> list[Frame]:
     """Return the frames in *line*, which may be a batch.
 
-    A request that cannot be read is one without params, if its id can be told.
+    An unreadable request is returned without params if its id can be recovered.
     """
     batch = read_batch(line)
     if batch is not None:
@@ -139,17 +139,17 @@ def frames_in(line: bytes) -> list[Frame]:
 
 
 def read_json(raw: Raw | bytes) -> Any:
-    """Return the JSON value *raw*, free to change; raises `ValueError`."""
+    """Return the decoded JSON of *raw*, which may be mutated; raises `ValueError`."""
     try:
         return _json.decode(raw)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def scan_top_level(line: bytes) -> tuple[Any, frozenset[str]]:
-    """Return the only id that *line* names, else UNSET, and the names of its members.
+    """Return the id in *line*, UNSET unless there is exactly one, and the names of its members.
 
-    It may be no JSON, or too much of it to be read.
+    The line may be invalid JSON; only its first 64 KiB are scanned.
     """
     names: set[Any] = set()
     ids: list[Any] = []
@@ -180,22 +180,22 @@ def _plain(token: bytes) -> Any:
 
 
 def write_frame(**members: Any) -> bytes:
-    """Return a frame of *members*, with its line end."""
+    """Return the line of a frame with *members*, with its line end."""
     return write_line({"jsonrpc": "2.0", **members})
 
 
 def write_line(value: Any, encoder: msgspec.json.Encoder = _encoder) -> bytes:
-    """Return *value* as one line of JSON with its end, at which alone every reader cuts."""
+    """Return *value* as JSON with a line end, the only place where any reader splits it."""
     try:
         line = encoder.encode(value)
     except UnicodeEncodeError:
-        # Of what is not judged an id may hold half a character, and is answered as it came.
+        # An id in an unfiltered frame may hold an unpaired surrogate; its response repeats it.
         line = json.dumps(value).encode()
     return escape_breaks(line) + b"\n"
 
 
 def escape_breaks(line: bytes) -> bytes:
-    """Return the JSON *line* without what only some readers take for the end of a line."""
+    """Return the JSON *line* with the characters escaped at which only some readers end a line."""
     if not line.isascii():
         for char, escaped in _BREAKS.items():
             line = line.replace(char, escaped)
@@ -203,22 +203,22 @@ def escape_breaks(line: bytes) -> bytes:
 
 
 def error_frame(request_id: Any, code: int, message: str) -> bytes:
-    """Return the answer to the request *request_id* that says what went wrong."""
+    """Return the line of an error response to the request *request_id*."""
     request_id = None if request_id is UNSET else request_id
     return write_frame(id=request_id, error={"code": code, "message": message})
 
 
 class LineSplitter:
-    """Cuts a stream into lines, each with its end; raises `FrameTooLongError` beyond *limit*."""
+    """A splitter of a stream into lines with their ends, of at most *limit* bytes each."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._partial, self._size = limit, [b""], 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that *data* completes."""
+        """Return the lines that *data* completes; raises `FrameTooLongError`."""
         if not self._size and 0 < data.find(b"\n") + 1 == len(data) <= self._limit:
-            return [data]  # One whole line, as most are.
-        # Only `data` is searched, so a long line is not searched again with every piece of it.
+            return [data]  # The common case: exactly one line.
+        # Only `data` is searched, so that a long line is not searched again for every chunk.
         head, newline, rest = data.partition(b"\n")
         self._partial.append(head + newline)
         self._size += len(head)

@@ -1,4 +1,4 @@
-"""Headers that repeat what a body says: `Mcp-Method`, `Mcp-Name` and `Mcp-Param-…`.
+"""Headers that repeat members of the body: `Mcp-Method`, `Mcp-Name` and `Mcp-Param-…`.
 
 See MCP 2026-07-28, basic/transports, "Custom Headers" (SEP-2243).
 """
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
 HEADER_MISMATCH = -32020
-"""The code of the error that says that headers and body of a request differ."""
+"""The error code for a request whose headers and body differ."""
 
 _NAMED = {CALL: "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
-"""By method: the param that a header repeats; those of tasks are of their extension (SEP-2663)."""
+"""By method: the param that a header repeats; tasks are an extension (SEP-2663)."""
 _DEEPEST = 50
 _SCALARS = (str, int, float)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -35,8 +35,8 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SAFE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
-def _said_in_body(frame: Frame | None) -> dict[str, Any]:
-    """Return what the body of a request says, by the names of the headers that repeat it."""
+def _expected_headers(frame: Frame | None) -> dict[str, Any]:
+    """Return the values in the body of a request by the names of the headers that repeat them."""
     params = params_of(frame)
     method = None if frame is None or frame.method is UNSET else frame.method
     name, version = params.get(_NAMED.get(method or "", "")), version_of(params)
@@ -45,17 +45,17 @@ def _said_in_body(frame: Frame | None) -> dict[str, Any]:
 
 
 def routing(frame: Frame | None) -> dict[str, str]:
-    """Return the headers that repeat what a request says, as the revision of 2026-07-28 asks."""
-    body = _said_in_body(frame)
+    """Return the headers that repeat the body of a request, as revision 2026-07-28 requires."""
+    body = _expected_headers(frame)
     if REVISION not in body or body[METHOD] is None:
         return {}
     return {name: write_header(text) for name, text in body.items() if isinstance(text, str)}
 
 
 def argument_headers(schema: Mapping[str, Any], arguments: Any, depth: int = 0) -> dict[str, str]:
-    """Return the headers that repeat *arguments*, as *schema*, which a server wrote, wants it.
+    """Return the headers that repeat *arguments* according to the server's *schema*.
 
-    A word that cannot be a part of a header's name names no header.
+    An `x-mcp-header` that cannot be part of a header's name is ignored.
     """
     headers: dict[str, str] = {}
     properties = schema.get("properties")
@@ -77,17 +77,17 @@ def _text(value: str | float) -> str:
 
 
 def contradiction(frame: Frame | None, headers: Mapping[str, str]) -> str | None:
-    """Return which of *headers* says of the request *frame* what its body does not say.
+    """Return an error if one of *headers* differs from the body of the request *frame*.
 
-    A header that is missing is no contradiction. Only the tool's schema tells which argument a
-    header repeats, so it may be any.
+    A missing header is not a contradiction. The tool's schema, which names the argument that a
+    header repeats, is not known here, so the value of any argument will do.
     """
-    body = _said_in_body(frame)
+    body = _expected_headers(frame)
     wrong = [name for name in body if name in headers and read_header(headers[name]) != body[name]]
     repeated = {name: value for name, value in headers.items() if name.startswith(PARAM)}
     texts = {*_scalars(params_of(frame).get("arguments"))} if repeated else set()
     wrong += [name for name, value in repeated.items() if _read(value) not in texts]
-    return f"the header {wrong[0]} does not say what the body says" if wrong else None
+    return f"the header {wrong[0]} differs from the body" if wrong else None
 
 
 def _read(value: str) -> str | None:
@@ -99,7 +99,7 @@ def _read(value: str) -> str | None:
 
 
 def _scalars(value: Any) -> Iterator[str]:
-    """Give each text and number in *value*, as `_read` reads it."""
+    """Yield each string and number in *value*, in the form of `_read`."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _scalars(inner)
@@ -108,33 +108,33 @@ def _scalars(value: Any) -> Iterator[str]:
 
 
 def mismatch(frame: Frame, headers: Mapping[str, str]) -> str | None:
-    """Return which of *headers* does not repeat what the stateless request *frame* says."""
+    """Return an error if *headers* do not repeat the body of the stateless request *frame*."""
     expected = routing(frame)
     if REVISION not in expected:
-        return "the body names no revision of MCP, the header does"
+        return f"the header {REVISION} names a revision of MCP, the body does not"
     for name, value in expected.items():
         sent = headers.get(name)
         if sent is None:
             return f"the header {name} is missing"
         if read_header(sent) != read_header(value):
-            return f"the header {name} does not say what the body says"
+            return f"the header {name} differs from the body"
     return None
 
 
 def is_header(text: str) -> bool:
-    """Return whether *text* can stand in a header as it is."""
+    """Return whether *text* is a valid header value without encoding."""
     return _SAFE.fullmatch(text) is not None
 
 
 def write_header(text: str) -> str:
-    """Return *text* as a header carries it: what is no plain ASCII as base64."""
+    """Return *text* as a header value, in base64 unless it is plain ASCII."""
     if is_header(text) and not text.startswith("=?base64?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def read_header(value: str) -> str | None:
-    """Return the text that `write_header` wrote; None: it is none."""
+    """Return the text of a value made by `write_header`, None if its base64 is invalid."""
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -144,13 +144,13 @@ def read_header(value: str) -> str | None:
 
 
 class HeaderParams:
-    """The schemas of tools whose arguments are repeated; learned from the lists that pass."""
+    """The schemas of tools whose arguments headers repeat, learned from `tools/list` results."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, dict[str, Any]] = {}
 
     def learn(self, line: bytes) -> None:
-        """Take the answer to a `tools/list`."""
+        """Learn the schemas in the result of a `tools/list`."""
         answer = read_frame(line)
         result = None if answer is None else answer.result
         tools = result.get("tools") if isinstance(result, dict) else None

@@ -1,7 +1,7 @@
-"""JSON that all readers read alike: text that readers read in two ways is mended, or refused.
+"""JSON that every reader understands alike: ambiguous text is repaired or refused.
 
-Texts are UTF-8 without halves of characters (RFC 7493, 2.1; RFC 8259, 8.2), and names differ (RFC
-8259, 4; RFC 7493, 2.3). Numbers are doubles (RFC 7493, 2.2), and `NaN` is none (RFC 8259, 6).
+Strings are UTF-8 without unpaired surrogates (RFC 7493, 2.1; RFC 8259, 8.2), and names are unique
+(RFC 8259, 4; RFC 7493, 2.3). Numbers are doubles (RFC 7493, 2.2), without `NaN` (RFC 8259, 6).
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 HALF = re.compile("[\ud800-\udfff]")
-"""Half a character, as JavaScript leaves it where it cuts a text."""
+"""An unpaired surrogate, as JavaScript leaves it where it cuts a string."""
 
 _SURE = 15
-"""So many digits a double always keeps."""
+"""The number of decimal digits that a double always preserves."""
 
 _DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 PROTOTYPE = "__proto__"
-"""Where JavaScript copies an object, a member of this name becomes what all others stand for."""
+"""A member of this name replaces the prototype when JavaScript copies the object."""
 
-_NO_PROTOTYPE = f"no member may be called {PROTOTYPE!r}"
+_NO_PROTOTYPE = f"a member must not be named {PROTOTYPE!r}"
 
 _MAX = 2**53 - 1
-"""JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, integers share a double with others."""
+"""JavaScript's `Number.MAX_SAFE_INTEGER`: beyond it, several integers share a double."""
 
 
 class UnreadableError(ToolbusError):
-    """Not all readers could read a line as a JSON object, for *reason*."""
+    """A line is not a JSON object to every reader, for *reason*."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -47,7 +47,7 @@ class UnreadableError(ToolbusError):
 
 
 class AmbiguousJsonError(ToolbusError):
-    """Readers take the value at *path* for different things, for *reason*."""
+    """The value at *path* is ambiguous, for *reason*: readers disagree on it."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         self.reason, self.path = reason, path
@@ -58,7 +58,7 @@ class AmbiguousJsonError(ToolbusError):
 
 
 class ExactNumber(float):
-    """A number that is not the double next to it; *digits* is how it was written."""
+    """A number without an exact double; *digits* is its source text."""
 
     digits: str
 
@@ -67,7 +67,7 @@ class ExactNumber(float):
 
 
 class _RangeError(ValueError):
-    """A number is beyond what a double can say."""
+    """A number is out of the range of a double."""
 
 
 def _read_number(text: str) -> float:
@@ -96,9 +96,9 @@ _plain = msgspec.json.Decoder()
 
 
 def parse(line: bytes, *, digits: bool = False) -> dict[str, Any]:
-    """Return the object in *line*, with U+FFFD for half a character, but in its `id`.
+    """Return the object in *line*, with U+FFFD for unpaired surrogates except in its `id`.
 
-    With *digits* numbers that are no double are `ExactNumber`. Raises `UnreadableError`.
+    With *digits*, a number without an exact double is an `ExactNumber`. Raises `UnreadableError`.
     """
     try:
         value = (_exact if digits else _plain).decode(line)
@@ -107,7 +107,7 @@ def parse(line: bytes, *, digits: bool = False) -> dict[str, Any]:
     if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_deep(value):
         raise UnreadableError(_DEEP)
     if type(value) is not dict:
-        raise UnreadableError("it is not a JSON object")
+        raise UnreadableError(f"expected a JSON object, got `{type(value).__name__}`")
     return value
 
 
@@ -117,11 +117,11 @@ def _parse_leniently(line: bytes, number: Callable[[str], float]) -> Any:
     except RecursionError:
         raise UnreadableError(_DEEP) from None
     except UnicodeDecodeError:
-        raise UnreadableError("it is not UTF-8") from None
+        raise UnreadableError("expected UTF-8") from None
     except _RangeError:
-        raise UnreadableError("a number in it is beyond what readers can hold") from None
+        raise UnreadableError("a number is out of the range of a double") from None
     except ValueError:
-        raise UnreadableError("it is not JSON") from None
+        raise UnreadableError("expected JSON") from None
     if _is_deep(value):
         raise UnreadableError(_DEEP)
     mended = mend(value)
@@ -135,10 +135,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Return whether *value* has more than `MAX_DEPTH` levels.
-
-    Interpreters differ in how many levels their stacks take.
-    """
+    """Return whether *value* has more than `MAX_DEPTH` levels; recursion limits of readers vary."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
@@ -157,23 +154,23 @@ def _is_deep(value: Any) -> bool:
 
 
 def casefold_simple(name: str) -> str:
-    """Return *name* as readers compare it that mind no case: Go's `encoding/json`, and Java.
+    """Return *name* as case-insensitive readers compare it: Go's `encoding/json`, and Java.
 
-    That is the simple folding of Unicode, and the dotless i as well.
+    The mapping is the simple case folding of Unicode, plus the dotless i.
     """
     return name.lower() if name.isascii() else "".join(map(_fold_letter, name))
 
 
 @cache
 def _fold_letter(letter: str) -> str:
-    # Some letters have several in the other case (ß, SS), which the simple folding never does.
+    # Some letters map to several (ß, SS), unlike in the simple case folding.
     upper = letter.upper()
     lower = (upper if len(upper) == 1 else letter).lower()
     return lower if len(lower) == 1 else letter
 
 
 def normalize_loose(name: str) -> str:
-    """Return *name* as the most generous reader compares it: also without its dashes.
+    """Return *name* as the most lenient reader compares it: without case, "_" and "-".
 
     Python's SDK reads `mime_type` as `mimeType`.
     """
@@ -181,19 +178,19 @@ def normalize_loose(name: str) -> str:
 
 
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `AmbiguousJsonError` for one of *names* that is one of *known* but for its case."""
+    """Raise `AmbiguousJsonError` if a name differs from one of *known* only in case."""
     folded = {casefold_simple(name): name for name in known}
     for name in names:
         if name == PROTOTYPE:
             raise AmbiguousJsonError(_NO_PROTOTYPE)
         if (meant := folded.get(casefold_simple(name), name)) != name:
-            raise AmbiguousJsonError(f"the member {_short(name)} is {meant!r} to some readers")
+            raise AmbiguousJsonError(f"some readers take the member {_short(name)} for {meant!r}")
 
 
 def check(value: Any, *, numbers: bool = False, exact: str | None = None) -> None:
-    """Raise `AmbiguousJsonError` for two members of one name in any case, and for `__proto__`.
+    """Raise `AmbiguousJsonError` for names that differ only in case, and for `__proto__`.
 
-    With *numbers*, or in the member *exact*, also for numbers that JavaScript rounds.
+    With *numbers*, or in the member *exact*, numbers that JavaScript rounds are refused too.
     """
     kind = type(value)
     if kind is dict:
@@ -201,7 +198,7 @@ def check(value: Any, *, numbers: bool = False, exact: str | None = None) -> Non
     elif kind is not list:
         rounds = kind is ExactNumber or (kind is int and not -_MAX <= value <= _MAX)
         if numbers and rounds:
-            raise AmbiguousJsonError("a number that some readers would round; send it as text")
+            raise AmbiguousJsonError("some readers round this number; send it as a string")
         return
     for step, inner in value.items() if kind is dict else enumerate(value):
         if type(inner) is str:
@@ -222,12 +219,12 @@ def _check_names(members: dict[str, Any]) -> None:
     for name in members:
         if (other := seen.setdefault(casefold_simple(name), name)) != name:
             raise AmbiguousJsonError(
-                f"{_short(other)} and {_short(name)} are one member to some readers"
+                f"some readers take {_short(other)} and {_short(name)} for the same member"
             )
 
 
 def drop_prototypes(value: Any) -> Any:
-    """Return *value* without the members that are called `__proto__`."""
+    """Return *value* without the members named `__proto__`."""
     match value:
         case dict():
             return {

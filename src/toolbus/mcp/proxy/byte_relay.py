@@ -75,7 +75,7 @@ class ByteRelay:
             if (request := self._open.take(scan_top_level(line)[0])) is not None:
                 fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
             return
-        ids = [frame.id for frame in frames if frame.is_answer]
+        ids = [frame.id for frame in frames if frame.is_response]
         asked = [request for each in ids if (request := self._open.take(each)) is not None]
         if not asked and any(each is not None for each in ids):
             logger.warning(UNASKED, ids[0])

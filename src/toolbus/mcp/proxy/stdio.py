@@ -22,7 +22,7 @@ from toolbus.mcp.proxy.byte_relay import open_session
 from toolbus.mcp.session.request_table import Channels
 from toolbus.mcp.transport.limits import ProxyLimits
 from toolbus.mcp.transport.pipes import open_sink, read_loop
-from toolbus.mcp.transport.processes import FAILED, adopt, explain_end, start
+from toolbus.mcp.transport.processes import PROXY_FAILED, adopt, explain_end, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -175,7 +175,7 @@ def _take_line(session: JudgedSession | ByteRelay, line: bytes, output: ByteSink
         logger.exception("a frame of the client could not be taken")
         request_id, names = scan_top_level(line)
         if request_id is not UNSET and "method" in names:
-            output.write(error_frame(request_id, INTERNAL_ERROR, FAILED))
+            output.write(error_frame(request_id, INTERNAL_ERROR, PROXY_FAILED))
 
 
 @contextmanager

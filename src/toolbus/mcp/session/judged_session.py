@@ -104,7 +104,7 @@ class JudgedSession:
         frame = from_server(line, self.pending.asked.method_of)
         if isinstance(frame, Refusal):
             return self._take_refused(frame, line, channels)
-        if frame.is_answer:
+        if frame.is_response:
             return self._take_answer(frame, channels)
         if frame.method != PROGRESS or self._tokens.holds(frame):
             return self.server_messages.pass_on(frame, channels)
@@ -174,7 +174,7 @@ class JudgedSession:
             self._calls.take(frame, channels)
         elif frame.method == CANCELLED and not frame.is_request:
             self._take_cancellation(frame, channels)
-        elif frame.is_answer and self.pending.take_elicited(frame):
+        elif frame.is_response and self.pending.take_elicited(frame):
             return
         else:
             if frame.method == "initialize":

@@ -132,7 +132,7 @@ class SessionRequests:
         batch = read_batch(line)
         for part in [line] if batch is None else batch:
             frame = read_frame(part)
-            if frame is not None and frame.is_answer:
+            if frame is not None and frame.is_response:
                 self._end(frame.id, _outcome(frame), len(part.strip()))
 
     def _end(self, request_id: Any, outcome: str, size: int) -> None:

@@ -1,1 +1,1 @@
-"""Pipes, processes and HTTP: the ways on which frames come and go."""
+"""Transports of frames: pipes, server processes and remote servers over HTTP."""

@@ -1,4 +1,4 @@
-"""Headers that a person has the proxy send to a server: `--header 'NAME: VALUE'`, checked once."""
+"""Extra headers for requests to a server: the option `--header 'NAME: VALUE'`."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ _RESERVED = frozenset(
     | {"accept", "accept-encoding", "content-encoding", "content-type", "last-event-id"}
     | {METHOD, NAME, REVISION, SESSION}
 )
-"""About a connection (RFC 9110, 7.6.1), or said by the proxy, which nobody may contradict."""
+"""Headers of a connection (RFC 9110, 7.6.1), and headers that only the proxy sets."""
 
 
 def read_headers(words: Iterable[str], environment: Mapping[str, str]) -> tuple[Header, ...]:
-    """Return the names, in lower case, and values that *words*, each `NAME: VALUE`, stand for.
+    """Return the names, in lower case, and values of *words*, each `NAME: VALUE`.
 
-    A value that is `env:VARIABLE`, or ends with it after a space, has there what *environment*
-    holds. Raises `UsageError`, in which no value stands: it may be a secret.
+    In a value that is or ends with `env:VARIABLE`, the variable is read from *environment*.
+    Raises `UsageError`, never with the value, which may be a secret.
     """
     headers: dict[str, str] = {}
     for word in words:
         name, colon, value = word.partition(":")
         if not colon or not _FIELD_NAME.fullmatch(name):
-            raise UsageError("--header expects 'NAME: VALUE'; what was given has no such name")
+            raise UsageError(
+                "--header expected 'NAME: VALUE', got an argument without a valid name"
+            )
         lower = name.lower()
         if lower in _RESERVED or lower.startswith(PARAM):
-            raise UsageError(f"--header {name!r}: the proxy says that by itself; leave it out")
+            raise UsageError(f"--header {name!r}: the proxy sets this header itself; leave it out")
         if lower in headers:
-            raise UsageError(f"--header {name!r} is there twice; give one")
+            raise UsageError(f"--header {name!r} is given twice; give it once")
         headers[lower] = _value_of(name, value.strip(" \t"), environment)
     return tuple(headers.items())
 
@@ -52,11 +54,11 @@ def _value_of(name: str, value: str, environment: Mapping[str, str]) -> str:
     if (match := _FROM_ENVIRONMENT.fullmatch(value)) is not None:
         variable = match["name"]
         if not _VARIABLE.fullmatch(variable):
-            raise UsageError(f"--header {name!r}: env: is followed by the name of a variable")
+            raise UsageError(f"--header {name!r}: expected the name of a variable after 'env:'")
         if not (secret := environment.get(variable, "").strip()):
             raise UsageError(f"--header {name!r}: {variable} is not set in the environment; set it")
         value = match["words"] + secret
     if not _FIELD_VALUE.fullmatch(value):
-        what = "its value is empty, or has line breaks or characters that are not ASCII"
-        raise UsageError(f"--header {name!r}: {what}")
+        reason = "the value is empty, or has line breaks or characters that are not ASCII"
+        raise UsageError(f"--header {name!r}: {reason}")
     return value

@@ -1,6 +1,6 @@
-"""Bodies of HTTP answers that are several JSON-RPC frames, each on a line of its own.
+"""HTTP response bodies with several JSON-RPC frames, one a line.
 
-MCP has no such answers, but some servers stream so: as `application/json`, or as JSON lines.
+MCP does not define them, but some servers stream so, as `application/json` or JSON Lines.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError, LineSplitter, read_batch, read_frame
-from toolbus.mcp.transport.sse import Event, on_one_line
+from toolbus.mcp.transport.sse import Event, single_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,17 +22,17 @@ _OK = 200
 async def read_body(
     reply: HttpReply, frame: Frame | None, limit: int
 ) -> bytes | AsyncIterator[Event]:
-    """Return the body of *reply*, which answers *frame*, or its lines as events, as they come.
+    """Return the body of *reply* to *frame*, or a stream of its lines as events.
 
-    It has lines if the first is a whole frame that is not the answer, or if each is one. Raises
-    `FrameTooLongError` for a body, or a line, of more than *limit* bytes.
+    The body is a stream if its first line is a frame other than the response to *frame*, or if all
+    lines are frames. Raises `FrameTooLongError` for a body or line of more than *limit* bytes.
     """
     whole, chunks, has_line = bytearray(), reply.pieces(), reply.status != _OK
     async for chunk in chunks:
         whole += chunk
         if not has_line and (has_line := b"\n" in chunk):
             first = read_frame(bytes(whole.partition(b"\n")[0]))
-            if first is not None and not (first.is_answer and frame and first.id == frame.id):
+            if first is not None and not (first.is_response and frame and first.id == frame.id):
                 return _lines(bytes(whole), chunks, limit)
         if len(whole) > limit:
             raise FrameTooLongError(limit)
@@ -41,7 +41,7 @@ async def read_body(
 
 
 def _is_frames(body: bytes) -> bool:
-    """Return whether *body* is more than one frame, each on its line."""
+    """Return whether *body* has several lines, each a frame."""
     lines = body.strip().split(b"\n")
     if len(lines) == 1 or read_frame(lines[0]) is None or read_batch(body) is not None:
         return False
@@ -49,7 +49,7 @@ def _is_frames(body: bytes) -> bool:
 
 
 async def _lines(start: bytes, chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Event]:
-    """Give the lines of *start* and then of *chunks*; an empty one has no data."""
+    """Yield the lines of *start*, then of *chunks*, as events; a blank line has no data."""
     splitter = LineSplitter(limit)
     for line in splitter.feed(start):
         yield _event(line)
@@ -60,4 +60,4 @@ async def _lines(start: bytes, chunks: AsyncIterator[bytes], limit: int) -> Asyn
 
 
 def _event(line: bytes) -> Event:
-    return Event(on_one_line(line) or None)
+    return Event(single_line(line) or None)

@@ -1,4 +1,4 @@
-"""The limits of a proxy: how much it takes, and for how long it waits."""
+"""The limits of a proxy: sizes and waiting times."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 
 class ProxyLimits(NamedTuple):
-    """The bytes that a *frame* may have, and the seconds that a server may take to end, *grace*.
+    """The maximum bytes of a *frame*, and the seconds of *grace* for a server to exit.
 
-    *silence* is the number of seconds after which a server over HTTP must have begun to answer
-    whatever is not a tool call.
+    A remote server must begin to answer requests other than tool calls within *silence* seconds.
     """
 
     frame: int = 2**28

@@ -1,4 +1,4 @@
-"""The way to a server: a process, an address, or a group of them."""
+"""The link to a server: a protocol for processes, remote servers and groups."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias
 
 Wait: TypeAlias = Coroutine[Any, Any, None] | None
-"""A coroutine to await before more is taken, or None."""
+"""A coroutine to await before the next line is taken, or None."""
 
 
 class ServerLink(Protocol):
-    """The way to a server, line by line."""
+    """A link to a server that carries lines."""
 
     def write(self, line: bytes) -> None:
-        """Send a line; after the end of the server it is dropped."""
+        """Send a line; it is dropped if the server has ended."""
 
     def drain(self) -> Wait:
-        """Return what to await while too much waits to be sent, or None."""
+        """Return a coroutine to await while the write buffer is full, or None."""
 
     async def lines(
         self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
     ) -> str:
-        """Give *take* each line of the server until its end, and wait for *drain* in between.
+        """Pass each line of the server to *take* until its end, and wait for *drain* in between.
 
-        A line has at most *limit* bytes. Returns why the server must be ended, empty if it has
-        ended by itself.
+        A line has at most *limit* bytes. Returns the reason to end the server, empty if the server
+        has ended itself.
         """
 
     def signal(self, number: int) -> None:
-        """Pass a signal on."""
+        """Forward a signal."""
 
     def finish(self) -> None:
-        """Tell the server that nothing more comes."""
+        """Close the server's input."""
 
     async def end(self, grace: float, *, at_once: bool = False) -> int:
         """End the server, after *grace* seconds by force; return its exit code.
 
-        It may end by itself, unless it is to end *at_once*.
+        The server has the chance to exit without a signal, unless *at_once*.
         """
 
     async def kill(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill the server and release its resources."""

@@ -1,4 +1,4 @@
-"""Standard input and output without threads if they are pipes, as they are below an MCP client."""
+"""Asynchronous standard input and output, without threads if they are pipes."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import Any, Protocol, TypeAlias
 _CHUNK = 2**16
 
 Take: TypeAlias = Callable[[bytes], Coroutine[Any, Any, None] | None]
-"""Takes a piece of what is read; what it returns is awaited before the next piece is read."""
+"""A receiver of chunks; a coroutine that it returns is awaited before the next chunk is read."""
 
 
 class ByteSink(Protocol):
-    """Where bytes go; *lost* is done when nobody reads them any more."""
+    """An output for bytes; *lost* is done when its reader is gone."""
 
     lost: asyncio.Future[None]
 
     def write(self, data: bytes) -> None:
-        """Write *data*, now or soon."""
+        """Write or buffer *data*."""
 
     def drain(self) -> Coroutine[Any, Any, None] | None:
-        """Return what to await while too much waits to be written, or None."""
+        """Return a coroutine to await while the buffer is full, or None."""
 
     def finish(self) -> None:
-        """End it when all that waits is written."""
+        """Close the output after the buffered data."""
 
     async def close(self, seconds: float) -> None:
-        """Do the same, but wait for that at most *seconds*."""
+        """Close the output, and wait at most *seconds* for the buffered data."""
 
 
 async def read_loop(number: int, take: Take) -> None:
-    """Give *take* each piece of the input *number* until its end, or until *take* raises.
+    """Pass each chunk of the file descriptor *number* to *take* until its end, or an error.
 
-    A piece is taken in the turn of the loop in which it comes: no task has to be woken for it.
+    A chunk is taken in the loop's turn in which it arrives: no task has to be woken for it.
     """
     if not _is_awaitable(number):
         await _read_file(number, take)
@@ -44,7 +44,7 @@ async def read_loop(number: int, take: Take) -> None:
     reading, blocking = _Reading(number, take), os.get_blocking(number)
     os.set_blocking(number, False)
     try:
-        reading.go_on()
+        reading.resume()
         await reading.ended
     finally:
         reading.stop()
@@ -54,7 +54,7 @@ async def read_loop(number: int, take: Take) -> None:
 
 
 def _is_awaitable(number: int) -> bool:
-    """Return whether a loop can wait for *number*; for a regular file it cannot."""
+    """Return whether a loop can wait for *number*, which is not possible for a regular file."""
     mode = os.fstat(number).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)
 
@@ -66,7 +66,7 @@ async def _read_file(number: int, take: Take) -> None:
 
 
 class _Reading:
-    """Reads when there is something to read; *ended* is done at the end, or with an error."""
+    """A reader on the event loop; *ended* is done at the end of the input, or with an error."""
 
     def __init__(self, number: int, take: Take) -> None:
         self._number, self._take = number, take
@@ -74,7 +74,7 @@ class _Reading:
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._rest: asyncio.Task[None] | None = None
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._loop.add_reader(self._number, self._read)
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class _Reading:
             rest = self._take(data) if data else None
         except (BlockingIOError, InterruptedError):
             return
-        except Exception as error:  # noqa: BLE001 - it is for whoever waits for the end
+        except Exception as error:  # noqa: BLE001 - raised from `ended`
             self._end(error)
             return
         if not data:
@@ -96,14 +96,14 @@ class _Reading:
         elif rest is not None:
             self._loop.remove_reader(self._number)
             self._rest = self._loop.create_task(rest)
-            self._rest.add_done_callback(self._taken)
+            self._rest.add_done_callback(self._resume_after)
 
-    def _taken(self, rest: asyncio.Task[None]) -> None:
+    def _resume_after(self, rest: asyncio.Task[None]) -> None:
         self._rest = None
         if rest.cancelled() or (error := rest.exception()) is not None:
             self._end(None if rest.cancelled() else error)
         elif not self.ended.done():
-            self.go_on()
+            self.resume()
 
     def _end(self, error: BaseException | None) -> None:
         self._loop.remove_reader(self._number)
@@ -116,7 +116,7 @@ class _Reading:
 
 
 async def open_sink(number: int) -> ByteSink:
-    """Return the output *number*."""
+    """Return a sink for the file descriptor *number*."""
     loop, sink = asyncio.get_running_loop(), _PipeSink(number)
     try:
         await loop.connect_write_pipe(lambda: sink, os.fdopen(os.dup(number), "wb", 0))
@@ -129,14 +129,14 @@ class _PipeSink(asyncio.Protocol):
     _transport: asyncio.WriteTransport
 
     def __init__(self, number: int) -> None:
-        # Connecting it makes it one that does not block, also for who else has it.
+        # Connecting makes the descriptor non-blocking for all processes that share it.
         self._number, self._blocking = number, os.get_blocking(number)
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._free = asyncio.Event()
         self._free.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - what a pipe has
+        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - always so for a pipe
         self._transport = transport
 
     def pause_writing(self) -> None:
@@ -161,7 +161,7 @@ class _PipeSink(asyncio.Protocol):
         self._transport.close()
 
     async def close(self, seconds: float) -> None:
-        """Give who reads slowly a while."""
+        """Close the pipe after its reader had *seconds* to read the rest."""
         self.finish()
         if not (await asyncio.wait({self.lost}, timeout=seconds))[0]:
             self._transport.abort()
@@ -174,7 +174,7 @@ async def _until(event: asyncio.Event) -> None:
 
 
 class _FileSink:
-    """A regular file, to which a write never waits."""
+    """A sink for a regular file, whose writes never wait."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -186,10 +186,10 @@ class _FileSink:
             view = view[os.write(self._number, view) :]
 
     def drain(self) -> None:
-        """Wait for nothing."""
+        """Return None: nothing is buffered."""
 
     def finish(self) -> None:
-        """Leave it as it is."""
+        """Do nothing: the descriptor belongs to the process."""
 
     async def close(self, seconds: float) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing is buffered."""

@@ -1,4 +1,4 @@
-"""A server that is a command: a process with pipes, which ends with us, and all that it started."""
+"""The link to a server process on pipes, which ends together with the proxy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-FAILED = "the proxy has failed, and its log says how"
-"""Why there is no answer, if it is our fault."""
+PROXY_FAILED = "the proxy failed; see its log"
+"""The error text for an unexpected exception in the proxy."""
 
 _REST = 0.5
-"""Seconds of silence after which a server that has ended will say no more."""
+"""Seconds without output after which the output of an exited server counts as complete."""
 
 
 async def start(command: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
@@ -36,7 +36,7 @@ async def start(command: Sequence[str], env: Mapping[str, str] | None = None) ->
 
 
 async def adopt(launched: LaunchedServer) -> Process:
-    """Take over a server that was started."""
+    """Return a link to the server *launched*."""
     try:
         return Process(launched, await open_sink(launched.sink))
     finally:
@@ -44,25 +44,23 @@ async def adopt(launched: LaunchedServer) -> Process:
 
 
 class Process:
-    """The `ServerLink` to a server that was started."""
+    """The `ServerLink` to a launched server."""
 
     def __init__(self, launched: LaunchedServer, sink: ByteSink) -> None:
         self._launched, self._sink = launched, sink
-        self._ended = _ending_of(launched)
-        self._heard, self._listens = 0, True
+        self._ended = _exit_future(launched)
+        self._reads, self._is_reading = 0, True
         self.write, self.drain, self.signal = sink.write, sink.drain, launched.signal
 
     def finish(self) -> None:
-        """Tell it that nothing more comes, once it has read what waits; who hangs never does."""
+        """Close the server's input after the buffered lines, which a hanging server never reads."""
         self._sink.finish()
 
     async def end(self, grace: float, *, at_once: bool = False) -> int:
-        """See to it that it ends, after *grace* seconds by force; return its exit code.
+        """End the server, after *grace* seconds by force; return its exit code.
 
         Its input is closed, then it gets SIGTERM, then SIGKILL: MCP 2025-11-25, basic/lifecycle,
-        "Shutdown".
-
-        It may end by itself, unless it is to do so *at_once*.
+        "Shutdown". With *at_once* the first signal is sent without a wait.
         """
         self.finish()
         for number in (0, signal.SIGTERM, signal.SIGKILL):
@@ -76,9 +74,9 @@ class Process:
     async def lines(
         self, limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
     ) -> str:
-        """Give *take* what it says until it ends, and wait for *drain* in between.
+        """Pass each line to *take* until the server ends, and wait for *drain* in between.
 
-        Returns why it must be ended, empty if it has ended by itself.
+        Returns the reason to end the server, empty if the server has ended itself.
         """
         reading = asyncio.create_task(self._read(limit, take, drain))
         try:
@@ -86,10 +84,10 @@ class Process:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             idle = False
             while not (reading.done() or idle):
-                # What it started may hold its pipe, and write to it; silence is the end of that.
-                heard = self._heard
+                # A child of the server may hold its pipe and still write to it.
+                reads = self._reads
                 await asyncio.wait({reading}, timeout=_REST)
-                idle = self._listens and self._heard == heard
+                idle = self._is_reading and self._reads == reads
             return reading.result() if reading.done() else ""
         finally:
             reading.cancel()
@@ -99,33 +97,33 @@ class Process:
     ) -> str:
         lines, take_all = LineSplitter(limit), _in_order(take, drain)
 
-        def hear(data: bytes) -> Wait:
-            self._heard += 1
+        def receive(data: bytes) -> Wait:
+            self._reads += 1
             rest = take_all(lines.feed(data))
-            return None if rest is None else self._busy_with(rest)
+            return None if rest is None else self._pause_reading(rest)
 
         try:
-            await read_loop(self._launched.source, hear)
+            await read_loop(self._launched.source, receive)
         except FrameTooLongError as error:
             return str(error)
         except Exception:
-            # Whoever waits for an answer is to be told, whatever it was.
-            logger.exception("what the server said could not be taken")
-            return FAILED
+            # Waiting clients get an error response, whatever the exception.
+            logger.exception("could not process the server's output")
+            return PROXY_FAILED
         if lines.remainder.strip():
             logger.warning("the server ended within a frame of %d bytes", len(lines.remainder))
         return ""
 
-    async def _busy_with(self, rest: Coroutine[Any, Any, None]) -> None:
-        """Wait for *rest*; meanwhile nothing more is read, so silence means nothing."""
-        self._listens = False
+    async def _pause_reading(self, rest: Coroutine[Any, Any, None]) -> None:
+        """Wait for *rest*; nothing is read meanwhile, so a lack of output means nothing."""
+        self._is_reading = False
         try:
             await rest
         finally:
-            self._listens = True
+            self._is_reading = True
 
     async def kill(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill the server's process group and close its pipes."""
         self.signal(signal.SIGKILL)
         await self._ended
         self._launched.release()
@@ -137,7 +135,7 @@ class Process:
 def _in_order(
     take: Callable[[bytes], Wait], drain: Callable[[], Wait]
 ) -> Callable[[list[bytes]], Wait]:
-    """Return what gives lines to *take*, one after another, and then waits for *drain*."""
+    """Return a function that passes lines to *take* in order, then waits for *drain*."""
 
     def take_all(lines: list[bytes]) -> Wait:
         for number, line in enumerate(lines):
@@ -156,10 +154,10 @@ def _in_order(
     return take_all
 
 
-def _ending_of(launched: LaunchedServer) -> asyncio.Future[int]:
-    """Return what is done when a server has ended: a thread of its own waits for that.
+def _exit_future(launched: LaunchedServer) -> asyncio.Future[int]:
+    """Return a future of the server's exit code, set by a thread of its own.
 
-    Those of the loop are few, and there may be a process for each client.
+    The loop's thread pool is small, and each client may have a process.
     """
     loop = asyncio.get_running_loop()
     ending: asyncio.Future[int] = loop.create_future()
@@ -179,13 +177,13 @@ def _ending_of(launched: LaunchedServer) -> asyncio.Future[int]:
 
 
 def explain_end(code: int, why: str) -> str:
-    """Return what is said of a request that a server left open: *why* it was ended, or its code."""
+    """Return the error text for an unanswered request: *why* the server was ended, or its code."""
     reason = why or (f"the server {describe_end(code)}" if code else "the server has ended")
-    return f"{reason}; the request has no answer, and may have had effects"
+    return f"{reason}; the request was not answered, and may have had effects"
 
 
 def describe_end(code: int) -> str:
-    """Return what the exit code of a process says; beyond 128 it is what a signal leaves."""
+    """Return a text for the exit code of a process; codes above 128 stand for signals."""
     try:
         name = signal.Signals(code - 128).name
     except ValueError:

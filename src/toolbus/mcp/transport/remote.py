@@ -1,7 +1,7 @@
-"""The link to a server at an address: it takes lines, and gives lines.
+"""The link to a remote server over Streamable HTTP.
 
 See MCP 2025-11-25, basic/transports, "Streamable HTTP": each line of the client is a POST, a GET
-takes what the server says by itself, and a DELETE ends the session.
+receives the server's own messages, and a DELETE ends the session.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from toolbus.mcp.protocol.revisions import (
     is_stateless,
 )
 from toolbus.mcp.transport.json_lines import read_body
-from toolbus.mcp.transport.processes import FAILED
-from toolbus.mcp.transport.sse import on_one_line, read_events
+from toolbus.mcp.transport.processes import PROXY_FAILED
+from toolbus.mcp.transport.sse import read_events, single_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _REST = 0.5
-"""Seconds in which a stream has to end after its answer, so that its connection is kept."""
+"""Seconds within which a stream must end after its response for its connection to be kept."""
 
 _BAD, _UNAUTHORIZED = 400, 401
-"""From this status on the server has refused a request: RFC 9110, 15."""
+"""Statuses of refused requests begin at 400: RFC 9110, 15."""
 
 _RESUMES = 10
-"""How often a stream that broke off is taken up again for one request."""
+"""The number of times that a broken stream is resumed for one request."""
 
 
 class RemoteServer:
-    """The `ServerLink` to the server at *url*."""
+    """The `ServerLink` to the remote server at *url*."""
 
     def __init__(
         self,
@@ -73,23 +73,22 @@ class RemoteServer:
         self._login = None if logins is None else StoredLogin(url, self._wire, logins)
         self._take: Callable[[bytes], Wait] | None = None
         self._posts: set[asyncio.Task[None]] = set()
-        # Of the requests without an answer, by their ids, the tasks, and whether the end of the
-        # task is what cancels.
+        # Unanswered requests by id: the task of each, and whether ending the task cancels it.
         self._open: dict[Any, tuple[asyncio.Task[None], bool]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._finished = asyncio.Event()
-        # What follows a notification or the handshake may depend on it: it waits for the head of
-        # that answer. Everything else is under way at the same time.
+        # Frames after a notification or the handshake may depend on it, so they wait for the head
+        # of its HTTP response. All other requests run concurrently.
         self._barrier: asyncio.Future[None] | None = None
 
     def write(self, line: bytes) -> None:
-        """Send a line; what comes of it is taken as it comes."""
+        """Send a line as a POST, in a task."""
         if not line.strip():
             return
         frame = read_frame(line)
         under_way, stateless = self._open.get(cancelled_id(frame), (None, False))
         if under_way is not None and stateless:
-            # There the end of the answer's stream is what cancels, and no notification.
+            # A stateless request is cancelled by closing its stream, not by a notification.
             del self._open[cancelled_id(frame)]
             under_way.cancel()
             return
@@ -107,34 +106,34 @@ class RemoteServer:
             self._open[each.id] = task, is_stateless(routing(each))
 
     def drain(self) -> None:
-        """Wait for nothing: what is under way is bounded by what the client asks."""
+        """Return None: the requests in flight are bounded by the client."""
 
     async def lines(
         self, _limit: int, take: Callable[[bytes], Wait], _drain: Callable[[], Wait]
     ) -> str:
-        """Give *take* each line that the server says, until `finish`."""
+        """Pass each line of the server to *take*, until `finish`."""
         self._take = take
         await self._finished.wait()
         return ""
 
     def signal(self, _number: int) -> None:
-        """Give up what is under way: there is no process to tell."""
+        """Cancel the requests in flight: there is no process to signal."""
         for task in self._posts:
             task.cancel()
 
     def finish(self) -> None:
-        """Say no more to it."""
+        """End `lines`; nothing more is sent."""
         self._finished.set()
 
     async def end(self, grace: float, *, at_once: bool = False) -> int:
-        """Wait at most *grace* seconds for what is under way; return 0."""
+        """Wait at most *grace* seconds for the requests in flight; return 0."""
         self.finish()
         if self._posts and not at_once:
             await asyncio.wait(tuple(self._posts), timeout=grace)
         return 0
 
     async def kill(self) -> None:
-        """End the session at the server."""
+        """Cancel the requests in flight, and end the session at the server."""
         self.finish()
         tasks = {*self._posts, *filter(None, [self._listener])}
         for task in tasks:
@@ -157,9 +156,9 @@ class RemoteServer:
         *,
         before: asyncio.Future[None] | None,
     ) -> None:
-        """Send *line*, which is *frame* or a batch, after *before*, and take the answer.
+        """Send *line*, the frame *frame* or a batch, after *before*, and take the response.
 
-        Of the head of that *arrival* tells; each request that is *asked* in it has an answer.
+        *arrival* is set with the head of the response. Each request in *asked* gets a response.
         """
         try:
             if before is not None and not before.done():
@@ -169,13 +168,15 @@ class RemoteServer:
                 self._headers[SESSION] = reply.headers[SESSION]
             _resolve(arrival)
             await self._take_reply(frame, reply)
-            problem = "the server has ended its answer without one" if asked else ""
+            problem = (
+                "the server's HTTP response ended without a JSON-RPC response" if asked else ""
+            )
         except (TransportError, FrameTooLongError) as error:
             problem = str(error)
         except Exception:
-            # Whoever waits for an answer is to be told, whatever it was.
-            logger.exception("what the server said could not be taken")
-            problem = FAILED
+            # Waiting clients get an error response, whatever the exception.
+            logger.exception("could not process the server's response")
+            problem = PROXY_FAILED
         await self._close_open(frame, asked, problem)
 
     async def _sent(self, frame: Frame | None, line: bytes) -> HttpReply:
@@ -185,7 +186,7 @@ class RemoteServer:
             **self._headers,
         }
         if routed := routing(frame):
-            # Only stateless revisions repeat in headers what the frame says.
+            # Only the stateless revision repeats members of the frame in headers.
             headers |= {**routed, **self._params.headers(frame)}
         timeouts = Timeouts(head=None if has_no_timeout(frame) else self._limits.silence)
         return await self._send("POST", headers.items(), line, timeouts)
@@ -199,7 +200,7 @@ class RemoteServer:
     async def _take_reply(self, frame: Frame | None, reply: HttpReply) -> None:
         try:
             if reply.is_coded:
-                raise TransportError("the server compressed its answer, though asked not to")
+                raise TransportError("the server compressed its response, though asked not to")
             if reply.is_stream:
                 await self._take_stream(frame, reply)
             else:
@@ -214,7 +215,7 @@ class RemoteServer:
                 if event.data:
                     await self._take_line(frame, event.line)
             return
-        body, refused = on_one_line(read), reply.status >= _BAD
+        body, refused = single_line(read), reply.status >= _BAD
         if body and (not refused or _answers(body, frame)):
             await self._take_line(frame, body + b"\n")
         elif refused:
@@ -226,7 +227,7 @@ class RemoteServer:
             self._listener = asyncio.create_task(self._listen())
 
     async def _take_stream(self, frame: Frame | None, reply: HttpReply) -> None:
-        """Take the events of a stream; one that breaks off is taken up where it ended.
+        """Take the events of a stream, and resume a broken stream after its last event.
 
         See MCP 2025-11-25, basic/transports, "Resumability and Redelivery".
         """
@@ -250,7 +251,7 @@ class RemoteServer:
                 return
 
     async def _listen(self) -> None:
-        """Take what the server says by itself, as long as it wants to."""
+        """Take the server's own messages from the standing stream."""
         try:
             reply = await self._get({})
             if reply.is_stream:
@@ -259,16 +260,16 @@ class RemoteServer:
         except (TransportError, OSError, FrameTooLongError):
             return
         except Exception:
-            logger.exception("what the server says by itself could not be taken")
+            logger.exception("could not process the server's standing stream")
 
     async def _get(self, extra: dict[str, str]) -> HttpReply:
         headers = {"accept": "text/event-stream", **self._headers, **extra}
         return await self._send("GET", headers.items(), b"", Timeouts())
 
     async def _take_line(self, frame: Frame | None, line: bytes) -> None:
-        """Take a line of the answer to *frame*."""
+        """Take a line of the HTTP response to *frame*."""
         for answer in frames_in(line):
-            if answer.is_answer:
+            if answer.is_response:
                 self._open.pop(answer.id, None)
             if frame is not None and frame.method == "initialize":
                 match answer.result:
@@ -280,17 +281,17 @@ class RemoteServer:
             await rest
 
     async def _close_open(self, frame: Frame | None, asked: Sequence[Frame], problem: str) -> None:
-        """Answer what was *asked*, if the server has not."""
+        """Answer each request in *asked* with *problem*, unless the server has answered it."""
         for each in asked:
             if each.id in self._open:
                 await self._take_line(each, error_frame(each.id, SERVER_GONE, problem))
         if problem and frame is not None and not asked:
-            logger.warning("%s did not reach the server: %s", frame.method or "an answer", problem)
+            logger.warning("%s did not reach the server: %s", frame.method or "a response", problem)
 
 
 def _answers(data: bytes, frame: Frame | None) -> bool:
     answer = read_frame(data)
-    return answer is not None and frame is not None and answer.is_answer and answer.id == frame.id
+    return answer is not None and frame is not None and answer.is_response and answer.id == frame.id
 
 
 def _resolve(arrival: asyncio.Future[None]) -> None:

@@ -1,4 +1,4 @@
-"""Server-sent events: a stream cut into events, and events as bytes; WHATWG HTML, 9.2.5, 9.2.6."""
+"""A parser and a writer of server-sent events; WHATWG HTML, 9.2.5 and 9.2.6."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _MOST_DIGITS = 9
 
 
 class Event(NamedTuple):
-    """One event: its *data*, None if it has none, its *id*, and milliseconds before a *retry*.
+    """A server-sent event: *data* and *id*, if any, and the milliseconds before a *retry*.
 
-    It may be *named* a message, which it is without a name as well, and may hold *comments*, which
-    are for nobody.
+    *named* is an explicit `event: message`, the default type; *comments*: it holds comment lines.
     """
 
     data: bytes | None
@@ -31,17 +30,17 @@ class Event(NamedTuple):
 
     @property
     def line(self) -> bytes:
-        """The frame that it carries, on one line, with a line end."""
-        return on_one_line(self.data or b"") + b"\n"
+        """The event's frame on one line, with a line end."""
+        return single_line(self.data or b"") + b"\n"
 
     @property
     def wait(self) -> float:
-        """Seconds to wait before its stream is taken up again; 0: it does not say."""
+        """The seconds to wait before the stream is resumed, 0 if the event does not set them."""
         return min(self.retry or 0, _LONGEST_WAIT) / 1000
 
 
 class EventParser:
-    """Cuts a stream into events; raises `FrameTooLongError` for one of more than *limit* bytes."""
+    """A parser of a stream into events of at most *limit* bytes each."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._size = limit, 0
@@ -50,10 +49,10 @@ class EventParser:
         self._first, self._halved = True, False
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Return the events that *chunk* completes; a comment alone is an event as well."""
+        """Return the events completed by *chunk*, comments too; raises `FrameTooLongError`."""
         events = []
         if self._halved and chunk.startswith(b"\n"):
-            # The CR before it has ended the line already, and perhaps its event.
+            # The CR at the end of the previous chunk has ended the line already.
             chunk = chunk[1:]
             self._halved = False
         for part in chunk.splitlines(keepends=True):
@@ -68,7 +67,7 @@ class EventParser:
         return events
 
     def _end_line(self) -> Event | None:
-        """Take the line that has begun; return the event that it ends."""
+        """Complete the partial line; return the event that a blank line ends."""
         line = b"".join(self._partial)
         self._partial = []
         if self._first:
@@ -83,7 +82,7 @@ class EventParser:
 
 
 async def read_events(reply: HttpReply, limit: int) -> AsyncIterator[Event]:
-    """Yield the events of *reply* as they come; raises as `EventParser` does."""
+    """Yield the events of *reply* as they arrive; raises `FrameTooLongError`, `TransportError`."""
     parser = EventParser(limit)
     async for chunk in reply.pieces():
         for event in parser.feed(chunk):
@@ -97,9 +96,9 @@ def write_event(
     *,
     named: bool = False,
 ) -> bytes:
-    """Return the event that carries *data*, one line, under the id *event_id*; *retry* in ms.
+    """Return the bytes of an event with *data*, one line, and *retry* in milliseconds.
 
-    Without anything to say it is no event, but empty.
+    Without any field the result is empty.
     """
     lines = [
         b"" if event_id is None else b"id: " + event_id.encode() + b"\n",
@@ -112,29 +111,29 @@ def write_event(
 
 
 def rewrite_event(event: Event, data: bytes | None) -> bytes:
-    """Return *event* as we write it, with other *data*; without any only where its stream is.
+    """Return the bytes of *event* with *data* in place of its own; None drops the data.
 
-    What was a comment says no more than that the stream is there.
+    Comments are replaced by an empty comment, which keeps the stream alive.
     """
     event_id = event.id if event.id is not None and event.id.isprintable() else None
-    data = None if data is None else unbroken(data)
+    data = None if data is None else escaped_line(data)
     written = write_event(data, event_id, event.retry, named=event.named)
     return written or (b":\n\n" if event.comments or event.data else b"")
 
 
-def nameless(event: Event) -> Event:
-    """Return *event* with its data alone, as if its stream could not be resumed."""
+def without_id(event: Event) -> Event:
+    """Return *event* with its data alone, so that its stream cannot be resumed."""
     return Event(event.data or None)
 
 
-def on_one_line(data: bytes) -> bytes:
-    """Return the JSON *data* on one line: in it a line end can only be space between tokens."""
+def single_line(data: bytes) -> bytes:
+    """Return the JSON *data* on one line; a line end in JSON is only space between tokens."""
     return data.replace(b"\r", b" ").replace(b"\n", b" ").strip()
 
 
-def unbroken(data: bytes) -> bytes:
-    """Return the JSON *data* on what is one line for every reader."""
-    return escape_breaks(on_one_line(data))
+def escaped_line(data: bytes) -> bytes:
+    """Return the JSON *data* on one line for every reader, also for exotic line ends."""
+    return escape_breaks(single_line(data))
 
 
 def _event(lines: list[bytes]) -> Event:

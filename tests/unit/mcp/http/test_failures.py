@@ -4,7 +4,7 @@ import pytest
 
 from toolbus.http.client import TransportError
 from toolbus.mcp.http.failures import failure_of
-from toolbus.mcp.transport.processes import FAILED
+from toolbus.mcp.transport.processes import PROXY_FAILED
 
 
 async def returning(result):
@@ -23,5 +23,5 @@ async def test_what_can_be_foreseen_is_the_reason(result, reason, caplog):
 
 
 async def test_what_nobody_foresaw_is_in_the_log(caplog):
-    assert await failure_of(returning(LookupError("unforeseen"))) == FAILED
+    assert await failure_of(returning(LookupError("unforeseen"))) == PROXY_FAILED
     assert "unforeseen" in caplog.text

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from relayed_streams import KeptRequest
 from toolbus.mcp.http.relayed_request import RelayedRequest
 from toolbus.mcp.protocol.jsonrpc import read_batch, read_frame
-from toolbus.mcp.transport.processes import FAILED
+from toolbus.mcp.transport.processes import PROXY_FAILED
 from toolbus.mcp.transport.sse import write_event
 
 
@@ -110,6 +110,6 @@ async def test_an_exchange_that_dies_answers_its_request(caplog):
     written = await relay(session, frame(1, method="ping"), event_ids=False)
 
     answer = json.loads(written.rpartition(b"data: ")[2])
-    assert (answer["id"], answer["error"]["message"]) == (1, FAILED)
+    assert (answer["id"], answer["error"]["message"]) == (1, PROXY_FAILED)
     assert not session.is_open(1)
     assert "unforeseen" in caplog.text

@@ -104,7 +104,7 @@ def test_what_only_some_read_is_a_frame_as_well(value):
     answers = read_batch(b'[{"id":1,"result":%s}, 1]' % value)
 
     assert (request.id, request.method, request.is_request) == (1, "x", True)
-    assert (len(answers), read_frame(answers[0]).is_answer) == (2, True)
+    assert (len(answers), read_frame(answers[0]).is_response) == (2, True)
     assert read_frame(b'{"id":1,"method":2,"params":%s}' % value) is None
 
 

@@ -35,8 +35,8 @@ def test_what_is_no_base64_is_no_text(value):
         (f'{{"id":1,"method":"tools/call","params":{{"name":"é",{META}}}}}', {}, None),
         (f'{{"id":1,"method":"ping","params":{{{META}}}}}', {"mcp-method": "pong"}, "mcp-method"),
         (f'{{"id":1,"method":"ping","params":{{{META}}}}}', {"mcp-method": None}, "missing"),
-        ('{"id":1,"method":"ping","params":[]}', {}, "names no revision"),
-        ('{"id":1,"method":"ping","params":{"_meta":3}}', {}, "names no revision"),
+        ('{"id":1,"method":"ping","params":[]}', {}, "the body does not"),
+        ('{"id":1,"method":"ping","params":{"_meta":3}}', {}, "the body does not"),
     ],
 )
 def test_headers_say_what_the_body_says(body, headers, words):

@@ -60,7 +60,7 @@ async def test_a_server_without_a_resumed_stream_leaves_an_error():
         remote.write(b'{"id":1,"method":"ping"}\n')
         await remote.end(5)
 
-    assert b"has ended its answer without one" in taken[0]
+    assert b"response ended without a JSON-RPC response" in taken[0]
     assert b"last-event-id: 1" in heads[1]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbus.mcp.protocol.jsonrpc import FrameTooLongError
-from toolbus.mcp.transport.sse import EventParser, nameless, rewrite_event, write_event
+from toolbus.mcp.transport.sse import EventParser, rewrite_event, without_id, write_event
 
 STREAM = (
     b": hi\n\nid: 1\r\nretry: 500\r\ndata: {\r\ndata:}\r\n\r\nevent: message\ndata: a\n\n"
@@ -93,5 +93,5 @@ def test_a_written_event_is_read_again():
 def test_a_nameless_event_has_its_data_alone():
     named, primer = EventParser(1_000).feed(b": c\nid: 7\nretry: 5\ndata: a\n\nid: 8\ndata:\n\n")
 
-    assert nameless(named)[:4] == (b"a", None, None, False)
-    assert nameless(primer)[:4] == (None, None, None, False)
+    assert without_id(named)[:4] == (b"a", None, None, False)
+    assert without_id(primer)[:4] == (None, None, None, False)
