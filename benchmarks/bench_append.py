@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import OURS, Rig, table
 from toolbus.messages import ToolMessage, ToolResponse, encode
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ async def _commits(path: Path) -> int:
 
 
 async def _gathered(store: SqliteStore, turn: int) -> None:
-    jobs = [store.append(f"s-{at}", Stored(message=_message(turn, at))) for at in range(SESSIONS)]
+    jobs = [
+        store.append(f"s-{at}", AppendRequest(message=_message(turn, at))) for at in range(SESSIONS)
+    ]
     await asyncio.gather(*jobs)
 
 
@@ -80,7 +82,7 @@ def _contenders(
     opened.callback(lambda: rig.run(store.close()))
 
     def one() -> None:
-        rig.run(store.append("s-one", Stored(message=_message(next(turns), 0))))
+        rig.run(store.append("s-one", AppendRequest(message=_message(next(turns), 0))))
 
     yield "1 session", OURS, 1, one
     yield "64 sessions", OURS, SESSIONS, lambda: rig.run(_gathered(store, next(turns)))

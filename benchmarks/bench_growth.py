@@ -21,7 +21,7 @@ from toolbus.messages import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.transcript import Transcript
@@ -121,7 +121,7 @@ async def _with_file(rig: Rig, path: Path, size: int) -> None:
     row = f"{size:,} messages"
     async with SqliteStore(path) as store:
         for batch in _batched(_session(size), BATCH):
-            stored = [store.append("s-1", Stored(message=message)) for message in batch]
+            stored = [store.append("s-1", AppendRequest(message=message)) for message in batch]
             await asyncio.gather(*stored)
         took: dict[str, list[float]] = {}
         rounds = 1 if rig.once else 5
@@ -130,7 +130,7 @@ async def _with_file(rig: Rig, path: Path, size: int) -> None:
             _transcript(store, await store.read("s-1"))
             took.setdefault("resume, per message", []).append((perf_counter_ns() - start) / size)
         for _ in range(rounds):
-            more = [Stored(message=message) for message in _session(BATCH)]
+            more = [AppendRequest(message=message) for message in _session(BATCH)]
             start = perf_counter_ns()
             await asyncio.gather(*[store.append("s-1", one) for one in more])
             took.setdefault("append, 64 at once", []).append((perf_counter_ns() - start) / BATCH)
@@ -164,13 +164,13 @@ def bench_growth_memory(rig: Rig) -> None:
 async def _kept(messages: list[Message]) -> tuple[Transcript, MemoryStore]:
     store = MemoryStore()
     for message in messages:
-        await store.append("s-1", Stored(message=message))
+        await store.append("s-1", AppendRequest(message=message))
     return _transcript(store, messages), store
 
 
 def _transcript(store: Store, messages: Sequence[Message]) -> Transcript:
     async def write(message: Message) -> None:
-        await store.append("s-1", Stored(message=message))
+        await store.append("s-1", AppendRequest(message=message))
 
     return Transcript(EventBus(), "s-1", write, messages)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.archives import record
 from benchmarks.harness import Rig, table
 from toolbus.messages import ToolMessage, ToolResponse
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _work(rig: Rig, path: Path, opened: ExitStack, records: int) -> Callable[[in
     store, numbers = SqliteStore(path), count()
     opened.callback(lambda: rig.run(store.close()))
 
-    async def append(jobs: list[tuple[str, Stored]]) -> float:
+    async def append(jobs: list[tuple[str, AppendRequest]]) -> float:
         start = perf_counter()
         await asyncio.gather(*[store.append(*job) for job in jobs])
         return perf_counter() - start
@@ -63,10 +63,10 @@ def _work(rig: Rig, path: Path, opened: ExitStack, records: int) -> Callable[[in
     return work
 
 
-def _stored(turn: int, at: int, records: int) -> Stored:
+def _stored(turn: int, at: int, records: int) -> AppendRequest:
     message, call = f"m-{turn}-{at}", f"c-{turn}-{at}"
     said = ToolResponse.from_text("42 files, 3 of them changed since the last release")
-    return Stored(
+    return AppendRequest(
         message=ToolMessage(id=message, tool_call_id=call, tool_name="read", tool_response=said),
         records=tuple([record(message, call, turn) for _ in range(records)]),
     )

@@ -15,7 +15,7 @@ import psycopg
 
 from benchmarks.harness import OURS, Rig, table
 from toolbus.messages import ToolMessage, ToolResponse, encode
-from toolbus.store import PostgresStore, Stored
+from toolbus.store import AppendRequest, PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +87,7 @@ def _contenders(rig: Rig, address: str, opened: ExitStack) -> Iterator[_Contende
     turns = iter(range(1, 1_000_000))
 
     async def gathered(count: int) -> None:
-        appends = [store.append(f"s-{n}", Stored(message=_message())) for n in range(count)]
+        appends = [store.append(f"s-{n}", AppendRequest(message=_message())) for n in range(count)]
         await asyncio.gather(*appends)
 
     for row, count in (("1 session", 1), ("64 sessions", SESSIONS)):

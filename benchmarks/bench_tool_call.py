@@ -10,7 +10,7 @@ from benchmarks.peers import contenders
 from toolbus import Agent, AgentComponent, EventBus, ToolAdapter
 from toolbus.events import MODEL_CALL_DELTA, Scope
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.tools import Toolset
 from toolbus.tools.calls import ToolRunner
@@ -67,7 +67,7 @@ def ours(name: str, *, adapters: int, ledger: bool) -> Contender:
         bus.tap(deque(maxlen=1_000).append, idle=False, without=(MODEL_CALL_DELTA,))
 
     async def write(message: Message) -> None:
-        await store.append("s-1", Stored(message=message))
+        await store.append("s-1", AppendRequest(message=message))
 
     transcript = Transcript(bus, "s-1", write)
     runner = ToolRunner(bus, tools, scope, append=transcript.enter)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from benchmarks.bench_postgres import server_module
 from toolbus.cli import main as toolbus
 from toolbus.messages import ToolMessage, ToolResponse, UserMessage, encode
-from toolbus.store import PostgresStore, Stored
+from toolbus.store import AppendRequest, PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,9 @@ async def _write_some(address: str) -> None:
     async with PostgresStore(address) as store:
         for number in range(TURNS):
             for seq in range(PER_SESSION):
-                await store.append(f"look-{number}", Stored(message=_answer(f"{number}-{seq}")))
+                await store.append(
+                    f"look-{number}", AppendRequest(message=_answer(f"{number}-{seq}"))
+                )
 
 
 def _answer(name: str) -> ToolMessage:
@@ -142,7 +144,7 @@ async def _time_appends(costs: Costs, address: str) -> None:
     async with PostgresStore(address) as store:
         for number in range(40):
             since = perf_counter()
-            await store.append("new", Stored(message=UserMessage(content=f"hello {number}")))
+            await store.append("new", AppendRequest(message=UserMessage(content=f"hello {number}")))
             costs.setdefault("append", []).append((perf_counter() - since) * 1e3)
 
 

@@ -46,7 +46,7 @@ def tool_call(*, adapters: int) -> Act:
     """Return a call by a runner that writes to transcript and memory; with adapters and ledger."""
     from toolbus import EventBus, ToolRunner
     from toolbus.events import MODEL_CALL_DELTA, Scope
-    from toolbus.store import Stored
+    from toolbus.store import AppendRequest
     from toolbus.store.memory import MemoryStore
     from toolbus.tools import Toolset
     from toolbus.transcript import Transcript
@@ -58,7 +58,7 @@ def tool_call(*, adapters: int) -> Act:
         bus.tap(deque(maxlen=1_000).append, idle=False, without=(MODEL_CALL_DELTA,))
 
     async def write(message: Any) -> None:
-        await store.append("s-1", Stored(message=message))
+        await store.append("s-1", AppendRequest(message=message))
 
     transcript = Transcript(bus, "s-1", write)
     # 0.1.0 names the shielded append otherwise.

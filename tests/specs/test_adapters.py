@@ -41,7 +41,7 @@ from toolbus.events import (
 from toolbus.messages import Resource, ResourcePart, encode
 from toolbus.messages.immutable import freeze
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import Recorder
@@ -612,7 +612,7 @@ async def test_a_resumed_call_comes_too():
     store, listen, call = MemoryStore(), Listen(), call_of("read", path="a")
     asks = AssistantMessage(id="asks", tool_calls=(call,))
     for message in (UserMessage(id="u", content="hi"), asks):
-        await store.append("old", Stored(message=message))
+        await store.append("old", AppendRequest(message=message))
     model, component = ScriptedModel(["done"]), with_adapters(listen)
 
     async with Agent(model, store=store, session_id="old", components=[component]) as agent:

@@ -22,7 +22,7 @@ from toolbus.approvals.records import digest_of, questions_of
 from toolbus.cli.command_line import main
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.messages.codec import encode
-from toolbus.store import SqliteStore, Stored, open_store
+from toolbus.store import AppendRequest, SqliteStore, open_store
 from toolbus.store.leases import this_process
 
 NOW = time.time_ns()
@@ -92,7 +92,7 @@ def keep(path, *questions, messages=()):
     async def run():
         async with SqliteStore(path) as store:
             for message in messages:
-                await store.append("s", Stored(message=message))
+                await store.append("s", AppendRequest(message=message))
             for each in questions:
                 await store.swap_state(each.session_id, PREFIX + each.id, None, encode(each))
 

@@ -19,7 +19,7 @@ from toolbus.approvals.records import questions_of
 from toolbus.errors import StoreError
 from toolbus.events import TOOL_CALL_BEFORE
 from toolbus.policy import Policy
-from toolbus.store import PostgresStore, SqliteStore, Stored
+from toolbus.store import AppendRequest, PostgresStore, SqliteStore
 
 SOURCE = str(Path(toolbus.__file__).parents[1])
 SERVER = [sys.executable, str(Path(__file__).parents[1] / "servers/changing.py"), "said.json"]
@@ -370,7 +370,7 @@ def program_role(postgres, database):
 
     async def make():
         async with PostgresStore(database) as store:
-            await store.append("s", Stored(message=UserMessage(content="go")))
+            await store.append("s", AppendRequest(message=UserMessage(content="go")))
 
     asyncio.run(make())
     name = urlsplit(database).path.removeprefix("/")
@@ -541,7 +541,7 @@ async def test_what_speaks_for_a_person_is_denied(place, tmp_path, monkeypatch):
         (tmp_path / secret).write_text("secret")
     (project / "rules.toml").write_text(ALLOWS_ALL)
     async with SqliteStore(project / "s.db") as store:
-        await store.append("s", Stored(message=UserMessage(content="go")))
+        await store.append("s", AppendRequest(message=UserMessage(content="go")))
     policy, bus = Policy.read("rules.toml"), EventBus()
 
     denied = {}

@@ -10,7 +10,7 @@ import pytest
 
 from toolbus import AssistantMessage, Scope, ToolCall, ToolMessage, ToolResponse, UserMessage
 from toolbus.bus.ledger import DispatchRecord
-from toolbus.store import Original, Stored
+from toolbus.store import AppendRequest, Original
 from toolbus.store.sqlite import SqliteStore
 
 PAGE = 4096
@@ -34,7 +34,7 @@ def record(name):
 
 async def add(store, names, session_id="s"):
     for name in names:
-        await store.append(session_id, Stored(message=message(name), records=[record(name)]))
+        await store.append(session_id, AppendRequest(message=message(name), records=[record(name)]))
 
 
 NAMES = [f"m{at}" for at in range(1, 41)]
@@ -101,7 +101,7 @@ async def test_a_whole_store_is_called_whole(command, path):
     await make(path)
     call = ToolCall(id="c", name="read")
     async with SqliteStore(path) as store:
-        await store.append("t", Stored(message=AssistantMessage(id="a", tool_calls=(call,))))
+        await store.append("t", AppendRequest(message=AssistantMessage(id="a", tool_calls=(call,))))
 
     done = command("check", path)
 
@@ -165,7 +165,7 @@ async def test_wrong_counts_are_found(command, path):
     async with SqliteStore(path) as store:
         response = ToolResponse.from_text("x")
         answer = ToolMessage(id="t", tool_call_id="c", tool_name="n", tool_response=response)
-        await store.append("s", Stored(message=answer))
+        await store.append("s", AppendRequest(message=answer))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("UPDATE sessions SET messages = messages - 1")
         other.execute("DELETE FROM calls")
@@ -204,7 +204,7 @@ async def append(path, session_id, *messages):
     """Write as a program that has not opened the session, so nothing is compared."""
     async with SqliteStore(path) as store:
         for one in messages:
-            await store.append(session_id, Stored(message=one))
+            await store.append(session_id, AppendRequest(message=one))
 
 
 TORN = (
@@ -329,7 +329,7 @@ async def test_a_damaged_original_costs_itself_alone(command, path, tmp_path):
     bodies = {digest: f'"I am {digest}"'.encode() for digest in ("d1", "d2", "d3")}
     originals = [Original(digest=digest, body=body) for digest, body in bodies.items()]
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(originals=tuple(originals)))
+        await store.append("s", AppendRequest(originals=tuple(originals)))
         await store.swap_state("s", "notes", None, b'{"left":3}')
     flip(path, path.read_bytes().index(b"I am d2"), 0x80)
     new = tmp_path / "new.db"
@@ -428,7 +428,7 @@ async def test_a_damaged_log_gives_its_beginning(command, path, tmp_path):
 async def test_what_was_saved_is_counted(command, path, tmp_path):
     await make(path)
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(originals=(Original(digest="d", body=b"1"),)))
+        await store.append("s", AppendRequest(originals=(Original(digest="d", body=b"1"),)))
         await store.swap_state("s", "notes", None, b"2")
     flip(path, path.read_bytes().index(b"I am m7,"))
 

@@ -21,7 +21,7 @@ import toolbus
 from terminals import on_terminal
 from toolbus import UserMessage
 from toolbus.cli.command_line import main
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 COMMANDS = (
@@ -67,7 +67,7 @@ def public_folder(monkeypatch):
 
 async def make_store(path):
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(message=UserMessage(id="u", content="hi")))
+        await store.append("s", AppendRequest(message=UserMessage(id="u", content="hi")))
 
 
 def one_line(done):

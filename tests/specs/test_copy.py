@@ -19,7 +19,7 @@ from toolbus.bus.ledger import DispatchRecord
 from toolbus.errors import SessionBusyError, StoreError
 from toolbus.events import MESSAGE_APPEND_BEFORE, Scope
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import MemoryStore, Original, SqliteStore, Stored
+from toolbus.store import AppendRequest, MemoryStore, Original, SqliteStore
 from toolbus.store.check.session_check import check_reader
 from toolbus.store.copy import copy_session
 from toolbus.store.store_factory import open_reader, open_store
@@ -42,12 +42,12 @@ def record(number, subject=""):
 
 def user(name, *numbers, **fields):
     records = tuple([record(number) for number in numbers])
-    return Stored(message=UserMessage(id=name, content=name), records=records, **fields)
+    return AppendRequest(message=UserMessage(id=name, content=name), records=records, **fields)
 
 
 async def fill(store, session_id="s", messages=5):
     """Write a session with all that there can be."""
-    first = Stored(records=(record(1),), written_ns=5_000_000)
+    first = AppendRequest(records=(record(1),), written_ns=5_000_000)
     await store.append(session_id, first)
     for number in range(messages):
         await store.append(session_id, user(f"m{number}", number, written_ns=6_000_000))
@@ -56,11 +56,13 @@ async def fill(store, session_id="s", messages=5):
     answer = ToolMessage(id="t", tool_call_id="c", tool_name="read")
     originals = tuple([Original(digest=f"d{n}", body=b'{"b":1, "a":%d}' % n) for n in range(20)])
     records = (record(7, subject="t"), record(8))
-    both = Stored(before=(call,), message=answer, records=records, written_ns=6_000_000)
+    both = AppendRequest(before=(call,), message=answer, records=records, written_ns=6_000_000)
     await store.append(session_id, both)
-    await store.append(session_id, Stored(originals=originals, written_ns=6_000_000))
+    await store.append(session_id, AppendRequest(originals=originals, written_ns=6_000_000))
     for number in (9, 10):
-        await store.append(session_id, Stored(records=(record(number),), written_ns=7_000_000))
+        await store.append(
+            session_id, AppendRequest(records=(record(number),), written_ns=7_000_000)
+        )
     for name in ("budget", "other"):
         await store.swap_state(session_id, name, None, b'{"n": 1.0}', written_ns=7_000_000)
 
@@ -122,7 +124,7 @@ async def test_all_of_a_session_goes_over(make):
     for kinds in product(("memory", "disk"), repeat=2):
         source, target = map(make, kinds)
         await fill(source)
-        await source.append("records", Stored(records=(record(1),)))
+        await source.append("records", AppendRequest(records=(record(1),)))
 
         result, other = await copy(source, target), await copy(source, target, "records")
 
@@ -299,7 +301,7 @@ async def test_another_session_of_that_id_stays():
     source = MemoryStore()
     await fill(source)
     other, longer = MemoryStore(), MemoryStore()
-    await other.append("s", Stored(records=(record(1),)))
+    await other.append("s", AppendRequest(records=(record(1),)))
     await other.append("s", user("another"))
     await copy(source, longer)
     await longer.append("s", user("more"))
@@ -476,10 +478,10 @@ async def test_a_check_tells_of_any_store(make):
         await fill(store, "whole")
         with store.reader() as reader:
             whole = check_reader("it", reader, lambda done, total: None)
-        await store.append("twice", Stored(message=call))
+        await store.append("twice", AppendRequest(message=call))
         for name in ("t1", "t2"):
             message = ToolMessage(id=name, tool_call_id="c", tool_name="read")
-            await store.append("twice", Stored(message=message))
+            await store.append("twice", AppendRequest(message=message))
         with store.reader() as reader:
             report = check_reader("it", reader, lambda done, total: None)
 

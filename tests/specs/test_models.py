@@ -19,7 +19,7 @@ from toolbus.models import AnthropicModel, OpenAIModel
 from toolbus.models.answers import given_call
 from toolbus.models.replay import ReplayModel
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import SqliteStore, Stored
+from toolbus.store import AppendRequest, SqliteStore
 from toolbus.testing.fakes import counting_ids
 
 REQUEST = ModelRequest(model="m", messages=[UserMessage(id="u", content="hi")])
@@ -259,7 +259,7 @@ async def test_one_of_several_sessions_is_played(tmp_path):
     async with SqliteStore(database) as store:
         for session_id in ("one", "other", "one/c1/sub"):
             answer = AssistantMessage(id=f"m-{session_id}", content=session_id)
-            await store.append(session_id, Stored(message=answer))
+            await store.append(session_id, AppendRequest(message=answer))
     run_export(Output(io.StringIO()), str(database), file=str(export))
 
     for file in (database, export):

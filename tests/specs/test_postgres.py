@@ -27,7 +27,7 @@ from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
 from toolbus.redaction.redact_secrets import RedactSecrets
 from toolbus.settings.usage_error import UsageError
-from toolbus.store import PostgresStore, Stored
+from toolbus.store import AppendRequest, PostgresStore
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.tables import VERSION
 from toolbus.store.store_factory import open_store
@@ -38,7 +38,7 @@ PASSWORD = "hunter" + str(2) + "%20of9"
 
 
 def user(name, text="hello"):
-    return Stored(message=UserMessage(id=name, content=text))
+    return AppendRequest(message=UserMessage(id=name, content=text))
 
 
 def ids(messages):
@@ -347,7 +347,7 @@ async def test_a_nul_is_kept(postgres, database):
     ]
     async with PostgresStore(database) as store:
         for message in messages:
-            await store.append(f"s{message.id}", Stored(message=message))
+            await store.append(f"s{message.id}", AppendRequest(message=message))
             await store.swap_state(f"s{message.id}", message.id, None, b'"\\u0000"')
 
         assert [info.id for info in await store.sessions()] == [f"s{text}" for text in texts]
@@ -368,7 +368,7 @@ async def test_a_very_long_id_is_kept(database):
     async with PostgresStore(database) as store:
         for name in names:
             message = ToolMessage(id=name, tool_call_id=name, tool_name="t", content="c")
-            await store.append(name, Stored(message=message))
+            await store.append(name, AppendRequest(message=message))
             await store.swap_state(name, name, None, b"1")
 
         assert [info.id for info in await store.sessions()] == names

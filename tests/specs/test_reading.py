@@ -16,7 +16,7 @@ from toolbus import Agent, AgentComponent, AssistantMessage, Deny, ToolAdapter, 
 from toolbus.errors import MessageDenied
 from toolbus.messages import UserMessage, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock, counting_ids
 from toolbus.tools import ToolContext
@@ -24,12 +24,13 @@ from toolbus.tools import ToolContext
 WRITER = """
 import asyncio, sys
 from toolbus import UserMessage
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 async def write(path, name):
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(message=UserMessage(id=name, content="said elsewhere")))
+        message = UserMessage(id=name, content="said elsewhere")
+        await store.append("s", AppendRequest(message=message))
 
 asyncio.run(write(*sys.argv[1:]))
 """
@@ -114,7 +115,7 @@ async def talk(path, script=SCRIPT, session_id="s-1", *, wire=lambda agent: None
 async def say(path, *messages, session_id="s"):
     async with SqliteStore(path) as store:
         for message in messages:
-            await store.append(session_id, Stored(message=message))
+            await store.append(session_id, AppendRequest(message=message))
 
 
 def user(name, text="hello"):

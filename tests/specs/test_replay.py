@@ -21,7 +21,7 @@ from toolbus import (
 )
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 IMPORTS = """\
@@ -356,7 +356,7 @@ def database(here):
                     SystemMessage(id=f"{session}-m", content="Help."),
                     *called(call_id=f"{session}-c", text=f"first\nthe {SECRET}\nlast"),
                 ):
-                    await store.append(session, Stored(message=message))
+                    await store.append(session, AppendRequest(message=message))
 
     asyncio.run(write())
     return "agent.db"

@@ -24,7 +24,7 @@ from toolbus import AssistantMessage, ToolCall, UserMessage
 from toolbus.approvals import answer
 from toolbus.approvals.records import questions_of
 from toolbus.messages import encode
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 KEY = "sk-" + "k3y" * 9
@@ -885,7 +885,7 @@ async def write_below(path):
     """Write to a session of a sub-agent, as the latest."""
     async with SqliteStore(path) as store:
         message = UserMessage(id="u", content="for a sub-agent")
-        await store.append("another/c1/x", Stored(message=message))
+        await store.append("another/c1/x", AppendRequest(message=message))
 
 
 def test_a_session_is_resumed(here, command, tape):

@@ -17,7 +17,7 @@ from toolbus import Agent, AssistantMessage, ToolCall, ToolMessage, UserMessage,
 from toolbus.errors import SessionBusyError
 from toolbus.events import TOOL_CALL_AFTER
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 
@@ -192,7 +192,7 @@ async def test_a_stranger_s_message_is_noticed(tmp_path):
             agent, slow, run = await run_until_slow(store, "well")
             message = UserMessage(id="stranger", content="let me in")
 
-            await store.append("s", Stored(message=message))
+            await store.append("s", AppendRequest(message=message))
             slow.may_end.set()
             with pytest.raises(SessionBusyError, match="nothing was written"):
                 await run

@@ -21,7 +21,7 @@ from toolbus.events import (
     TOOL_CALL_PERSIST_BEFORE,
 )
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import Recorder
@@ -62,7 +62,7 @@ async def interrupted_store() -> MemoryStore:
     """Return a store with a session in which the second of two calls is open."""
     store = MemoryStore()
     for message in (UserMessage(id="u", content="go"), ASKING, ANSWER):
-        await store.append("s", Stored(message=message))
+        await store.append("s", AppendRequest(message=message))
     return store
 
 
@@ -136,7 +136,7 @@ async def test_a_session_that_cannot_be_read():
             return await super().read(session_id)
 
     store = Hesitant()
-    await store.append("s", Stored(message=UserMessage(id="u", content="before")))
+    await store.append("s", AppendRequest(message=UserMessage(id="u", content="before")))
     agent = resuming(store, "done")
 
     with pytest.raises(StoreError, match="it failed"):

@@ -48,7 +48,7 @@ from toolbus.events import TOOL_CALL_AFTER, TOOL_CALL_BEFORE
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
 from toolbus.mcp.proxy import Proxy
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Original, Stored
+from toolbus.store import AppendRequest, Original
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.checks import check_guard
@@ -399,7 +399,7 @@ async def test_who_was_overtaken_still_counts(store):
     async with agent_with(store=store, answers=answers, tools=[slow]) as agent:
         run = asyncio.create_task(agent.run("go"))
         await running.wait()
-        await store.append("s", Stored(message=UserMessage(id="x", content="a stranger's")))
+        await store.append("s", AppendRequest(message=UserMessage(id="x", content="a stranger's")))
         may_end.set()
         with pytest.raises(SessionBusyError):
             await run
@@ -504,7 +504,7 @@ async def make_store(path, *states, session="s"):
     async with SqliteStore(path) as store:
         body = json.dumps(SECRET).encode()
         original = Original(digest="d", body=body)
-        stored = Stored(message=UserMessage(id="m", content="hello"), originals=[original])
+        stored = AppendRequest(message=UserMessage(id="m", content="hello"), originals=[original])
         await store.append(session, stored)
         for name in states:
             await State(store, session, name).update(lambda old: {"secret": SECRET})

@@ -27,7 +27,7 @@ from toolbus.errors import ClosedError, MessageDenied, StoreError
 from toolbus.events import MESSAGE_APPEND_BEFORE, MESSAGE_PERSIST_BEFORE, RUN_AFTER
 from toolbus.messages import decode, encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Original, SessionInfo, Stored
+from toolbus.store import AppendRequest, Original, SessionInfo
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file
 from toolbus.store.memory import MemoryStore
@@ -107,8 +107,8 @@ def log_file(tmp_path):
     handler.close()
 
 
-def user(name: str) -> Stored:
-    return Stored(message=UserMessage(id=name, content=f"I am {name}"))
+def user(name: str) -> AppendRequest:
+    return AppendRequest(message=UserMessage(id=name, content=f"I am {name}"))
 
 
 def record(name: str, *entries: HandlerEntry, **values: object) -> DispatchRecord:
@@ -145,7 +145,7 @@ async def test_messages_come_back_as_they_were(make):
     async with make() as store:
         for message in ROLES:
             for session_id in ("one", "two"):
-                await store.append(session_id, Stored(message=message))
+                await store.append(session_id, AppendRequest(message=message))
 
         assert await store.read("one") == ROLES
         assert await store.read("two") == ROLES
@@ -218,8 +218,8 @@ async def test_records_come_back_without_values(make):
     )
     alone = record("2")
     async with make() as store:
-        await store.append("s", Stored(message=ROLES[0], records=[with_values]))
-        await store.append("s", Stored(records=[alone]))
+        await store.append("s", AppendRequest(message=ROLES[0], records=[with_values]))
+        await store.append("s", AppendRequest(records=[alone]))
 
         kept = await store.records("s")
         assert kept == (record("1", HandlerEntry(**entry, after="d")), alone)
@@ -296,7 +296,7 @@ async def test_forgetting_leaves_the_transcript(make, path):
         for session_id in "st":
             await store.append(
                 session_id,
-                Stored(message=ROLES[0], records=[record("1")], originals=originals),
+                AppendRequest(message=ROLES[0], records=[record("1")], originals=originals),
             )
 
         assert await store.forget_originals("s") == 2
@@ -398,7 +398,7 @@ async def test_a_store_that_came_back_works(path, tmp_path):
 
 async def test_a_message_is_stored_as_json(path):
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(message=ROLES[1]))
+        await store.append("s", AppendRequest(message=ROLES[1]))
 
     with closing(sqlite3.connect(path)) as other:
         rows = other.execute("SELECT id, version, body FROM messages").fetchall()
@@ -547,7 +547,7 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path):
 
     async with SqliteStore(path) as store:
         before = await store.read("plain")
-        await store.append("plain", Stored(message=user("2").message, records=[record("2")]))
+        await store.append("plain", AppendRequest(message=user("2").message, records=[record("2")]))
 
         assert before
         assert await store.read("plain") == (*before, user("2").message)

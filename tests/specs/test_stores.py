@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from store_laws import StoreLaws, StoreSubject
 from toolbus import UserMessage
-from toolbus.store import Position, SqliteStore, Stored
+from toolbus.store import AppendRequest, Position, SqliteStore
 from toolbus.store.memory import MemoryStore
 from toolbus.testing import LawBroken, check_store
 
@@ -123,7 +123,7 @@ def test_a_state_that_changes_is_caught():
 def test_half_an_append_is_caught():
     class Torn(MemoryStore):
         async def append(self, session_id, stored):
-            await super().append(session_id, Stored(records=stored.records))
+            await super().append(session_id, AppendRequest(records=stored.records))
             await super().append(session_id, replace(stored, records=()))
 
     assert "fence" in broken_laws(Torn)[0]

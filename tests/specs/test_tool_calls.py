@@ -55,7 +55,7 @@ from toolbus.events import (
 from toolbus.messages import UserMessage, encode
 from toolbus.messages.immutable import freeze, thaw
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import FakeClock, Recorder, counting_ids
@@ -1631,7 +1631,7 @@ async def test_a_failed_write_repeats_no_telling(cause):
 async def test_a_second_telling_is_marked():
     store = MemoryStore()
     for message in (UserMessage(id="u-1", content="go"), asks(call_of("note"))):
-        await store.append("s-1", Stored(message=message))
+        await store.append("s-1", AppendRequest(message=message))
     second = asks(call_of("note", 2), id="m-2")
     agent = agent_of(second, tools=[notes([])], store=store, ids=counting_ids("new"))
     outcomes = collects(agent.bus, TOOL_CALL_AFTER)
@@ -2429,7 +2429,7 @@ async def test_an_interrupted_call_never_runs_again():
         UserMessage(id="u-1", content="go"),
         asks(call_of("note", 1, n=1), call_of("note", 2, n=2)),
     ):
-        await store.append("s-1", Stored(message=message))
+        await store.append("s-1", AppendRequest(message=message))
     agent = agent_of(tools=[notes(ran)], store=store)
     outcomes = collects(agent.bus, TOOL_CALL_AFTER)
 

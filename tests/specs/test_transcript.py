@@ -32,7 +32,7 @@ from toolbus.events import (
 )
 from toolbus.messages import encode
 from toolbus.models.scripted import ScriptedModel
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.memory import MemoryStore
 from toolbus.store.sqlite import SqliteStore
 from toolbus.testing.fakes import Recorder, counting_ids
@@ -178,7 +178,7 @@ def agent_for(*answers, **options) -> Agent:
 async def asked(store: MemoryStore | None = None) -> MemoryStore:
     """Return a *store* whose session "s" ends with the call that the last of ROLES answers."""
     store = store or MemoryStore()
-    await MemoryStore.append(store, "s", Stored(message=ROLES[2]))
+    await MemoryStore.append(store, "s", AppendRequest(message=ROLES[2]))
     return store
 
 

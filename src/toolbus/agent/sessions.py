@@ -18,7 +18,7 @@ from toolbus.errors import AppendError, ClosedError, MessageDenied, ToolbusError
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import AssistantMessage, Message, SystemMessage, ToolMessage
-from toolbus.store.protocol import Stored, originals_of
+from toolbus.store.protocol import AppendRequest, originals_of
 from toolbus.store.write_behind import WriteBehind
 from toolbus.store.writer import Writer
 from toolbus.tasks.loops import LoopLock
@@ -265,7 +265,7 @@ class AgentSession:
         await self._unsaved.flush(self._write, "wait on")
 
     async def _write(self, *messages: Message) -> None:
-        stored = Stored(message=messages[-1] if messages else None, before=messages[:-1])
+        stored = AppendRequest(message=messages[-1] if messages else None, before=messages[:-1])
         if not self.config.store.durable:
             await self._writer.append(stored, self.transcript.length)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,17 +12,21 @@ if TYPE_CHECKING:
 
 
 def lazily(
-    package: str, modules: Mapping[str, str]
+    package: str, modules: Mapping[str, str], renamed: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for *package*.
 
     *modules* has for each name the module of the package that defines it, or with a dot before it
     a module beside the package, with two one beside the package above. The error of a module whose
-    extra is missing reaches the reader of the name.
+    extra is missing reaches the reader of the name. *renamed* has the new names by those of the
+    version before: a reader of an old name gets an `ImportError` with the new one.
     """
 
     def getter(name: str) -> Any:
         holder = sys.modules[package]
+        if name in renamed:
+            # Not an `AttributeError`: its text is lost in `from PACKAGE import NAME`.
+            raise ImportError(f"{package}.{name} is now {package}.{renamed[name]}", name=name)
         if name not in modules:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=holder)

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from toolbus.settings.lazy_names import lazily
+from toolbus.store.protocol import AppendRequest as AppendRequest
 from toolbus.store.protocol import Original as Original
 from toolbus.store.protocol import Position as Position
 from toolbus.store.protocol import SessionInfo as SessionInfo
 from toolbus.store.protocol import Store as Store
-from toolbus.store.protocol import Stored as Stored
 
 if TYPE_CHECKING:
     from toolbus.store.memory import MemoryStore as MemoryStore
@@ -27,4 +27,5 @@ __getattr__, __dir__ = lazily(
         "SqliteStore": "sqlite",
         "StoreReader": "store_reader",
     },
+    renamed={"Stored": "AppendRequest"},
 )

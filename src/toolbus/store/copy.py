@@ -14,7 +14,7 @@ from toolbus.errors import StoreError
 from toolbus.messages.ids import new_id
 from toolbus.messages.records import Message, encode
 from toolbus.store.leases import LEASE_SECONDS
-from toolbus.store.protocol import Position, Stored
+from toolbus.store.protocol import AppendRequest, Position
 from toolbus.store.store_reader import whole
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class _Copier:
         done, end = len(there.entries), len(contents.entries)
         moment = self._session.updated_ns
         # The first append makes the session, and says when that was.
-        await self._append(Stored(written_ns=self._session.created_ns))
+        await self._append(AppendRequest(written_ns=self._session.created_ns))
         entries = islice(read_entries(self._source, self._session), done, end)
         while batch := _next_batch(entries):
             await self._append_all(batch)
@@ -215,7 +215,7 @@ class _Copier:
             each for each in self._source.originals(self._session.key) if each.digest in missing
         )
         while values := tuple(islice(originals, _VALUES)):
-            await self._append(Stored(originals=values, written_ns=moment))
+            await self._append(AppendRequest(originals=values, written_ns=moment))
         for name, body in contents.states.items():
             await self._copy_state(name, there.states.get(name), body)
 
@@ -223,19 +223,19 @@ class _Copier:
         """Append entries at the same time, each where those before it end."""
         appends, moment = [], self._session.updated_ns
         for entry in batch:
-            stored = Stored(message=entry.message, records=entry.records, written_ns=moment)
-            appends.append(self._append(stored))
+            request = AppendRequest(message=entry.message, records=entry.records, written_ns=moment)
+            appends.append(self._append(request))
             epoch, length = self._position.epoch, self._position.length
-            self._position = Position(epoch, length + len(stored.messages))
+            self._position = Position(epoch, length + len(request.messages))
         # All of them come to their end, so that none is under way when one has failed.
         for result in await asyncio.gather(*appends, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
         await self.keep(LEASE_SECONDS)
 
-    def _append(self, stored: Stored) -> Awaitable[None]:
+    def _append(self, request: AppendRequest) -> Awaitable[None]:
         """Append at the present position."""
-        return self._target.append(self._session.id, replace(stored, at=self._position))
+        return self._target.append(self._session.id, replace(request, at=self._position))
 
     async def _copy_state(self, name: str, old: bytes | None, new: bytes) -> None:
         moment = self._session.updated_ns

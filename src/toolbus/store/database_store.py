@@ -6,7 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from toolbus.errors import ClosedError, DecodeError, StoreError
-from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, Open, Swap
+from toolbus.store.jobs import (
+    AppendJob,
+    ExtendLeaseJob,
+    ForgetRowsJob,
+    ForgetSessionsJob,
+    OpenSessionJob,
+    SwapStateJob,
+)
 from toolbus.store.store_reader import whole, whole_messages
 from toolbus.store.worker import Worker
 
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
     from toolbus.store.jobs import Job
-    from toolbus.store.protocol import Original, Position, SessionInfo, Stored
+    from toolbus.store.protocol import AppendRequest, Original, Position, SessionInfo
     from toolbus.store.sql_reader import SqlReader
 
 T = TypeVar("T")
@@ -61,16 +68,16 @@ class DatabaseStore:
 
     async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
         """Make *holder* the session's writer, under a new epoch; return where it stands."""
-        position: Position = await self._write(Open(session_id, holder, seconds))
+        position: Position = await self._write(OpenSessionJob(session_id, holder, seconds))
         return position
 
     async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
         """Let the lease of *holder* end in *seconds*, with 0 at once."""
-        await self._write(Extend(session_id, holder, seconds))
+        await self._write(ExtendLeaseJob(session_id, holder, seconds))
 
-    async def append(self, session_id: str, stored: Stored) -> None:
-        """Add *stored* to the end of the session."""
-        await self._write(Append(session_id, stored))
+    async def append(self, session_id: str, request: AppendRequest) -> None:
+        """Add *request* to the end of the session."""
+        await self._write(AppendJob(session_id, request))
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""
@@ -101,15 +108,15 @@ class DatabaseStore:
 
     async def forget_originals(self, session_id: str) -> int:
         """Delete the values that the session kept; return how many."""
-        return int(await self._write(Forget(session_id, "originals")))
+        return int(await self._write(ForgetRowsJob(session_id, "originals")))
 
     async def forget_states(self, session_id: str) -> int:
         """Delete what components keep for the session; return how many values."""
-        return int(await self._write(Forget(session_id, "states")))
+        return int(await self._write(ForgetRowsJob(session_id, "states")))
 
     async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
         """Delete sessions that were last written before *before_ns*; return their ids."""
-        return tuple(await self._write(ForgetSessions(before_ns, limit)))
+        return tuple(await self._write(ForgetSessionsJob(before_ns, limit)))
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
         """Return the JSON that is kept for the session under *name*, or None."""
@@ -130,7 +137,7 @@ class DatabaseStore:
         written_ns: int | None = None,
     ) -> bool:
         """Put *new* where *old* stands; return False if another value stands there."""
-        return bool(await self._write(Swap(session_id, name, old, new, written_ns)))
+        return bool(await self._write(SwapStateJob(session_id, name, old, new, written_ns)))
 
     async def close(self) -> None:
         """Wait for the writes that were begun, then let go of the database."""

@@ -9,38 +9,38 @@ from toolbus.store.protocol import Position
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolbus.store.protocol import Stored
+    from toolbus.store.protocol import AppendRequest
     from toolbus.store.sqlite.writes import Writes
 
 
-class Append(NamedTuple):
+class AppendJob(NamedTuple):
     """The values of an `append`."""
 
     session_id: str
-    stored: Stored
+    request: AppendRequest
 
 
-class Transaction(NamedTuple):
+class TransactionJob(NamedTuple):
     """Any other work of an SQLite store's writer."""
 
     work: Callable[[Writes], JobResult]
 
 
-class Forget(NamedTuple):
+class ForgetRowsJob(NamedTuple):
     """A *table* whose rows of the session are to be deleted."""
 
     session_id: str
     table: Literal["originals", "states"]
 
 
-class ForgetSessions(NamedTuple):
+class ForgetSessionsJob(NamedTuple):
     """The values of a `forget_sessions`."""
 
     before_ns: int
     limit: int
 
 
-class Swap(NamedTuple):
+class SwapStateJob(NamedTuple):
     """The values of a `swap_state`."""
 
     session_id: str
@@ -50,7 +50,7 @@ class Swap(NamedTuple):
     written_ns: int | None
 
 
-class Open(NamedTuple):
+class OpenSessionJob(NamedTuple):
     """The values of an `open_session`."""
 
     session_id: str
@@ -58,7 +58,7 @@ class Open(NamedTuple):
     seconds: float
 
 
-class Extend(NamedTuple):
+class ExtendLeaseJob(NamedTuple):
     """The values of an `extend_lease`."""
 
     session_id: str
@@ -66,5 +66,13 @@ class Extend(NamedTuple):
     seconds: float
 
 
-Job: TypeAlias = Append | Transaction | Forget | ForgetSessions | Open | Extend | Swap
+Job: TypeAlias = (
+    AppendJob
+    | TransactionJob
+    | ForgetRowsJob
+    | ForgetSessionsJob
+    | OpenSessionJob
+    | ExtendLeaseJob
+    | SwapStateJob
+)
 JobResult: TypeAlias = int | Position | tuple[str, ...] | None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolbus.errors import SessionBusyError
 
 if TYPE_CHECKING:
-    from toolbus.store.jobs import Extend, Open
+    from toolbus.store.jobs import ExtendLeaseJob, OpenSessionJob
     from toolbus.store.protocol import Position
 
 LEASE_SECONDS = 30.0
@@ -35,7 +35,7 @@ class Lease(NamedTuple):
     process: str = ""
     until_ns: int = 0
 
-    def taken(self, job: Open, process: str, now_ns: int) -> Lease:
+    def taken(self, job: OpenSessionJob, process: str, now_ns: int) -> Lease:
         """Return the lease of the next epoch for the holder that *job* names, in *process*.
 
         Raises `SessionBusyError` while this lease of another holder lasts, and its process does.
@@ -45,7 +45,7 @@ class Lease(NamedTuple):
             raise SessionBusyError(job.session_id, _RUNNING)
         return Lease(self.epoch + 1, job.holder, process, after_seconds(now_ns, job.seconds))
 
-    def extended(self, job: Extend, now_ns: int) -> Lease:
+    def extended(self, job: ExtendLeaseJob, now_ns: int) -> Lease:
         """Return the lease with the new end of *job*; unchanged for another holder."""
         if self.holder != job.holder:
             return self

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolbus.errors import ClosedError, FreezeError, StoreError
 from toolbus.messages.immutable import check_text
-from toolbus.store.jobs import Extend, Open
+from toolbus.store.jobs import ExtendLeaseJob, OpenSessionJob
 from toolbus.store.leases import Lease, check_position
 from toolbus.store.protocol import Original, Position
 from toolbus.store.store_reader import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.messages.records import Message
-    from toolbus.store.protocol import SessionInfo, Stored
+    from toolbus.store.protocol import AppendRequest, SessionInfo
 
 
 class MemorySession(Struct):
@@ -53,18 +53,18 @@ class MemorySession(Struct):
         latest = self.pages[-1]
         return latest.seq - 1 + len(latest.records)
 
-    def add(self, stored: Stored, keys: Iterator[int]) -> None:
+    def add(self, request: AppendRequest, keys: Iterator[int]) -> None:
         """Add the messages, records and originals of one append; *keys* numbers messages."""
         first = len(self.messages) + 1
         rows = [
             MessageRow(next(keys), self.key, seq, message.id, message)
-            for seq, message in enumerate(stored.messages, first)
+            for seq, message in enumerate(request.messages, first)
         ]
-        if stored.records:
+        if request.records:
             place = rows[-1].seq if rows else first
             seq = self.records + 1
-            self.pages.append(Page(self.key, place, seq, bool(rows), stored.records))
-        for original in stored.originals:
+            self.pages.append(Page(self.key, place, seq, bool(rows), request.records))
+        for original in request.originals:
             self.originals.setdefault(original.digest, original)
         self.messages += rows
 
@@ -102,7 +102,7 @@ class MemoryStore:
         """Make *holder* the session's writer, under a new epoch; return where it stands."""
         with self._lock:
             self._check_open()
-            opening = Open(session_id, holder, seconds)
+            opening = OpenSessionJob(session_id, holder, seconds)
             self._leases[session_id] = self._lease(session_id).taken(opening, "", self._clock())
             return self._position(session_id)
 
@@ -111,15 +111,15 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             if (lease := self._leases.get(session_id)) is not None:
-                extension = Extend(session_id, holder, seconds)
+                extension = ExtendLeaseJob(session_id, holder, seconds)
                 self._leases[session_id] = lease.extended(extension, self._clock())
 
-    async def append(self, session_id: str, stored: Stored) -> None:
-        """Add *stored* to the end of the session."""
+    async def append(self, session_id: str, request: AppendRequest) -> None:
+        """Add *request* to the end of the session."""
         with self._lock:
             self._check_open()
-            check_position(session_id, stored.at, self._position(session_id))
-            self._touched(session_id, stored.written_ns).add(stored, self._keys)
+            check_position(session_id, request.at, self._position(session_id))
+            self._touched(session_id, request.written_ns).add(request, self._keys)
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of the session, in order."""

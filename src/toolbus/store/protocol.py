@@ -1,6 +1,6 @@
 """The Store protocol: the messages of sessions, with ledger records, originals and states.
 
-`toolbus.testing.check_store` tries its promises on any store.
+`toolbus.testing.check_store` checks any store against this contract.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Original(Struct, frozen=True, kw_only=True):
-    """A value as the ledger knows it, by its digest; *body* is its JSON.
+    """A value that the ledger refers to by *digest*; *body* is its JSON.
 
     >>> Original(digest="d1", body=b'"secret"').body
     b'"secret"'
@@ -31,15 +31,15 @@ class Original(Struct, frozen=True, kw_only=True):
 
 
 def originals_of(records: Iterable[DispatchRecord]) -> tuple[Original, ...]:
-    """Return the values in *records* that are not in the transcript anyway, each once."""
+    """Return the values in *records* that the transcript does not hold, each once."""
     values = {digest: value for record in records for digest, value in _values_of(record) if digest}
     return tuple([Original(digest=digest, body=encode(value)) for digest, value in values.items()])
 
 
 def _values_of(record: DispatchRecord) -> Iterator[tuple[str, object]]:
     changes = [entry for entry in record.entries if entry.before is not None]
-    # What passed as it was is the message or the call itself. And the request of each turn, with
-    # all messages so far, would make the file grow with the square of the session.
+    # An unchanged value is the message or the call itself, which the transcript holds; the request
+    # of each turn, with all messages so far, would grow the file with the square of the session.
     if changes or record.outcome not in {"observed", "unchanged"}:
         yield record.original, record.value
     for entry in record.entries:
@@ -51,7 +51,7 @@ def _values_of(record: DispatchRecord) -> Iterator[tuple[str, object]]:
 
 
 class Position(Struct, frozen=True):
-    """Where a session stands: the *epoch* of its writer, and how many messages it has.
+    """The state of a session: the *epoch* of its writer, and its number of messages, *length*.
 
     >>> asyncio.run(MemoryStore().open_session("s1", "me", 30))
     Position(epoch=1, length=0)
@@ -61,20 +61,20 @@ class Position(Struct, frozen=True):
     length: int
 
 
-class Stored(Struct, frozen=True, kw_only=True):
-    """What one append writes, all or nothing: a message, ledger records, or both.
+class AppendRequest(Struct, frozen=True, kw_only=True):
+    """The contents of one atomic append: a message, ledger records, or both.
 
-    *before* are messages that go in right before it, as a call before its answer, or results that
-    were ready at the same time. *at* is where the writer believes the session to stand: if it
-    stands elsewhere, nothing is written. None asks for nothing, as for records, which any process
-    may add.
+    *before* are messages to insert right before it, such as a call before its answer, or results
+    that were ready at the same time. *at* is the position that the writer expects: at any other
+    position nothing is written. None skips this check, as for records, which any process may add.
 
-    Of *records* the digests are kept, and values and details dropped: what a guard refused must
-    not come back through the ledger. *originals* are those that a session opted in to keep.
-    *written_ns*, in nanoseconds since the epoch, is when a copy was first written; None: now.
+    Values and details of *records* are dropped and their digests kept: a value that a guard
+    refused must not come back through the ledger. *originals* are values that the session opted
+    in to keep. *written_ns* (nanoseconds since the epoch) is the time of the first write when a
+    session is copied; None is now.
 
     >>> store = MemoryStore()
-    >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
+    >>> asyncio.run(store.append("s1", AppendRequest(message=UserMessage(content="hello"))))
     >>> [message.text for message in asyncio.run(store.read("s1"))]
     ['hello']
     """
@@ -98,10 +98,10 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A line of the list of sessions; times are nanoseconds since the epoch.
+    """An entry in the list of sessions; times are nanoseconds since the epoch.
 
     >>> store = MemoryStore()
-    >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
+    >>> asyncio.run(store.append("s1", AppendRequest(message=UserMessage(content="hello"))))
     >>> [(session.id, session.messages) for session in asyncio.run(store.sessions())]
     [('s1', 1)]
     """
@@ -113,10 +113,10 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """Keeps sessions: appends to them, reads them back, never changes what is there.
+    """Storage for sessions: appends and reads, and never changes stored messages or records.
 
     Every method may be called from any thread and event loop; after `close` each raises
-    `ClosedError`. What cannot be read or written raises `StoreError`.
+    `ClosedError`. A failed read or write raises `StoreError`.
 
     >>> store: Store = MemoryStore()
     >>> asyncio.run(store.swap_state("s1", "count", None, b"1"))
@@ -127,30 +127,30 @@ class Store(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether an append outlives the process."""
+        """Whether appends outlive the process."""
 
     async def open_session(self, session_id: str, holder: str, seconds: float) -> Position:
-        """Make *holder* the session's writer, under a new epoch; return where it stands.
+        """Make *holder* the session's writer, under a new epoch; return the session's position.
 
-        From now on the appends of an earlier writer are refused. The lease, for
-        *seconds*, keeps others from opening it meanwhile: while that of another holder lasts,
-        and its process does, this raises `SessionBusyError`.
+        Appends of earlier writers are refused from now on. The lease keeps other holders from
+        opening the session for *seconds*. Raises `SessionBusyError` while another holder's lease
+        lasts and its process runs.
         """
         ...
 
     async def extend_lease(self, session_id: str, holder: str, seconds: float) -> None:
-        """Let the lease of *holder* end in *seconds*, with 0 at once; of another it is left."""
+        """Let the lease of *holder* end in *seconds*, 0 for at once; ignore any other holder."""
 
-    async def append(self, session_id: str, stored: Stored) -> None:
-        """Add *stored* to the end of the session, which its first append makes.
+    async def append(self, session_id: str, request: AppendRequest) -> None:
+        """Add *request* to the end of the session; the first append creates the session.
 
-        When it returns, the append is as durable as the store ever makes it; when it raises
-        `StoreError`, or `SessionBusyError` since the session does not stand where *stored* says,
-        nothing of it is there. Cancelling it does not take the write back.
+        When this returns, the append is as durable as the store ever makes it. When it raises
+        `StoreError`, or `SessionBusyError` if the session is not at the position *request.at*,
+        nothing was written. Cancellation does not undo the write.
         """
 
     async def read(self, session_id: str) -> tuple[Message, ...]:
-        """Return the messages of the session, in order; of an unknown session none."""
+        """Return the messages of the session, in order; () for an unknown session."""
         ...
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
@@ -158,39 +158,39 @@ class Store(Protocol):
         ...
 
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
-        """Return the ledger records of the session, in order; of an unknown session none."""
+        """Return the ledger records of the session, in order; () for an unknown session."""
         ...
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
-        """Return the values that the session kept, each once, by their digests."""
+        """Return the original values of the session, each once, sorted by digest."""
         ...
 
     async def forget_originals(self, session_id: str) -> int:
-        """Delete the values that the session kept, and nothing else; return how many there were.
+        """Delete the original values of the session, and nothing else; return their number.
 
-        When it returns, no file of the store holds them any more.
+        When this returns, no file of the store holds them any more.
         """
         ...
 
     async def forget_states(self, session_id: str) -> int:
-        """Delete the states of the session; return how many there were.
+        """Delete the states of the session; return their number.
 
-        When it returns, no file of the store holds them any more.
+        When this returns, no file of the store holds them any more.
         """
         ...
 
     async def forget_sessions(self, before_ns: int, limit: int = 100) -> tuple[str, ...]:
         """Delete sessions that were last written before *before_ns*; return their ids.
 
-        In nanoseconds since the epoch. Whole: messages, records, originals, states and
-        lease; at most *limit* sessions, the oldest first, in one transaction: call it again until
-        it returns none. A session whose lease lasts is left. When it
-        returns, no file of the store holds them any more.
+        *before_ns* is in nanoseconds since the epoch. Messages, records, originals, states and
+        lease are deleted, of at most *limit* sessions, the oldest first, in one transaction: call
+        it again until it returns (). A session under a lease stays. When this returns, no file of
+        the store holds the deleted data any more.
         """
         ...
 
     async def read_state(self, session_id: str, name: str) -> bytes | None:
-        """Return the JSON that is kept for the session under *name*; None if there is none."""
+        """Return the session's state *name*, as JSON; None if there is none."""
         ...
 
     async def swap_state(
@@ -202,20 +202,20 @@ class Store(Protocol):
         *,
         written_ns: int | None = None,
     ) -> bool:
-        """Put *new* where *old* stands, or return False if something else stands there.
+        """Replace the state *name* by *new* if it equals *old*; return whether it did.
 
-        Both are JSON, or None for nothing: so it is made or deleted. The comparison and the write
-        are one transaction, and the write as durable as an append. Of an unknown session the first
-        state makes it. Cancelling it does not take the write back. *written_ns* is as in `Stored`.
+        Both are JSON, or None for a missing state: None creates or deletes it. The comparison and
+        the write are one transaction, as durable as an append. The first state creates an unknown
+        session. Cancellation does not undo the write. *written_ns* is as in `AppendRequest`.
         """
         ...
 
     def reader(self) -> StoreReader:
-        """Return a reader of the store, which must be closed before the store is.
+        """Return a reader of the store; close it before the store.
 
-        It may wait for the disk or the network, so it is not for an event loop's thread.
+        It may wait for the disk or the network, so do not use it in an event loop's thread.
         """
         ...
 
     async def close(self) -> None:
-        """Finish the writes that were begun and close the store; a second call does nothing."""
+        """Finish pending writes and close the store; a second call does nothing."""

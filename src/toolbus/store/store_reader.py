@@ -139,7 +139,7 @@ class StoreReader(ABC):
     The abstract verbs are enough for a store of your own: the other ones go through all rows.
 
     >>> store = MemoryStore()
-    >>> asyncio.run(store.append("s1", Stored(message=UserMessage(content="hello"))))
+    >>> asyncio.run(store.append("s1", AppendRequest(message=UserMessage(content="hello"))))
     >>> with store.reader() as reader:
     ...     [row.id for row in reader.sessions()]
     ['s1']

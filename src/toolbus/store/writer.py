@@ -1,4 +1,4 @@
-"""The one writer of a session: under an epoch of its own, and with a lease while it works."""
+"""The single writer of a session: it has an epoch of its own, and a lease while it works."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from toolbus.tasks.shielding import shield_until_done
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from toolbus.store.protocol import Store, Stored
+    from toolbus.store.protocol import AppendRequest, Store
 
 logger = logging.getLogger("toolbus")
 
 
 class Writer:
-    """Writes the session *session_id* of *store*; *holder* is a name of this writer alone."""
+    """The writer of *session_id* in *store*; *holder* is the unique name of this writer."""
 
     def __init__(
         self, store: Store, session_id: str, holder: str, lease: float = LEASE_SECONDS
@@ -41,16 +41,16 @@ class Writer:
     def hold(self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool = False) -> Holding:
         """Return a context in which this is the session's writer in the store.
 
-        *catch_up* gets how many messages the store has. Entering it raises `SessionBusyError`
-        while the lease of another writer lasts. The lease of a user that holds it *briefly*, for
-        one append, is not extended: where it ends early, the fence at the commit still holds.
+        *catch_up* is called with the number of stored messages. Entering raises `SessionBusyError`
+        while another writer's lease lasts. A *briefly* held lease, for one append, is not
+        extended: if it ends early, the epoch check at the commit still refuses a stale append.
         """
         return Holding(self, catch_up, briefly=briefly)
 
     async def enter(
         self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool = False
     ) -> None:
-        """Count the running task among the users; the first user opens the session."""
+        """Add the running task to the users; the first user opens the session."""
         async with self._opening.here():
             self._users = [user for user in self._users if _works(user)]
             if not self._users:
@@ -60,7 +60,7 @@ class Writer:
             self._users.append(asyncio.current_task())
 
     async def leave(self, user: asyncio.Task[Any] | None, *, in_loop: bool) -> None:
-        """Count *user* no more; the last user gives the lease back, if its loop still runs."""
+        """Remove *user*; the last user releases the lease, if its loop still runs."""
         if user in self._users:
             self._users.remove(user)
         if in_loop and not self._users:
@@ -68,20 +68,20 @@ class Writer:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether its lease ended after it was opened, so that there may be another writer."""
-        # Not the monotonic clock: that may stand still while the machine sleeps.
+        """Whether the lease has expired, so that another writer may have opened the session."""
+        # Not the monotonic clock, which may stop while the machine sleeps.
         return time.time() >= self._until
 
-    async def append(self, stored: Stored, length: int) -> None:
-        """Append *stored* behind *length* messages; cancelled, this ends when it is known to be in.
+    async def append(self, request: AppendRequest, length: int) -> None:
+        """Append *request* after *length* messages; when cancelled, first wait for the outcome.
 
-        It is in if this returns or raises `CancelledError`, and is not if it raises an error.
+        The request was written if this returns or raises `CancelledError`; otherwise it was not.
         """
-        stored = replace(stored, at=Position(self._epoch, length))
+        request = replace(request, at=Position(self._epoch, length))
         if not self._store.durable:
-            await self._append(stored)  # There is nothing to wait for.
+            await self._append(request)  # There is nothing to wait for.
             return
-        append = partial(self._append, stored)
+        append = partial(self._append, request)
         errors: list[Exception] = []
         try:
             await shield_until_done(partial(_noting, append, errors))
@@ -89,18 +89,18 @@ class Writer:
             if errors:
                 raise errors[0]
 
-    async def _append(self, stored: Stored) -> None:
-        position, cancelled = stored.at or Position(0, 0), None
-        length = position.length + len(stored.messages)
+    async def _append(self, request: AppendRequest) -> None:
+        position, cancelled = request.at or Position(0, 0), None
+        length = position.length + len(request.messages)
         while True:
             requests = _cancellations()
             try:
-                await self._store.append(self._session_id, stored)
+                await self._store.append(self._session_id, request)
                 break
             except asyncio.CancelledError as error:
                 if _cancellations() == requests:
-                    raise StoreError(self._session_id, "the store broke off by itself") from error
-                # It may be in, or get in later on. The same again cannot get in twice.
+                    raise StoreError(self._session_id, "the store cancelled its append") from error
+                # It may be written now or later; the position keeps it from being written twice.
                 cancelled = error
             except SessionBusyError as error:
                 if cancelled is None or (error.epoch, error.length) != (position.epoch, length):
@@ -142,14 +142,14 @@ class Writer:
         until = time.time() + seconds
         try:
             await self._store.extend_lease(self._session_id, self._holder, seconds)
-            if not self.is_overdue:  # Else the lease may be another's, which this leaves as it is.
+            if not self.is_overdue:  # An expired lease may belong to another writer by now.
                 self._until = until
         except ToolbusError as error:
-            logger.debug("the lease of session %r ends by itself: %s", self._session_id, error)
+            logger.debug("the lease of session %r was not renewed: %s", self._session_id, error)
 
 
 class Holding:
-    """A context in which a task is a user of *writer*."""
+    """The context in which a task is a user of *writer*."""
 
     __slots__ = ("_briefly", "_catch_up", "_user", "_writer")
 
@@ -163,24 +163,24 @@ class Holding:
         await self._writer.enter(self._catch_up, briefly=self._briefly)
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
-        # A coroutine that was closed in the middle has no loop in which it could wait.
+        # A coroutine that was closed has no loop to wait in.
         await self._writer.leave(self._user, in_loop=not isinstance(error, GeneratorExit))
 
 
 def _works(task: asyncio.Task[Any] | None) -> bool:
-    """Return whether *task* will end, which it does not after its loop was closed."""
+    """Return whether *task* can still end: not if its loop is closed."""
     return task is not None and not (task.done() or task.get_loop().is_closed())
 
 
 async def _noting(work: Callable[[], Awaitable[None]], errors: list[Exception]) -> None:
-    """Do *work*; put its error into *errors*, since a cancellation would hide it."""
+    """Do *work*; add its error to *errors*, since a cancellation would hide it."""
     try:
         await work()
-    except Exception as error:  # noqa: BLE001 - it is raised outside
+    except Exception as error:  # noqa: BLE001 - the caller raises it
         errors.append(error)
 
 
 def _cancellations() -> int:
-    """Return how often the running task was asked to end."""
+    """Return the number of pending cancellations of the running task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()

@@ -18,7 +18,7 @@ from toolbus.messages.records import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.store.protocol import Original, Position, Stored
+from toolbus.store.protocol import AppendRequest, Original, Position
 from toolbus.testing.value_text import describe
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ async def _round_trip(open_store: Callable[[], Store]) -> None:
     store = open_store()
     for message in _ROLES:
         for session_id in ("one", "two"):
-            await store.append(session_id, Stored(message=message, records=(_record(message.id),)))
+            await store.append(
+                session_id, AppendRequest(message=message, records=(_record(message.id),))
+            )
     records = tuple([_record(message.id) for message in _ROLES])
     for session_id in ("one", "two"):
         _expect(await store.read(session_id), _ROLES, "the messages of a session")
@@ -116,8 +118,8 @@ async def _round_trip(open_store: Callable[[], Store]) -> None:
 
 async def _order(open_store: Callable[[], Store]) -> None:
     store = open_store()
-    pairs = [Stored(before=(_user(f"q{n}"),), message=_user(f"a{n}")) for n in range(100)]
-    tasks = [asyncio.ensure_future(store.append("s", stored)) for stored in pairs]
+    pairs = [AppendRequest(before=(_user(f"q{n}"),), message=_user(f"a{n}")) for n in range(100)]
+    tasks = [asyncio.ensure_future(store.append("s", request)) for request in pairs]
     await asyncio.sleep(0)
     for task in tasks[::2]:
         task.cancel()
@@ -131,7 +133,7 @@ async def _fence(open_store: Callable[[], Store]) -> None:
     first = await store.open_session("s", "a", 0)
     second = await store.open_session("s", "b", 0)
     _expect(first.epoch < second.epoch, expected=True, what="a later opening has a higher epoch")
-    late = Stored(message=_user("late"), records=(_record("late"),), at=first)
+    late = AppendRequest(message=_user("late"), records=(_record("late"),), at=first)
     await _expect_error(SessionBusyError, store.append("s", late), "a late append")
     written = (await store.read("s"), await store.records("s"), await store.sessions())
     _expect(written, ((), (), ()), "the messages, records and sessions behind a refused append")
@@ -171,7 +173,7 @@ async def _texts(open_store: Callable[[], Store]) -> None:
     store = open_store()
     for text in _TEXTS:
         message = UserMessage(id=text, content=text)
-        await store.append(text, Stored(message=message, records=(_record(text),)))
+        await store.append(text, AppendRequest(message=message, records=(_record(text),)))
         await store.swap_state(text, text, None, b"1")
         _expect(await store.read(text), (message,), "the messages of a session with such an id")
         _expect(await store.records(text), (_record(text),), "its records")
@@ -183,8 +185,8 @@ async def _forgetting(open_store: Callable[[], Store]) -> None:
     store = open_store()
     original = Original(digest="d", body=b"1")
     for session_id, moment in (("old", 1_000), ("busy", 1_000), ("new", 2_000)):
-        stored = Stored(message=_user("m"), originals=(original,), written_ns=moment)
-        await store.append(session_id, stored)
+        request = AppendRequest(message=_user("m"), originals=(original,), written_ns=moment)
+        await store.append(session_id, request)
     await store.open_session("busy", "a", 60)
     _expect(await store.forget_sessions(2_000), ("old",), "the deleted sessions")
     remaining = [info.id for info in await store.sessions()]
@@ -279,8 +281,8 @@ def _user(name: str) -> UserMessage:
     return UserMessage(id=name, content="hello")
 
 
-def _entry(name: str, position: Position | None = None) -> Stored:
-    return Stored(message=_user(name), at=position)
+def _entry(name: str, position: Position | None = None) -> AppendRequest:
+    return AppendRequest(message=_user(name), at=position)
 
 
 def _record(subject: str) -> DispatchRecord:

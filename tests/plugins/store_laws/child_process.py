@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from store_laws.state_laws import count_up
 from store_laws.subject_store import entry, record
 from toolbus.messages.records import UserMessage
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 
 if TYPE_CHECKING:
     from store_laws.subject_store import StoreSubject
@@ -43,11 +43,11 @@ def lines_of(child: subprocess.Popen[str]) -> list[str]:
     return output.splitlines()
 
 
-def numbered(session_id: str, number: int) -> Stored:
+def numbered(session_id: str, number: int) -> AppendRequest:
     """Return what a writer appends at *number*, from 0; some of it takes several disk pages."""
     name = f"{session_id}{number}"
     message = UserMessage(id=name, content=name * (_LARGE if number % 7 == 0 else _SMALL))
-    return Stored(message=message, records=(record(number, subject=name),))
+    return AppendRequest(message=message, records=(record(number, subject=name),))
 
 
 def _say(*words: object) -> None:

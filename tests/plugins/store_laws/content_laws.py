@@ -14,7 +14,7 @@ from store_laws.subject_store import (
 )
 from toolbus.errors import StoreError
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, ToolResponse
-from toolbus.store.protocol import Original, Stored
+from toolbus.store.protocol import AppendRequest, Original
 from toolbus.store.sql_reader import SqlReader
 
 HOSTILE = (
@@ -42,10 +42,10 @@ class ContentLaws:
         store = stores.open()
         digests = {"before": "d1", "after": "d2"}
         secret = record(1, **digests, value_before="canary", value_after={"x": "canary"})
-        await store.append("s", Stored(message=user("m1"), records=(secret, record(2))))
-        await store.append("s", Stored(records=(record(3),)))
+        await store.append("s", AppendRequest(message=user("m1"), records=(secret, record(2))))
+        await store.append("s", AppendRequest(records=(record(3),)))
         await store.append(
-            "s", Stored(before=(user("m2"),), message=user("m3"), records=(record(4),))
+            "s", AppendRequest(before=(user("m2"),), message=user("m3"), records=(record(4),))
         )
         await store.append("t", entry("m4"))
 
@@ -62,8 +62,8 @@ class ContentLaws:
         bodies = {"d2": b'{"b":1, "a":[]}', "d1": b'"x\\u0000"', "d3": b"1.0"}
         values = {digest: Original(digest=digest, body=body) for digest, body in bodies.items()}
         await store.append("s", entry("m", 1, originals=(values["d2"], values["d1"])))
-        await store.append("s", Stored(originals=(values["d2"], values["d3"])))
-        await store.append("t", Stored(originals=(values["d1"],)))
+        await store.append("s", AppendRequest(originals=(values["d2"], values["d3"])))
+        await store.append("t", AppendRequest(originals=(values["d1"],)))
         originals = await store.originals("s")
         counts = [await store.forget_originals("s"), await store.forget_originals("s")]
 
@@ -87,7 +87,9 @@ class ContentLaws:
                 id=f"{text}!", tool_call_id=text, tool_name=text, tool_response=response
             )
             about = record(1, subject=text, call_id=text)
-            await store.append(text, Stored(before=(asked,), message=answer, records=(about,)))
+            await store.append(
+                text, AppendRequest(before=(asked,), message=answer, records=(about,))
+            )
             await store.swap_state(text, text, None, b"1")
 
             what = f"a session with the text {text[:40]!r}"
@@ -127,7 +129,7 @@ class ContentLaws:
             tool_name="n",
             tool_response=ToolResponse(structured={"zeta": numbers, "alpha": {}}),
         )
-        await store.append("s", Stored(before=(message,), message=answer))
+        await store.append("s", AppendRequest(before=(message,), message=answer))
 
         messages = await store.read("s")
         expect(repr(messages), repr((message, answer)), "numbers, letter by letter")
@@ -156,10 +158,10 @@ class ForgetLaws:
             asked = AssistantMessage(id=f"m-{session_id}", tool_calls=(call,))
             records = (record(1, subject=f"refused-{session_id}"),)
             original = Original(digest="d", body=b"1")
-            stored = Stored(message=asked, records=records, originals=(original,))
-            await store.append(session_id, Stored(written_ns=moment))
+            stored = AppendRequest(message=asked, records=records, originals=(original,))
+            await store.append(session_id, AppendRequest(written_ns=moment))
             await store.append(session_id, _written(stored, moment))
-            await store.append(session_id, _written(Stored(records=records), moment))
+            await store.append(session_id, _written(AppendRequest(records=records), moment))
         await store.append("both", entry("later", written_ns=2_000))
         forgotten = await store.forget_sessions(2_000)
 
@@ -216,8 +218,8 @@ class ForgetLaws:
         await store.close()
 
 
-def _written(stored: Stored, moment: int) -> Stored:
-    return Stored(
+def _written(stored: AppendRequest, moment: int) -> AppendRequest:
+    return AppendRequest(
         message=stored.message,
         records=stored.records,
         originals=stored.originals,

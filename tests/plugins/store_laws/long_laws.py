@@ -22,7 +22,7 @@ from store_laws.subject_store import (
     user,
 )
 from toolbus.errors import SessionBusyError
-from toolbus.store.protocol import Original, Position, Stored
+from toolbus.store.protocol import AppendRequest, Original, Position
 from toolbus.testing.strategies import messages
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class LongStoreLaws:
 
             async def append_all() -> None:
                 for message in drawn:
-                    await store.append(session_id, Stored(message=message))
+                    await store.append(session_id, AppendRequest(message=message))
                 expect(await store.read(session_id), tuple(drawn), "messages that were drawn")
 
             asyncio.run(append_all())
@@ -89,7 +89,7 @@ class LongStoreLaws:
         text = "0123456789abcdé " * (_LARGE // 17)
         sent = (user("before"), user("large", text), user("after"))
         for message in sent:
-            await store.append("s", Stored(message=message))
+            await store.append("s", AppendRequest(message=message))
 
         expect_true(await store.read("s") == sent, "a message of 100 MB came back as another")
         await store.close()
@@ -102,7 +102,9 @@ class LongStoreLaws:
             names = [f"m{number}" for number in range(start, start + 100)]
             await asyncio.gather(
                 *[
-                    store.append("s", Stored(message=user(f"{name}-{start}", name * (_SIZE // 4))))
+                    store.append(
+                        "s", AppendRequest(message=user(f"{name}-{start}", name * (_SIZE // 4)))
+                    )
                     for name in names
                 ]
             )
@@ -160,7 +162,7 @@ class _StoreMachine(RuleBasedStateMachine):
         before = (user(f"b{self._number}"),) if pair else ()
         numbers = [self._number] * records
         made = tuple([record(number, subject=text) for number in numbers])
-        stored = Stored(message=message, before=before, records=made)
+        stored = AppendRequest(message=message, before=before, records=made)
         self._do(self._store.append(self._prefix + session, stored))
         model = self._model[session]
         model.messages += stored.messages
@@ -171,7 +173,7 @@ class _StoreMachine(RuleBasedStateMachine):
     def keep(self, session: str, digest: str) -> None:
         """Append an original, and nothing else."""
         original = Original(digest=digest, body=b"[1]")
-        self._do(self._store.append(self._prefix + session, Stored(originals=(original,))))
+        self._do(self._store.append(self._prefix + session, AppendRequest(originals=(original,))))
         self._model[session].originals[digest] = b"[1]"
         self._known.setdefault(session)
 
@@ -208,7 +210,7 @@ class _StoreMachine(RuleBasedStateMachine):
         model = self._model[session]
         fits = position == Position(self._epochs[session], len(model.messages))
         self._number += 1
-        stored = Stored(message=user(f"m{self._number}"), at=position)
+        stored = AppendRequest(message=user(f"m{self._number}"), at=position)
         try:
             self._do(self._store.append(self._prefix + session, stored))
         except SessionBusyError:

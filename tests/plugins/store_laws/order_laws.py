@@ -25,7 +25,7 @@ from toolbus.messages.records import (
     ToolMessage,
     ToolResponse,
 )
-from toolbus.store.protocol import Original, Position, SessionInfo, Stored
+from toolbus.store.protocol import AppendRequest, Original, Position, SessionInfo
 
 _CALL = ToolCall(id="c", name="read", arguments={"n": 1.5, "deep": [{"a": None}]})
 ROLES = (
@@ -48,7 +48,7 @@ class OrderLaws:
         store = stores.open()
         for message in ROLES:
             for session_id in ("one", "two"):
-                await store.append(session_id, Stored(message=message))
+                await store.append(session_id, AppendRequest(message=message))
 
         expect(await store.read("one"), ROLES, "the messages of one session")
         expect(await store.read("two"), ROLES, "the messages of the other")
@@ -77,7 +77,7 @@ class OrderLaws:
         store = stores.open()
         for session_id, moment in (("b", 5_000), ("a", 6_000), ("b", 7_000), ("b", 3_000)):
             await store.append(session_id, entry("m", written_ns=moment))
-        await store.append("records", Stored(records=(record(),), written_ns=8_000))
+        await store.append("records", AppendRequest(records=(record(),), written_ns=8_000))
 
         expected = (
             SessionInfo(id="b", messages=3, created_ns=5_000, updated_ns=7_000),
@@ -113,7 +113,7 @@ class OrderLaws:
     async def test_a_call_and_its_answer_go_in_together(self, stores: StoreSubject) -> None:
         """*before* stands right before the message, whoever else appends meanwhile."""
         store = stores.open()
-        pairs = [Stored(before=(user(f"q{n}"),), message=user(f"a{n}")) for n in range(20)]
+        pairs = [AppendRequest(before=(user(f"q{n}"),), message=user(f"a{n}")) for n in range(20)]
         await asyncio.gather(*[store.append("s", stored) for stored in pairs])
 
         expected = [name for n in range(20) for name in (f"q{n}", f"a{n}")]
@@ -124,7 +124,7 @@ class OrderLaws:
     async def test_what_is_refused_leaves_nothing(self, stores: StoreSubject) -> None:
         """Of an append at another position neither message, record, original nor session stays."""
         store = stores.open()
-        stored = Stored(
+        stored = AppendRequest(
             before=(user("b"),),
             message=user("m"),
             records=(record(1),),
@@ -143,7 +143,7 @@ class OrderLaws:
         """Ids of messages are their sender's; a store does not count on them."""
         store = stores.open()
         for text in ("once", "again"):
-            await store.append("s", Stored(message=user("m", text)))
+            await store.append("s", AppendRequest(message=user("m", text)))
 
         expected = (user("m", "once"), user("m", "again"))
         expect(await store.read("s"), expected, "two messages of one id")
@@ -224,7 +224,7 @@ class OrderLaws:
     async def test_an_append_with_nothing_is_allowed(self, stores: StoreSubject) -> None:
         """It makes the session, as a first one, and adds nothing."""
         store = stores.open()
-        await store.append("s", Stored(written_ns=4_000))
+        await store.append("s", AppendRequest(written_ns=4_000))
 
         expect(await store.read("s"), (), "messages of an append with nothing")
         expected = (SessionInfo(id="s", messages=0, created_ns=4_000, updated_ns=4_000),)

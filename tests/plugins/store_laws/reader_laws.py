@@ -19,7 +19,7 @@ from store_laws.subject_store import (
 )
 from toolbus.errors import StoreError
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage
-from toolbus.store.protocol import Original, Stored
+from toolbus.store.protocol import AppendRequest, Original
 from toolbus.store.sql_reader import SqlReader
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def answering(name: str, call_id: str) -> ToolMessage:
 
 async def _append(store: Store, session_id: str, *messages: Message) -> None:
     for message in messages:
-        await store.append(session_id, Stored(message=message))
+        await store.append(session_id, AppendRequest(message=message))
 
 
 def _key(reader: StoreReader, session_id: str) -> int:
@@ -65,11 +65,13 @@ class ReaderLaws:
         """Each with its counts and times, in the order of the list, also if there are many."""
         store = stores.open()
         await store.append("s", entry("m", 1, 2, written_ns=5_000))
-        await store.append("s", Stored(records=(record(3),), written_ns=6_000))
+        await store.append("s", AppendRequest(records=(record(3),), written_ns=6_000))
         original = Original(digest="d", body=b"1")
-        await store.append("t", Stored(originals=(original,), written_ns=7_000))
+        await store.append("t", AppendRequest(originals=(original,), written_ns=7_000))
         names = [f"n{number}" for number in range(_MANY)]
-        appends = [store.append(name, Stored(written_ns=9_000 + n)) for n, name in enumerate(names)]
+        appends = [
+            store.append(name, AppendRequest(written_ns=9_000 + n)) for n, name in enumerate(names)
+        ]
         await asyncio.gather(*appends)
 
         with store.reader() as reader:
@@ -108,15 +110,15 @@ class ReaderLaws:
     async def test_records_stand_where_they_came(self, stores: StoreSubject) -> None:
         """Those of a message with it, and the others before the next one."""
         store = stores.open()
-        await store.append("s", Stored(records=(record(1),)))
+        await store.append("s", AppendRequest(records=(record(1),)))
         await store.append("s", entry("a", 2, 3))
         await store.append("s", entry("b"))
-        await store.append("s", Stored(records=(record(4), record(5))))
-        await store.append("s", Stored(records=(record(6),)))
+        await store.append("s", AppendRequest(records=(record(4), record(5))))
+        await store.append("s", AppendRequest(records=(record(6),)))
         await store.append(
-            "s", Stored(before=(user("c"),), message=user("d"), records=(record(7),))
+            "s", AppendRequest(before=(user("c"),), message=user("d"), records=(record(7),))
         )
-        await store.append("s", Stored(records=(record(8),)))
+        await store.append("s", AppendRequest(records=(record(8),)))
 
         with store.reader() as reader:
             key = _key(reader, "s")
@@ -144,8 +146,8 @@ class ReaderLaws:
         """Originals by their digests, states by their names, of one session."""
         store = stores.open()
         originals = [Original(digest=f"d{n:02}", body=b"%d" % n) for n in range(30)]
-        await store.append("s", Stored(originals=tuple(reversed(originals))))
-        await store.append("t", Stored(originals=(Original(digest="x", body=b"1"),)))
+        await store.append("s", AppendRequest(originals=tuple(reversed(originals))))
+        await store.append("t", AppendRequest(originals=(Original(digest="x", body=b"1"),)))
         for name in ("b", "", "a"):
             await store.swap_state("s", name, None, b"[1, 2]")
 
@@ -237,9 +239,9 @@ class LookupLaws:
         store = stores.open()
         await store.append("s", entry("a", 1, 2))
         await store.append("s", entry("b"))
-        await store.append("s", Stored(records=(record(3),)))
+        await store.append("s", AppendRequest(records=(record(3),)))
         await store.append(
-            "s", Stored(before=(user("c"),), message=user("d"), records=(record(4),))
+            "s", AppendRequest(before=(user("c"),), message=user("d"), records=(record(4),))
         )
 
         with _look(store) as reader:
@@ -261,7 +263,7 @@ class LookupLaws:
         store = stores.open()
         await _append(store, "session-a", asking("m-1", "call-1"), answering("m-2", "call-1"))
         refused = record(1, subject="m-refused", call_id="call-inner")
-        await store.append("session-b", Stored(message=user("m-%"), records=(refused,)))
+        await store.append("session-b", AppendRequest(message=user("m-%"), records=(refused,)))
         await store.append("Session-c", entry("M-3"))
 
         with _look(store) as reader:
@@ -306,10 +308,10 @@ class LookupLaws:
         """Those that speak of an id, but for those that came with the message that has it."""
         store = stores.open()
         own_record = record(1, subject="a")
-        await store.append("s", Stored(message=asking("a", "c"), records=(own_record,)))
-        await store.append("s", Stored(message=user("b"), records=(record(2, call_id="c"),)))
-        await store.append("s", Stored(records=(record(3, call_id="c"),)))
-        await store.append("t", Stored(message=user("x"), records=(record(4, call_id="c"),)))
+        await store.append("s", AppendRequest(message=asking("a", "c"), records=(own_record,)))
+        await store.append("s", AppendRequest(message=user("b"), records=(record(2, call_id="c"),)))
+        await store.append("s", AppendRequest(records=(record(3, call_id="c"),)))
+        await store.append("t", AppendRequest(message=user("x"), records=(record(4, call_id="c"),)))
 
         with _look(store) as reader:
             numbers = [_numbers(page) for page in reader.pages_of("c")]

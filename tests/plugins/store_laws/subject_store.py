@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import UserMessage
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -100,10 +100,10 @@ def record(number: int = 0, subject: str = "", call_id: str = "", **entry: Any) 
     )
 
 
-def entry(name: str, *numbers: int, **fields: Any) -> Stored:
+def entry(name: str, *numbers: int, **fields: Any) -> AppendRequest:
     """Return an append of a message of the id *name*, with records of *numbers*."""
     records = tuple([record(number) for number in numbers])
-    return Stored(message=user(name), records=records, **fields)
+    return AppendRequest(message=user(name), records=records, **fields)
 
 
 def ids_of(messages: Iterable[Any]) -> list[str]:

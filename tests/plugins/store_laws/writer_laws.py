@@ -15,7 +15,7 @@ from store_laws.subject_store import (
     record,
 )
 from toolbus.errors import SessionBusyError
-from toolbus.store.protocol import Position, Stored
+from toolbus.store.protocol import AppendRequest, Position
 
 
 class WriterLaws:
@@ -67,7 +67,7 @@ class WriterLaws:
         """Any process may add them, and the writer's position holds."""
         store = stores.open()
         position = await store.open_session("s", "a", 0)
-        await store.append("s", Stored(records=(record(1),)))
+        await store.append("s", AppendRequest(records=(record(1),)))
         await store.swap_state("s", "n", None, b"1")
         await store.append("s", entry("m", at=position))
 

@@ -16,7 +16,7 @@ from toolbus.events.catalogue import (
 from toolbus.messages.records import AssistantMessage, ToolMessage
 from toolbus.models.scripted import ScriptedModel
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 
 
 def record(name):
@@ -43,7 +43,7 @@ class Durable(MemoryStore):
 
 async def test_what_was_enqueued_before_the_start_is_appended_at_the_end():
     store = MemoryStore()
-    await store.append("s", Stored(message=UserMessage(id="old", content="old")))
+    await store.append("s", AppendRequest(message=UserMessage(id="old", content="old")))
     agent = Agent(ScriptedModel([]), store=store, session_id="s", system="be brief")
     agent.enqueue(UserMessage(id="new", content="new"))
 
@@ -144,7 +144,7 @@ async def test_an_append_while_the_system_message_enters_is_refused():
 async def test_only_calls_of_a_former_process_are_answered_unasked():
     store = MemoryStore()
     asking = AssistantMessage(id="a", tool_calls=[ToolCall(id="1", name="nothing")])
-    await store.append("s", Stored(message=asking))
+    await store.append("s", AppendRequest(message=asking))
     agent = Agent(ScriptedModel([]), store=store, session_id="s")
     await agent.append(UserMessage(id="u", content="hi"))
 

@@ -15,7 +15,7 @@ from toolbus.events.catalogue import TOOL_CALL_BEFORE, Scope
 from toolbus.messages.records import AssistantMessage
 from toolbus.models.scripted import ScriptedModel
 from toolbus.policy import Policy
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.workspace.shell_tool import ShellTool
 
@@ -32,7 +32,7 @@ command = ["tmux", "screen", "sqlite3"]
 
 async def write_store(path):
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(message=UserMessage(content="go")))
+        await store.append("s", AppendRequest(message=UserMessage(content="go")))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import UserMessage
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 SESSIONS = ("a", "b", "c", "d")
@@ -26,7 +26,7 @@ def stored(session_id, at):
         outcome="unchanged",
         original="",
     )
-    return Stored(message=message, records=(record,))
+    return AppendRequest(message=message, records=(record,))
 
 
 def say(line):

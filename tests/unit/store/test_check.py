@@ -30,7 +30,7 @@ from toolbus.messages.records import (
 )
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file
-from toolbus.store.protocol import Original, Stored
+from toolbus.store.protocol import AppendRequest, Original
 from toolbus.store.rows import ENCODING, checked_json, decode_message, decode_page
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.sqlite.files import connect
@@ -76,7 +76,7 @@ async def write(path, count=24, sessions="abc", first=0):
                     digest=f"{name}{at}", body=encode({"said": f"{name}{at} " * 40})
                 )
                 kept = (original,) * (at % 4 == 0)
-                stored = Stored(
+                stored = AppendRequest(
                     message=message(name, at), records=(record(name, at),), originals=kept
                 )
                 await store.append(name, stored)
@@ -592,7 +592,7 @@ async def test_a_page_outlives_its_message_and_keeps_its_place(tmp_path):
     path, new = tmp_path / "store.db", tmp_path / "new.db"
     await write(path, count=6, sessions="a")
     async with SqliteStore(path) as store:
-        await store.append("a", Stored(records=(record("a", 6), record("b", 7))))
+        await store.append("a", AppendRequest(records=(record("a", 6), record("b", 7))))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("UPDATE messages SET body = '' WHERE seq IN (2, 3)")
         other.execute("UPDATE ledger SET body = '' WHERE seq = 5")

@@ -15,7 +15,7 @@ import pytest
 import toolbus
 from toolbus.messages.records import UserMessage
 from toolbus.store.check.session_check import check_file
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 PROGRAM = Path(__file__).with_name("kill_writer.py")
@@ -116,7 +116,7 @@ async def test_a_lock_ends_with_the_process_that_held_it(tmp_path):
         command = [sys.executable, "-c", HOLDER, str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout.readline() == "locked\n"
-            append = asyncio.create_task(store.append("s", Stored(message=message)))
+            append = asyncio.create_task(store.append("s", AppendRequest(message=message)))
             await asyncio.sleep(0)
             assert not append.done()
             child.kill()

@@ -2,13 +2,13 @@
 
 from store_laws.subject_store import record
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 
 
 def test_records_without_values_are_kept_as_they_are():
     plain = record(before="d1")
 
-    assert Stored(records=(plain,)).records[0] is plain
+    assert AppendRequest(records=(plain,)).records[0] is plain
 
 
 async def test_a_discarded_session_is_gone():

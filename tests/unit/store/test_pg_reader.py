@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from toolbus import ToolMessage
-from toolbus.store import PostgresStore, Stored
+from toolbus.store import AppendRequest, PostgresStore
 from toolbus.store.postgres import reader
 from toolbus.store.postgres.addresses import parse_address
 from toolbus.store.postgres.connection import PostgresLink, Watchdog
@@ -39,7 +39,7 @@ def with_values(statement):
 async def fill(address):
     async with PostgresStore(address) as store:
         message = ToolMessage(id="m", tool_call_id="c", tool_name="t", content="hello")
-        await store.append("s", Stored(message=message))
+        await store.append("s", AppendRequest(message=message))
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["new", "analyzed"])

@@ -17,7 +17,7 @@ from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.errors import ClosedError, StoreError
 from toolbus.events.catalogue import Scope
 from toolbus.messages.records import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode
-from toolbus.store.protocol import Original, Stored
+from toolbus.store.protocol import AppendRequest, Original
 from toolbus.store.rows import ENCODING
 from toolbus.store.sqlite import SqliteStore, schema, sqlite_reader
 from toolbus.store.sqlite.writes import Writes
@@ -25,7 +25,7 @@ from toolbus.store.worker import Worker
 
 
 def user(name, text="hello"):
-    return Stored(message=UserMessage(id=name, content=text))
+    return AppendRequest(message=UserMessage(id=name, content=text))
 
 
 def record(subject="", call_id="", reason=None):
@@ -145,7 +145,9 @@ async def test_one_append_that_cannot_be_written_fails_alone(path):
 
 
 async def test_a_message_is_not_written_without_its_records(path):
-    broken = Stored(message=UserMessage(id="m1", content=""), records=(record(reason="\ud800"),))
+    broken = AppendRequest(
+        message=UserMessage(id="m1", content=""), records=(record(reason="\ud800"),)
+    )
 
     async with SqliteStore(path) as store:
         with pytest.raises(StoreError, match="surrogates not allowed"):
@@ -381,11 +383,11 @@ async def test_a_forgotten_store_lets_go(path):
 FORGETFUL = """
 import asyncio, sys
 from toolbus.messages.records import UserMessage
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 store = SqliteStore(sys.argv[1])
-asyncio.run(store.append("s", Stored(message=UserMessage(id="m1", content=""))))
+asyncio.run(store.append("s", AppendRequest(message=UserMessage(id="m1", content=""))))
 print("done")
 """
 
@@ -401,7 +403,7 @@ async def test_an_open_store_does_not_keep_the_process_alive(path):
 FORKING = """
 import asyncio, os, sys, warnings
 from toolbus.errors import ClosedError
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 warnings.simplefilter("ignore")
@@ -409,7 +411,7 @@ store = SqliteStore(sys.argv[1])
 if child := os.fork():
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 try:
-    asyncio.run(store.append("s", Stored()))
+    asyncio.run(store.append("s", AppendRequest()))
 except ClosedError:
     asyncio.run(store.close())
     os._exit(7)
@@ -812,8 +814,8 @@ async def test_a_damaged_message_is_named(path, body, reason):
 
 async def test_a_damaged_record_is_named(path):
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(records=(record(), record())))
-        await store.append("s", Stored(records=(record(),)))
+        await store.append("s", AppendRequest(records=(record(), record())))
+        await store.append("s", AppendRequest(records=(record(),)))
         with raw(path) as other:
             other.execute("UPDATE ledger SET body = '{}' WHERE seq = 3")
 
@@ -866,11 +868,11 @@ LIMITED = """
 import asyncio, resource, signal, sys
 from toolbus.errors import StoreError
 from toolbus.messages.records import UserMessage
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 def message(at):
-    return Stored(message=UserMessage(id=f"m{at}", content="x" * 5000))
+    return AppendRequest(message=UserMessage(id=f"m{at}", content="x" * 5000))
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -919,7 +921,7 @@ CARRIED = """
 import asyncio, os, resource, signal, sys
 from toolbus.errors import StoreError
 from toolbus.messages.records import UserMessage
-from toolbus.store import Stored
+from toolbus.store import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 
 path, how = sys.argv[1:]
@@ -944,7 +946,7 @@ async def main():
     stored = []
     async def append(store, at):
         message = UserMessage(id=f"m{at}", content="x" * 3000)
-        await store.append("s", Stored(message=message))
+        await store.append("s", AppendRequest(message=message))
         stored.append(message.id)
 
     async with SqliteStore(path) as store:
@@ -1016,7 +1018,7 @@ async def test_the_writer_waits_for_the_disk(path):
 async def test_a_message_is_stored_as_its_json(path):
     message = UserMessage(id="m1", content="\0 ü \U0001f600", metadata={"a": [1, None]})
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(message=message))
+        await store.append("s", AppendRequest(message=message))
 
     with raw(path) as other:
         (found,) = other.execute("SELECT seq, id, version, body FROM messages").fetchall()
@@ -1031,8 +1033,8 @@ async def test_a_call_leads_to_the_messages_that_speak_of_it(path):
             ToolMessage(id="m2", tool_call_id="c2", tool_name="t"),
             ToolMessage(id="m3", tool_call_id="c1", tool_name="t"),
         ):
-            await store.append("s", Stored(message=message, records=(record("m2", "c1"),)))
-        await store.append("s", Stored(records=(record("m9"), record("m9", "c9"))))
+            await store.append("s", AppendRequest(message=message, records=(record("m2", "c1"),)))
+        await store.append("s", AppendRequest(records=(record("m9"), record("m9", "c9"))))
 
     with raw(path) as other:
         found = other.execute(
@@ -1072,7 +1074,7 @@ def kept(*digests):
 
 async def test_what_a_reader_still_sees_is_not_called_gone(path):
     async with SqliteStore(path, timeout=0.01) as store:
-        await store.append("s", Stored(originals=kept("a")))
+        await store.append("s", AppendRequest(originals=kept("a")))
         with raw(path) as other:
             other.execute("BEGIN")
             other.execute("SELECT count(*) FROM originals").fetchone()

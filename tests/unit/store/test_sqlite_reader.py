@@ -31,7 +31,7 @@ from toolbus.messages.records import (
     ToolResponse,
     UserMessage,
 )
-from toolbus.store.protocol import Original, Stored
+from toolbus.store.protocol import AppendRequest, Original
 from toolbus.store.sqlite import SqliteStore, sqlite_reader
 from toolbus.store.sqlite.sqlite_reader import SqliteReader
 from toolbus.store.store_reader import MessageRow
@@ -67,11 +67,11 @@ async def append(path, *stored, session_id="s"):
 
 def user(name, *records, text=""):
     message = UserMessage(id=name, content=text)
-    return Stored(message=message, records=tuple([record(seq=one) for one in records]))
+    return AppendRequest(message=message, records=tuple([record(seq=one) for one in records]))
 
 
 def left(*records):
-    return Stored(records=tuple([record(seq=one) for one in records]))
+    return AppendRequest(records=tuple([record(seq=one) for one in records]))
 
 
 # --- what it costs -------------------------------------------------------------------------------
@@ -243,9 +243,9 @@ async def test_a_reader_gives_what_a_store_holds_in_order(path, seed):
             records = tuple([record(seq=next(numbers)) for _ in range(draw.randint(0, 3))])
             message = UserMessage(id=f"m-{number}", content="x" * draw.choice((1, 1, 100_000)))
             if draw.random() < 0.4 and records:
-                await store.append("s", Stored(records=records))
+                await store.append("s", AppendRequest(records=records))
             else:
-                await store.append("s", Stored(message=message, records=records))
+                await store.append("s", AppendRequest(message=message, records=records))
         messages, records = await store.read("s"), await store.records("s")
 
     with SqliteReader(path) as reader:
@@ -308,7 +308,7 @@ def told(path, **found):
 
 async def test_a_call_without_an_answer_is_told(path):
     calls = (ToolCall(id="c", name="read", raw="{broken"),)
-    await append(path, Stored(message=AssistantMessage(id="a", tool_calls=calls)))
+    await append(path, AppendRequest(message=AssistantMessage(id="a", tool_calls=calls)))
 
     text = told(path, call="c")
 
@@ -319,7 +319,7 @@ async def test_a_call_without_an_answer_is_told(path):
 
 async def test_an_answer_without_a_call_is_told(path):
     answer = ToolMessage(id="t", content="out of nowhere", tool_call_id="c", tool_name="read")
-    await append(path, Stored(message=answer))
+    await append(path, AppendRequest(message=answer))
 
     text = told(path, message="t")
 
@@ -356,7 +356,7 @@ def passage(event, outcome, *entries):
 async def test_the_status_of_a_call_is_told(path, error_type, records, status):
     said = ToolResponse.from_text("", is_error=bool(error_type), error_type=error_type)
     answer = ToolMessage(id="t", tool_call_id="c", tool_name="read", tool_response=said)
-    await append(path, Stored(message=answer, records=tuple(records)))
+    await append(path, AppendRequest(message=answer, records=tuple(records)))
 
     assert f"answers call c: {status}\n" in told(path, call="c")
 
@@ -386,7 +386,7 @@ async def test_a_value_that_is_no_message_is_told(path):
         ),
     )
     values = (Original(digest="old", body=b"[1,2]"), Original(digest="new", body=b'{"a":true}'))
-    await append(path, Stored(message=user("m").message, records=records, originals=values))
+    await append(path, AppendRequest(message=user("m").message, records=records, originals=values))
 
     text = told(path, message="m")
 
@@ -417,7 +417,7 @@ async def test_a_reader_that_has_left_stops_the_work(path):
 
 async def test_the_list_fits_what_a_session_keeps(path, capsys):
     async with SqliteStore(path) as store:
-        await store.append("s", Stored(originals=(Original(digest="d", body=b"1"),)))
+        await store.append("s", AppendRequest(originals=(Original(digest="d", body=b"1"),)))
 
     list_sessions(Output(sys.stdout), path)
 

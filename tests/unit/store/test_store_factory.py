@@ -16,7 +16,7 @@ from toolbus.errors import StoreError, WrongPathError
 from toolbus.replay.sources import find_sources
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.check.session_check import check_file
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_factory import is_postgres, open_reader, open_store
 
@@ -61,7 +61,7 @@ def test_without_the_extra_it_is_named(monkeypatch):
 def test_a_path_may_be_any_kind_of_path(tmp_path):
     for path in (tmp_path / "a.db", os.fspath(tmp_path / "b.db")):
         store = open_store(path)
-        asyncio.run(store.append("s", Stored(message=UserMessage(id="m", content=""))))
+        asyncio.run(store.append("s", AppendRequest(message=UserMessage(id="m", content=""))))
         asyncio.run(store.close())
         with open_reader(path) as reader:
             assert [row.id for row in reader.sessions()] == ["s"]
@@ -103,8 +103,8 @@ async def test_damaged_sessions_are_deleted_with_their_indexes(tmp_path):
             moment = 1_000 if session_id == "old" else 5_000
             await store.open_session(session_id, "somebody", 0)
             for stored in (
-                Stored(message=asked, records=records, written_ns=moment),
-                Stored(records=records, written_ns=moment),
+                AppendRequest(message=asked, records=records, written_ns=moment),
+                AppendRequest(records=records, written_ns=moment),
             ):
                 await store.append(session_id, stored)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:

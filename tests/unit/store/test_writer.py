@@ -14,17 +14,17 @@ from toolbus.errors import SessionBusyError, StoreError
 from toolbus.store.check.session_check import check_file
 from toolbus.store.leases import is_gone, this_process
 from toolbus.store.memory import MemoryStore
-from toolbus.store.protocol import Position, Stored
+from toolbus.store.protocol import AppendRequest, Position
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.writer import Writer
 
 
 def user(name):
-    return Stored(message=UserMessage(id=name, content=name))
+    return AppendRequest(message=UserMessage(id=name, content=name))
 
 
 def at(epoch, length, name):
-    return Stored(message=UserMessage(id=name, content=name), at=Position(epoch, length))
+    return AppendRequest(message=UserMessage(id=name, content=name), at=Position(epoch, length))
 
 
 async def nothing(length):
@@ -110,7 +110,7 @@ async def test_a_store_that_breaks_off_by_itself_has_failed():
         async def append(self, session_id, stored):
             raise asyncio.CancelledError
 
-    with pytest.raises(StoreError, match="the store broke off by itself"):
+    with pytest.raises(StoreError, match="the store cancelled its append"):
         await Writer(Broken(), "s", "a").append(user("1"), 0)
 
 
@@ -196,7 +196,7 @@ async def test_a_message_that_goes_in_before_is_numbered_before(store):
     )
     await store.append("s", user("1"))
 
-    await store.append("s", Stored(before=(call,), message=answer, records=(noted,)))
+    await store.append("s", AppendRequest(before=(call,), message=answer, records=(noted,)))
     await store.append("s", user("2"))
 
     assert [one.id for one in await store.read("s")] == ["1", "a", "t", "2"]

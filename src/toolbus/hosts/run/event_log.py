@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from toolbus.bus.ledger.records import DispatchRecord
 from toolbus.hosts.run import hook_client
 from toolbus.messages.ids import new_id
-from toolbus.store.jobs import Transaction
-from toolbus.store.protocol import Stored
+from toolbus.store.jobs import TransactionJob
+from toolbus.store.protocol import AppendRequest
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.store_reader import whole_messages
 from toolbus.store.write_behind import MAX_WAITING
@@ -45,16 +45,16 @@ class HookStore(SqliteStore):
         If it has all of them, nothing is written and this returns False. All or nothing, as
         `append`.
         """
-        stored = Stored(records=tuple(records))  # It drops the values of records.
+        request = AppendRequest(records=tuple(records))  # It drops the values of records.
 
         def work(writes: Writes) -> bool:
             new = [each for each in messages if not writes.has_message(session_id, each.id)]
             if not new and (messages or not records):
                 return False
-            writes.insert(session_id, writes.clock(), new, stored.records)
+            writes.insert(session_id, writes.clock(), new, request.records)
             return True
 
-        return bool(await self._write(Transaction(work)))
+        return bool(await self._write(TransactionJob(work)))
 
     async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
         """Return the messages of the session that ask for the call or answer it, in order."""
@@ -186,7 +186,7 @@ class EventLogs:
         while self._late:
             session_id, late = self._late.popitem()
             records = [await self._concealed(record) for record in late]
-            await self._store.append(session_id, Stored(records=tuple(records)))
+            await self._store.append(session_id, AppendRequest(records=tuple(records)))
 
     async def _concealed(self, record: DispatchRecord) -> DispatchRecord:
         """Return *record* as it may be written."""

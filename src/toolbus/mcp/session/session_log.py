@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolbus.events.catalogue import MODEL_CALL_DELTA
-from toolbus.store.protocol import Stored
+from toolbus.store.protocol import AppendRequest
 from toolbus.store.write_behind import MAX_WAITING, WriteBehind
 from toolbus.tasks.shielding import shield_until_done
 from toolbus.transcript.transcript import Transcript, store_error
@@ -72,7 +72,7 @@ class SessionLog:
         assert self._store is not None  # noqa: S101 - only what is kept is written
         try:
             with self._unsaved.taking() as records:
-                stored = Stored(message=message, before=before, records=records)
+                stored = AppendRequest(message=message, before=before, records=records)
                 await self._store.append(self.session_id, stored)
         except Exception as error:  # noqa: BLE001 - it is raised as ours
             self.works = False

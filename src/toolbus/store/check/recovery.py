@@ -15,8 +15,8 @@ from toolbus.errors import StoreError, WrongPathError
 from toolbus.store.check.call_pairs import CallPairs
 from toolbus.store.check.damaged_file import open_damaged
 from toolbus.store.check.session_check import SavedRows, check_reader, damage_of
-from toolbus.store.jobs import Append, Swap
-from toolbus.store.protocol import Stored
+from toolbus.store.jobs import AppendJob, SwapStateJob
+from toolbus.store.protocol import AppendRequest
 from toolbus.store.sqlite.files import beside, connect, create_private
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
 from toolbus.store.sqlite.writes import Writes
@@ -75,7 +75,7 @@ def _check_absent(new: str, goal: Path) -> None:
         raise WrongPathError(new, f"there is no folder {str(goal.parent)!r}; make it first")
 
 
-def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
+def _write(jobs: Iterator[AppendJob | SwapStateJob], new: str, part: Path) -> SavedRows:
     """Do *jobs* in the new store *part*, which numbers and indexes all rows anew."""
     with wrap_errors(new), closing(connect(part, 5.0, "rw")) as target:
         writes = Writes(str(part), target)
@@ -87,7 +87,9 @@ def _write(jobs: Iterator[Append | Swap], new: str, part: Path) -> SavedRows:
         return SavedRows(*target.execute(_SAVED).fetchone())
 
 
-def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterator[Append | Swap]:
+def _jobs(
+    file: DamagedFile, session: SessionRow, repairs: list[str]
+) -> Iterator[AppendJob | SwapStateJob]:
     """Give the jobs that write the readable rows of *session*; add each repair to *repairs*."""
     pairing, rows = CallPairs(), list(file.messages(session.key))
     for row in rows:
@@ -97,31 +99,33 @@ def _jobs(file: DamagedFile, session: SessionRow, repairs: list[str]) -> Iterato
         pairing = CallPairs()
     repairs += [f"session {session.id!r}: {repair}" for repair in pairing.repairs()]
     # The first append makes the session, and says when that was.
-    yield Append(session.id, Stored(written_ns=session.created_ns))
+    yield AppendJob(session.id, AppendRequest(written_ns=session.created_ns))
     moment = session.updated_ns
-    for stored in _entries(rows, dict(file.keyed_pages(session.key)), pairing):
-        yield Append(session.id, replace(stored, written_ns=moment))
+    for request in _entries(rows, dict(file.keyed_pages(session.key)), pairing):
+        yield AppendJob(session.id, replace(request, written_ns=moment))
     for original in file.originals(session.key):
         if not damage_of(original):
-            yield Append(session.id, Stored(originals=(original,), written_ns=moment))
+            yield AppendJob(session.id, AppendRequest(originals=(original,), written_ns=moment))
     for state in file.states(session.key):
         if state.body is not None:
-            yield Swap(session.id, state.name, None, state.body, moment)
+            yield SwapStateJob(session.id, state.name, None, state.body, moment)
 
 
 def _entries(
     rows: Sequence[MessageRow], pages: Mapping[int, Page], pairing: CallPairs
-) -> Iterator[Stored]:
+) -> Iterator[AppendRequest]:
     """Give messages with their records, and between them the records without a message."""
-    entries = {key: (page.place, Stored(records=page.records)) for key, page in pages.items()}
+    entries = {
+        key: (page.place, AppendRequest(records=page.records)) for key, page in pages.items()
+    }
     for row in rows:
         message = None if row.key in pairing.left_out else row.message
-        _, beside = entries.get(row.key, (0, Stored()))
+        _, beside = entries.get(row.key, (0, AppendRequest()))
         entries[row.key] = row.seq, replace(beside, message=message)
     leftovers = deque([entries[key] for key in sorted(entries, reverse=True) if key <= 0])
     for key in sorted([key for key in entries if key > 0], key=pairing.position):
-        place, stored = entries[key]
+        place, request = entries[key]
         while leftovers and leftovers[0][0] <= place:
             yield leftovers.popleft()[1]
-        yield stored
-    yield from [stored for _, stored in leftovers]
+        yield request
+    yield from [request for _, request in leftovers]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from toolbus.messages.records import AssistantMessage, Message, ToolMessage
 from toolbus.store import rows
-from toolbus.store.jobs import Append, Extend, JobResult, Open, Swap
+from toolbus.store.jobs import AppendJob, ExtendLeaseJob, JobResult, OpenSessionJob, SwapStateJob
 from toolbus.store.leases import Lease, check_position, this_process
 from toolbus.store.postgres import statements
 from toolbus.store.postgres.tables import KEYS_PER_SECOND, SECONDS_OFFSET
@@ -17,7 +17,7 @@ from toolbus.store.worker import NotYetError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from toolbus.store.protocol import Stored
+    from toolbus.store.protocol import AppendRequest
 
 Work: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 """Statements and their values."""
@@ -33,7 +33,7 @@ class EncodedAppend(NamedTuple):
     """
 
     session_id: str
-    stored: Stored
+    request: AppendRequest
     messages: tuple[tuple[str, int, str, int], ...]
     calls: tuple[tuple[int, str, str, str | None, int | None], ...]
     page: tuple[int, int, str, int] | None
@@ -41,30 +41,30 @@ class EncodedAppend(NamedTuple):
     size: int
 
 
-BatchJob: TypeAlias = EncodedAppend | Open | Extend | Swap
+BatchJob: TypeAlias = EncodedAppend | OpenSessionJob | ExtendLeaseJob | SwapStateJob
 """A job that shares a transaction with others."""
 
 
-def encode_append(job: Append) -> EncodedAppend:
+def encode_append(job: AppendJob) -> EncodedAppend:
     """Return the rows of *job*."""
-    stored = job.stored
-    messages = [rows.message_row(message) for message in stored.messages]
+    request = job.request
+    messages = [rows.message_row(message) for message in request.messages]
     calls = [
         (index, indexed(call_id), escape(tool), status, duration)
-        for index, message in enumerate(stored.messages)
+        for index, message in enumerate(request.messages)
         for call_id, tool, status, duration in _calls_of(message)
     ]
-    page = rows.page_row(stored.records) if stored.records else None
-    mentions = rows.mentioned(stored.records, stored.message)
+    page = rows.page_row(request.records) if request.records else None
+    mentions = rows.mentioned(request.records, request.message)
     bodies = [row[2] for row in messages] + ([page[2]] if page else [])
     return EncodedAppend(
         job.session_id,
-        stored,
+        request,
         tuple([(indexed(row[0]), *row[1:]) for row in messages]),
         tuple(calls),
         page,
         tuple([indexed(name) for name in sorted(mentions)]),
-        sum(map(len, [*bodies, *[original.body for original in stored.originals]])),
+        sum(map(len, [*bodies, *[original.body for original in request.originals]])),
     )
 
 
@@ -108,7 +108,7 @@ class Batch:
         self._jobs, self._clock = jobs, clock
         self.results: list[Exception | JobResult] = []
         self.size = sum([job.size for job in jobs if isinstance(job, EncodedAppend)])
-        self.lasting = any(isinstance(job, EncodedAppend | Swap) for job in jobs)
+        self.lasting = any(isinstance(job, EncodedAppend | SwapStateJob) for job in jobs)
         self.names = [indexed(job.session_id) for job in jobs]
         made = {name: job for name, job in zip(self.names, jobs, strict=True) if _makes(job)}
         self.made = {name: made[name].session_id for name in sorted(made)}
@@ -123,7 +123,9 @@ class Batch:
         work.append((statements.LOCK_SESSIONS, (sorted(set(self.names)),)))
         work.append((statements.NUMBER, ()))
         jobs = zip(self.names, self._jobs, strict=True)
-        if swaps := [(name, indexed(job.name)) for name, job in jobs if isinstance(job, Swap)]:
+        if swaps := [
+            (name, indexed(job.name)) for name, job in jobs if isinstance(job, SwapStateJob)
+        ]:
             sessions, names = zip(*swaps, strict=True)
             work.append((statements.READ_STATES, ([*sessions], [*names])))
         return work
@@ -155,7 +157,9 @@ class Batch:
 
 def _makes(job: BatchJob) -> bool:
     """Return whether *job* needs a row of its session, and makes it if it is not there."""
-    return isinstance(job, EncodedAppend | Open) or (isinstance(job, Swap) and job.new is not None)
+    return isinstance(job, EncodedAppend | OpenSessionJob) or (
+        isinstance(job, SwapStateJob) and job.new is not None
+    )
 
 
 class BatchRows:
@@ -187,22 +191,22 @@ class BatchRows:
     def do(self, job: BatchJob, entry: _Session | None) -> JobResult:
         """Do *job* on its session; None is a session that *job* neither finds nor makes."""
         match job:
-            case Extend():
+            case ExtendLeaseJob():
                 if entry is not None:
                     entry.lease = entry.lease.extended(job, self._now_ns)
                 return None
-            case Swap():
+            case SwapStateJob():
                 return self._swap(job, entry)
         assert entry is not None  # noqa: S101 - such a job makes its session
-        if isinstance(job, Open):
+        if isinstance(job, OpenSessionJob):
             entry.lease = entry.lease.taken(job, this_process(), self._now_ns)
             return entry.position
         self._append(job, entry)
         return None
 
     def _append(self, job: EncodedAppend, entry: _Session) -> None:
-        check_position(job.session_id, job.stored.at, entry.position)
-        now_ns = self._touch(entry, job.stored.written_ns)
+        check_position(job.session_id, job.request.at, entry.position)
+        now_ns = self._touch(entry, job.request.written_ns)
         keys = [self._key() for _ in job.messages]
         first = entry.messages + 1
         for seq, (key, row) in enumerate(zip(keys, job.messages, strict=True), first):
@@ -217,12 +221,12 @@ class BatchRows:
             self._pages.append((*page, key, *job.page, now_ns))
             self._mentions += [(name, key, *page) for name in job.mentions]
             entry.records += job.page[0]
-        for original in job.stored.originals:
+        for original in job.request.originals:
             self._originals.append((entry.key, indexed(original.digest), original.body))
         if entry.is_followed:
             self._woken.add(entry.id)
 
-    def _swap(self, job: Swap, entry: _Session | None) -> bool:
+    def _swap(self, job: SwapStateJob, entry: _Session | None) -> bool:
         name = indexed(job.name)
         place = (indexed(job.session_id), name)
         if job.old != self._values.get(place):

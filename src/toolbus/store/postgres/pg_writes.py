@@ -7,7 +7,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolbus.errors import StoreError
-from toolbus.store.jobs import Append, Extend, Forget, ForgetSessions, JobResult, Open, Swap
+from toolbus.store.jobs import (
+    AppendJob,
+    ExtendLeaseJob,
+    ForgetRowsJob,
+    ForgetSessionsJob,
+    JobResult,
+    OpenSessionJob,
+    SwapStateJob,
+)
 from toolbus.store.postgres import statements
 from toolbus.store.postgres.answer_guard import NO_APPROVER
 from toolbus.store.postgres.batches import Batch, BatchJob, EncodedAppend, Work, encode_append
@@ -23,7 +31,9 @@ if TYPE_CHECKING:
 
     from toolbus.store.postgres.addresses import DatabaseAddress
 
-PgJob: TypeAlias = Append | Open | Extend | Swap | Forget | ForgetSessions
+PgJob: TypeAlias = (
+    AppendJob | OpenSessionJob | ExtendLeaseJob | SwapStateJob | ForgetRowsJob | ForgetSessionsJob
+)
 """The jobs of the writer of a PostgreSQL store."""
 
 _MAX_JOBS = 512
@@ -87,24 +97,24 @@ class PostgresWrites:
             encoded = self._encoded(job)
             growth = encoded.size if isinstance(encoded, EncodedAppend) else 0
             is_full = len(batch) == _MAX_JOBS or (growth > 0 and size + growth > _MAX_BYTES)
-            if is_full or isinstance(encoded, Forget | ForgetSessions | Exception):
+            if is_full or isinstance(encoded, ForgetRowsJob | ForgetSessionsJob | Exception):
                 results += self._commit(batch)
                 batch, size = [], 0
             if isinstance(encoded, Exception):
                 results.append(encoded)
-            elif isinstance(encoded, Forget | ForgetSessions):
+            elif isinstance(encoded, ForgetRowsJob | ForgetSessionsJob):
                 results.append(self._alone(encoded))
             else:
                 batch.append(encoded)
                 size += growth
         return results + self._commit(batch)
 
-    def _encoded(self, job: PgJob) -> BatchJob | Forget | ForgetSessions | Exception:
+    def _encoded(self, job: PgJob) -> BatchJob | ForgetRowsJob | ForgetSessionsJob | Exception:
         """Return *job* with the rows of an append, or the error for which it fails alone."""
         try:
-            if not isinstance(job, ForgetSessions):
+            if not isinstance(job, ForgetSessionsJob):
                 job.session_id.encode()
-            return encode_append(job) if isinstance(job, Append) else job
+            return encode_append(job) if isinstance(job, AppendJob) else job
         except Exception as error:  # noqa: BLE001 - whatever it is, who waits must know
             return failure_of(self._link.where, error)
 
@@ -202,11 +212,11 @@ class PostgresWrites:
                 if monotonic() > until:
                     raise StoreError(self._link.where, UNKNOWN) from error
 
-    def _alone(self, job: Forget | ForgetSessions) -> Exception | JobResult:
+    def _alone(self, job: ForgetRowsJob | ForgetSessionsJob) -> Exception | JobResult:
         for is_last in (False, True):
             try:
                 with self._link.exchange(self._timeout) as connection, connection.transaction():
-                    if isinstance(job, Forget):
+                    if isinstance(job, ForgetRowsJob):
                         statement = statements.FORGET[job.table]
                         return connection.execute(statement, (indexed(job.session_id),)).rowcount
                     return self._forget_sessions(connection, job)
@@ -216,7 +226,7 @@ class PostgresWrites:
                     return failure_of(self._link.where, error)
         return None
 
-    def _forget_sessions(self, connection: PgConnection, job: ForgetSessions) -> tuple[str, ...]:
+    def _forget_sessions(self, connection: PgConnection, job: ForgetSessionsJob) -> tuple[str, ...]:
         (now_ns,) = connection.execute(statements.CLOCK).fetchone() or (0,)
         now_ns = self._clock() if self._clock else now_ns
         values = {"before": job.before_ns, "now": now_ns, "limit": job.limit}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store import rows
 from toolbus.store.jobs import (
-    Append,
-    Extend,
-    Forget,
-    ForgetSessions,
+    AppendJob,
+    ExtendLeaseJob,
+    ForgetRowsJob,
+    ForgetSessionsJob,
     Job,
     JobResult,
-    Open,
-    Swap,
-    Transaction,
+    OpenSessionJob,
+    SwapStateJob,
+    TransactionJob,
 )
 from toolbus.store.leases import Lease, after_seconds, check_position, this_process
 from toolbus.store.protocol import Position
@@ -58,8 +58,8 @@ _DROP_REST = (
     "DELETE FROM sessions WHERE key = ?",
 )
 
-_FORGETS = Forget, ForgetSessions
-_LASTING = Append, Transaction, *_FORGETS, Swap
+_FORGETS = ForgetRowsJob, ForgetSessionsJob
+_LASTING = AppendJob, TransactionJob, *_FORGETS, SwapStateJob
 
 
 class Writes:
@@ -148,31 +148,31 @@ class Writes:
 
     def _do(self, job: Job) -> JobResult:
         match job:
-            case Append(session_id, stored):
-                if stored.at is not None:
-                    check_position(session_id, stored.at, self._position(session_id))
-                now_ns = self._time(stored.written_ns)
-                session = self.insert(session_id, now_ns, stored.messages, stored.records)
+            case AppendJob(session_id, request):
+                if request.at is not None:
+                    check_position(session_id, request.at, self._position(session_id))
+                now_ns = self._time(request.written_ns)
+                session = self.insert(session_id, now_ns, request.messages, request.records)
                 originals = [
-                    (session, each.digest, each.body.decode()) for each in stored.originals
+                    (session, each.digest, each.body.decode()) for each in request.originals
                 ]
                 self._connection.executemany(schema.ADD_ORIGINAL, originals)
-            case Transaction(work):
+            case TransactionJob(work):
                 return work(self)
-            case Forget(session_id, table):
+            case ForgetRowsJob(session_id, table):
                 return self._execute(schema.FORGET[table], (session_id,)).rowcount
-            case ForgetSessions(before_ns, limit):
+            case ForgetSessionsJob(before_ns, limit):
                 return forget_sessions(self._connection, before_ns, self.clock(), limit)
-            case Swap():
+            case SwapStateJob():
                 return self._swap(job)
-            case Open():
+            case OpenSessionJob():
                 return self._open(job)
-            case Extend(session_id, holder, seconds):
+            case ExtendLeaseJob(session_id, holder, seconds):
                 until_ns = after_seconds(self.clock(), seconds)
                 self._execute(schema.EXTEND, (until_ns, session_id, holder))
         return None
 
-    def _swap(self, swap: Swap) -> bool:
+    def _swap(self, swap: SwapStateJob) -> bool:
         session_id, name, old, new, written_ns = swap
         row = self._execute(STATEMENTS.state, (session_id, name)).fetchone()
         if old != (None if row is None else row[1]):
@@ -195,7 +195,7 @@ class Writes:
             return not busy
         return False
 
-    def _open(self, job: Open) -> Position:
+    def _open(self, job: OpenSessionJob) -> Position:
         lease = self._lease(job.session_id).taken(job, this_process(), self.clock())
         self._execute(schema.TAKE, (job.session_id, *lease))
         return self._position(job.session_id)
