@@ -30,8 +30,8 @@ def make_archive(path: Path, size: int) -> None:
             connection.execute(schema.ADD_MESSAGE, (1, at, *rows.message_row(message)))
             calls = [(call_id, at) for call_id in rows.call_ids(message)]
             connection.executemany(schema.ADD_CALL, calls)
-            page = rows.page_row([record(message.id, f"c-{(at + 1) // 2}", at)])
-            connection.execute(schema.ADD_PAGE, (at, 1, at, at, *page))
+            batch = rows.batch_row([record(message.id, f"c-{(at + 1) // 2}", at)])
+            connection.execute(schema.ADD_BATCH, (at, 1, at, at, *batch))
         connection.execute("COMMIT")
 
 

@@ -71,13 +71,15 @@ def contents(store, session_id="s"):
     """Return all that a reader gives of a session, but for the store's own numbers."""
     with store.reader() as reader:
         row = reader.session(session_id)
-        pages = [(page.place, page.seq, page.records) for page in reader.pages(row.key)]
+        batches = [
+            (each.message_seq, each.seq, each.records) for each in reader.record_batches(row.key)
+        ]
         messages = list(reader.messages(row.key))
-        beside = [page.place for page in reader.pages(row.key) if page.with_message]
+        beside = [each.message_seq for each in reader.record_batches(row.key) if each.with_message]
         return (
             row._replace(key=0),
             [message.message for message in messages],
-            pages,
+            batches,
             beside,
             list(reader.originals(row.key)),
             list(reader.states(row.key)),

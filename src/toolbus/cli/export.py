@@ -111,11 +111,11 @@ def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
                     raise DecodeError(row.problem_in(session.id))
                 messages += 1
                 yield MessageLine(message=row.message)
-            for page in reader.pages(session.key):
-                if page.damage:
-                    raise DecodeError(page.problem_in(session.id))
-                records += len(page.records)
-                yield from [RecordLine(record=record) for record in page.records]
+            for batch in reader.record_batches(session.key):
+                if batch.damage:
+                    raise DecodeError(batch.problem_in(session.id))
+                records += len(batch.records)
+                yield from [RecordLine(record=record) for record in batch.records]
             yield EndLine(messages=messages, records=records)
 
 

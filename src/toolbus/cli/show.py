@@ -25,7 +25,7 @@ from toolbus.messages.records import Message, ToolMessage
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader
-from toolbus.store.store_reader import MessageRow, Page
+from toolbus.store.store_reader import MessageRow, RecordBatch
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +52,7 @@ on a terminal goes through $PAGER. The file is only read."""
 PAUSE = 0.2
 """Seconds between two looks at a session that is being written."""
 _INDENT = 6
-Item: TypeAlias = "MessageRow | Page"
+Item: TypeAlias = "MessageRow | RecordBatch"
 ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
 """Gives what has come since it was last called."""
 
@@ -98,19 +98,19 @@ class SessionReader:
     def read_on(self) -> Iterator[Item]:
         """Give what has come since the last time: messages, and records before what they led to."""
         for row in self._reader.messages(self._session, self._after):
-            yield from self._new(self._reader.pages(self._session, self._after, row.seq))
+            yield from self._new(self._reader.record_batches(self._session, self._after, row.seq))
             self._after = row.seq
             yield row
-        behind = self._reader.pages(self._session, self._after, self._after + 1)
-        # The page of a message that has come since is given with it.
-        yield from self._new(page for page in behind if not page.with_message)
+        behind = self._reader.record_batches(self._session, self._after, self._after + 1)
+        # The batch of a newer message is given with that message.
+        yield from self._new(batch for batch in behind if not batch.with_message)
 
-    def _new(self, pages: Iterable[Page]) -> Iterator[Page]:
-        for page in pages:
+    def _new(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        for batch in batches:
             # What came behind the last message comes before the next one, and was given then.
-            if page.seq > self._last_record:
-                self._last_record = page.seq
-                yield page
+            if batch.seq > self._last_record:
+                self._last_record = batch.seq
+                yield batch
 
 
 def show_session(
@@ -154,28 +154,28 @@ def show_session(
 
 def _under_its_message(read_on: ReadOn) -> Iterator[Item]:
     """Give the same, but what handlers did to a message behind it, not before."""
-    page: Page | None = None
+    batch: RecordBatch | None = None
     for item in read_on():
-        if isinstance(item, Page):
-            if page is not None:
-                yield page
-            page = item
-        elif page is not None:
-            yield from _around(item, page)
-            page = None
+        if isinstance(item, RecordBatch):
+            if batch is not None:
+                yield batch
+            batch = item
+        elif batch is not None:
+            yield from _around(item, batch)
+            batch = None
         else:
             yield item
-    if page is not None:
-        yield page
+    if batch is not None:
+        yield batch
 
 
-def _around(row: MessageRow, page: Page) -> Iterator[Item]:
-    """Give *row* between the records of *page* about others and those about it."""
-    under = tuple([record for record in page.records if record.subject == row.id])
-    before = tuple([record for record in page.records if record.subject != row.id])
-    yield page._replace(records=before)
+def _around(row: MessageRow, batch: RecordBatch) -> Iterator[Item]:
+    """Give *row* between the records of *batch* about others and those about it."""
+    under = tuple([record for record in batch.records if record.subject == row.id])
+    before = tuple([record for record in batch.records if record.subject != row.id])
+    yield batch._replace(records=before)
     yield row
-    yield page._replace(records=under, damage="")
+    yield batch._replace(records=under, damage="")
 
 
 def _followed(reader: StoreReader, read_on: ReadOn, output: Output) -> Iterator[Item]:
@@ -199,7 +199,7 @@ def _json_writer(output: Output, session: SessionRow) -> Callable[[Item], None]:
             line(kind="message", seq=item.seq, message=item.message)
         else:
             for record in item.records:
-                line(kind="record", before=item.place, record=record)
+                line(kind="record", before=item.message_seq, record=record)
 
     line(kind="session", **facts(session))
     return write
@@ -221,7 +221,7 @@ class _TextWriter:
         if item.damage:
             self._screen.line()
             self._screen.prose(f"! {item.problem}", style="bad")
-        elif isinstance(item, Page):
+        elif isinstance(item, RecordBatch):
             for record in item.records:
                 self._record(record)
         elif item.message is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.ledger.records import DispatchRecord
     from toolbus.store.protocol import Store
-    from toolbus.store.store_reader import MessageRow, Page, SessionRow, StoreReader
+    from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, StoreReader
 
 _BATCH, _BATCH_BYTES = 128, 2**22
 """How many entries are appended at the same time, and the bytes of them after which no more are."""
@@ -91,24 +91,24 @@ def read_entries(reader: StoreReader, session: SessionRow) -> Iterator[StoredEnt
 
     Up to the messages that *session* counts, without those that are written meanwhile.
     """
-    pages, end = reader.pages(session.key), session.messages
-    page = next(pages, None)
+    batches, end = reader.record_batches(session.key), session.messages
+    batch = next(batches, None)
     for row in islice(reader.messages(session.key), end):
-        waiting: list[Page] = []
-        while page is not None and page.place <= row.seq:
-            waiting.append(page)
-            page = next(pages, None)
+        waiting: list[RecordBatch] = []
+        while batch is not None and batch.message_seq <= row.seq:
+            waiting.append(batch)
+            batch = next(batches, None)
         beside = waiting.pop() if waiting and waiting[-1].with_message else None
         yield from [_entry(session, None, other) for other in waiting]
         yield _entry(session, row, beside)
-    for leftover in reader.pages(session.key, end, end + 1):
+    for leftover in reader.record_batches(session.key, end, end + 1):
         if not leftover.with_message:
             yield _entry(session, None, leftover)
 
 
-def _entry(session: SessionRow, row: MessageRow | None, page: Page | None) -> StoredEntry:
+def _entry(session: SessionRow, row: MessageRow | None, batch: RecordBatch | None) -> StoredEntry:
     message = whole(row, session.id).message if row else None
-    records = whole(page, session.id).records if page else ()
+    records = whole(batch, session.id).records if batch else ()
     body = encode([message, records])
     return StoredEntry(message, records, len(body), sha256(body).digest())
 

@@ -92,8 +92,10 @@ class DatabaseStore:
 
         def query(reader: SqlReader) -> tuple[DispatchRecord, ...]:
             session = reader.session(session_id)
-            pages = () if session is None else reader.pages(session.key)
-            return tuple([record for page in pages for record in whole(page, session_id).records])
+            batches = () if session is None else reader.record_batches(session.key)
+            return tuple(
+                [record for batch in batches for record in whole(batch, session_id).records]
+            )
 
         return await self._query(query)
 

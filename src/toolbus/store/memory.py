@@ -17,7 +17,7 @@ from toolbus.store.leases import Lease, check_position
 from toolbus.store.protocol import Original, Position
 from toolbus.store.store_reader import (
     MessageRow,
-    Page,
+    RecordBatch,
     SessionRow,
     StateRow,
     StoreFacts,
@@ -41,16 +41,16 @@ class MemorySession(Struct):
     created_ns: int
     updated_ns: int
     messages: list[MessageRow] = []
-    pages: list[Page] = []
+    batches: list[RecordBatch] = []
     originals: dict[str, Original] = {}
     states: dict[str, bytes] = {}
 
     @property
     def records(self) -> int:
         """The number of its records."""
-        if not self.pages:
+        if not self.batches:
             return 0
-        latest = self.pages[-1]
+        latest = self.batches[-1]
         return latest.seq - 1 + len(latest.records)
 
     def add(self, request: AppendRequest, keys: Iterator[int]) -> None:
@@ -63,7 +63,7 @@ class MemorySession(Struct):
         if request.records:
             place = rows[-1].seq if rows else first
             seq = self.records + 1
-            self.pages.append(Page(self.key, place, seq, bool(rows), request.records))
+            self.batches.append(RecordBatch(self.key, place, seq, bool(rows), request.records))
         for original in request.originals:
             self.originals.setdefault(original.digest, original)
         self.messages += rows
@@ -134,8 +134,8 @@ class MemoryStore:
     async def records(self, session_id: str) -> tuple[DispatchRecord, ...]:
         """Return the ledger records of the session, in order."""
         session = self._session(session_id)
-        pages = () if session is None else tuple(session.pages)
-        return tuple([record for page in pages for record in page.records])
+        batches = () if session is None else tuple(session.batches)
+        return tuple([record for batch in batches for record in batch.records])
 
     async def originals(self, session_id: str) -> tuple[Original, ...]:
         """Return the values that the session kept, by their digests."""
@@ -276,11 +276,13 @@ class MemoryReader(StoreReader):
         """Give the messages of a session behind the number *after*, in order."""
         return iter([row for each in self._of(session) for row in each.messages[after:]])
 
-    def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
+    def record_batches(
+        self, session: int, after: int = 0, to: int | None = None
+    ) -> Iterator[RecordBatch]:
         """Give records of a session in the order in which they were written."""
-        pages = [page for each in self._of(session) for page in tuple(each.pages)]
+        batches = [batch for each in self._of(session) for batch in tuple(each.batches)]
         end = inf if to is None else to
-        return iter([page for page in pages if after < page.place <= end])
+        return iter([batch for batch in batches if after < batch.message_seq <= end])
 
     def originals(self, session: int) -> Iterator[Original]:
         """Give the values that the session kept, by their digests."""

@@ -26,7 +26,7 @@ def message_row(message: Message) -> tuple[str, int, str, int]:
     return message.id, ENCODING, body.decode(), crc32(body)
 
 
-def page_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
+def batch_row(records: Sequence[DispatchRecord]) -> tuple[int, int, str, int]:
     """Return number of records, version, body and checksum of the page of *records*."""
     body = encode(records)
     return len(records), ENCODING, body.decode(), crc32(body)
@@ -64,13 +64,13 @@ def checked_json(version: object, body: bytes, checksum: object) -> bytes:
     return body
 
 
-def decode_page(version: object, body: bytes, checksum: object) -> tuple[DispatchRecord, ...]:
+def decode_batch(version: object, body: bytes, checksum: object) -> tuple[DispatchRecord, ...]:
     """Decode the body of one row; raises `DecodeError`."""
-    return _proved(_decode_page, version, body, checksum)
+    return _proved(_decode_batch, version, body, checksum)
 
 
 _decode_json: Callable[[bytes], object] = decoder(object)
-_decode_page: Callable[[bytes], tuple[DispatchRecord, ...]] = decoder(tuple[DispatchRecord, ...])
+_decode_batch: Callable[[bytes], tuple[DispatchRecord, ...]] = decoder(tuple[DispatchRecord, ...])
 
 
 def _proved(decode: Callable[[bytes], T], version: object, body: bytes, checksum: object) -> T:

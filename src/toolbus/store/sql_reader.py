@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolbus.errors import DecodeError, StoreError
 from toolbus.store.protocol import Original
-from toolbus.store.rows import checked_json, decode_message, decode_page
-from toolbus.store.store_reader import MessageRow, Page, SessionRow, StateRow, StoreReader
+from toolbus.store.rows import checked_json, decode_batch, decode_message
+from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, StateRow, StoreReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,9 +50,9 @@ class SqlStatements(NamedTuple):
     messages_of_id: str
     of_call_before: str
     of_call_after: str
-    pages_after: str
-    pages_of_id: str
-    leftovers_of_id: str
+    batches_after: str
+    batches_of_id: str
+    unattached_of_id: str
     original: str
     originals_after: str
     state: str
@@ -167,27 +167,29 @@ class SqlReader(StoreReader):
         rows = self._rows(self._statements.of_call_after, *values)
         return self._message_row(rows[0]) if rows else None
 
-    def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
+    def record_batches(
+        self, session: int, after: int = 0, to: int | None = None
+    ) -> Iterator[RecordBatch]:
         """Give records of a session in the order in which they were written."""
         within, start = (session, _LAST_KEY if to is None else to), (after, _LAST_KEY)
-        rows = self._batches(self._statements.pages_after, within, start, slice(1, 3))
-        return map(found_page, rows)
+        rows = self._batches(self._statements.batches_after, within, start, slice(1, 3))
+        return map(batch_from_row, rows)
 
-    def page(self, row: MessageRow) -> Page | None:
+    def batch_of(self, row: MessageRow) -> RecordBatch | None:
         """Return the records that were written with the message *row*."""
-        pages = self.pages(row.session, row.seq - 1, row.seq)
-        return next((page for page in pages if page.with_message), None)
+        batches = self.record_batches(row.session, row.seq - 1, row.seq)
+        return next((batch for batch in batches if batch.with_message), None)
 
-    def pages_of(self, name: str, behind: MessageRow | None = None) -> list[Page]:
+    def batches_mentioning(self, name: str, behind: MessageRow | None = None) -> list[RecordBatch]:
         """Return pages that speak of the id *name*, but for those of its own message.
 
         At most a few hundred, of any session: pages of messages that were added to the store
         behind the message *behind*, and the newest pages without a message.
         """
         indexed, after = self._indexed(name), behind.key if behind else 0
-        rows = self._rows(self._statements.leftovers_of_id, indexed, _MANY)
-        rows += self._rows(self._statements.pages_of_id, indexed, after, _MANY)
-        return [found_page(row) for row in rows]
+        rows = self._rows(self._statements.unattached_of_id, indexed, _MANY)
+        rows += self._rows(self._statements.batches_of_id, indexed, after, _MANY)
+        return [batch_from_row(row) for row in rows]
 
     def original(self, session: int, digest: str) -> bytes | None:
         """Return the JSON of the value of *digest*, if the session kept it."""
@@ -204,13 +206,13 @@ class SqlReader(StoreReader):
         """Return the state *name* of the session; None if there is none."""
         values = (self._indexed(session_id), self._indexed(name))
         rows = self._rows(self._statements.state, *values)
-        return found_state(name, *rows[0]) if rows else None
+        return state_from_row(name, *rows[0]) if rows else None
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give the states of the session, by their names."""
         for (name,) in self._rows(self._statements.state_names, session):
             for row in self._rows(self._statements.state_of_key, session, name):
-                yield found_state(self._unescape(name), *row)
+                yield state_from_row(self._unescape(name), *row)
 
     def states_like(self, prefix: str) -> Iterator[tuple[str, StateRow]]:
         """Give the states whose names begin with *prefix*, with the ids of sessions."""
@@ -221,7 +223,7 @@ class SqlReader(StoreReader):
             if not name.startswith(prefix):
                 return
             if session_id is not None:
-                yield self._unescape(session_id), found_state(name, *state)
+                yield self._unescape(session_id), state_from_row(name, *state)
 
     def _batches(
         self, statement: str, within: tuple[object, ...], after: tuple[object, ...], place: slice
@@ -252,17 +254,17 @@ class SqlReader(StoreReader):
         return MessageRow(key, session, seq, name, message)
 
 
-def found_page(row: tuple[Any, ...]) -> Page:
+def batch_from_row(row: tuple[Any, ...]) -> RecordBatch:
     """Return the page of a row of the ledger, with its damage if it cannot be read."""
     session, place, seq, with_message, version, body, checksum = row
-    page = Page(session, place, seq, bool(with_message), ())
+    batch = RecordBatch(session, place, seq, bool(with_message), ())
     try:
-        return page._replace(records=decode_page(version, body, checksum))
+        return batch._replace(records=decode_batch(version, body, checksum))
     except DecodeError as error:
-        return page._replace(damage=str(error))
+        return batch._replace(damage=str(error))
 
 
-def found_state(name: str, version: object, body: bytes, checksum: object) -> StateRow:
+def state_from_row(name: str, version: object, body: bytes, checksum: object) -> StateRow:
     """Return the state *name* of a row, with its damage if it cannot be read."""
     try:
         return StateRow(name, checked_json(version, body, checksum))

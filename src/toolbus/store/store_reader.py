@@ -61,7 +61,7 @@ class MessageRow(NamedTuple):
         return f"message {self.seq} of session {session_id!r} {self.damage}"
 
 
-class Page(NamedTuple):
+class RecordBatch(NamedTuple):
     """Records that were written together, before the message number *place* of a session.
 
     *seq* is the number of the first record; *damage* says why there are none: "is damaged: …".
@@ -70,7 +70,7 @@ class Page(NamedTuple):
     """
 
     session: int
-    place: int
+    message_seq: int
     seq: int
     with_message: bool
     records: tuple[DispatchRecord, ...]
@@ -98,7 +98,7 @@ class StateRow(NamedTuple):
         return f"state {self.name!r} of session {session_id!r} {self.damage}"
 
 
-R = TypeVar("R", MessageRow, Page, StateRow)
+R = TypeVar("R", MessageRow, RecordBatch, StateRow)
 
 
 def whole(row: R, session_id: str) -> R:
@@ -159,7 +159,9 @@ class StoreReader(ABC):
         """Give the messages of a session behind the number *after*, in order."""
 
     @abstractmethod
-    def pages(self, session: int, after: int = 0, to: int | None = None) -> Iterator[Page]:
+    def record_batches(
+        self, session: int, after: int = 0, to: int | None = None
+    ) -> Iterator[RecordBatch]:
         """Give records of a session in the order in which they were written.
 
         Only records of the places *after* + 1 to *to*; None is the end of the session.
@@ -221,6 +223,6 @@ class StoreReader(ABC):
 
 def first_folder(reader: StoreReader, session: int) -> str:
     """Return where a session began to work, "" if its first records do not say so."""
-    page = next(iter(reader.pages(session)), None)
-    scopes = [] if page is None else [record.scope for record in page.records]
+    batch = next(iter(reader.record_batches(session)), None)
+    scopes = [] if batch is None else [record.scope for record in batch.records]
     return next((folder for each in scopes if (folder := each.project or each.folder)), "")

@@ -143,7 +143,7 @@ def _expect_no_trace(reader: SqlReader) -> None:
     mentions = reader.ids_like("message", "refused-")
     expect(mentions, ["refused-both", "refused-new"], "the ids that records speak of")
     expect(reader.messages_of("m-old", None), [], "a deleted message")
-    expect(reader.pages_of("refused-old"), [], "records of a deleted session")
+    expect(reader.batches_mentioning("refused-old"), [], "records of a deleted session")
 
 
 class ForgetLaws:

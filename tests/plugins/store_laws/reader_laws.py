@@ -25,7 +25,7 @@ from toolbus.store.sql_reader import SqlReader
 if TYPE_CHECKING:
     from toolbus.messages.records import Message
     from toolbus.store.protocol import Store
-    from toolbus.store.store_reader import Page, StoreReader
+    from toolbus.store.store_reader import RecordBatch, StoreReader
 
 _MANY = 450
 """More sessions or messages than are read at once."""
@@ -53,8 +53,8 @@ def _key(reader: StoreReader, session_id: str) -> int:
     return row.key
 
 
-def _numbers(page: Page | None) -> list[int]:
-    return [] if page is None else [each.started_ns for each in page.records]
+def _numbers(batch: RecordBatch | None) -> list[int]:
+    return [] if batch is None else [each.started_ns for each in batch.records]
 
 
 class ReaderLaws:
@@ -122,8 +122,8 @@ class ReaderLaws:
 
         with store.reader() as reader:
             key = _key(reader, "s")
-            pages = list(reader.pages(key))
-            facts = [(page.place, page.seq, _numbers(page)) for page in pages]
+            batches = list(reader.record_batches(key))
+            facts = [(batch.message_seq, batch.seq, _numbers(batch)) for batch in batches]
             expected = [
                 (1, 1, [1]),
                 (1, 2, [2, 3]),
@@ -133,12 +133,12 @@ class ReaderLaws:
                 (5, 8, [8]),
             ]
             expect(facts, expected, "the pages of records: place, first number, records")
-            between = [_numbers(page) for page in reader.pages(key, 1, 4)]
+            between = [_numbers(batch) for batch in reader.record_batches(key, 1, 4)]
             expect(between, [[4, 5], [6], [7]], "records of places 2 to 4")
-            expect(list(reader.pages(key, 5, 9)), [], "records of places that have none")
+            expect(list(reader.record_batches(key, 5, 9)), [], "records of places that have none")
             expected_kinds = [False, True, False, False, True, False]
-            expect([page.with_message for page in pages], expected_kinds, "which had a message")
-            expect({page.session for page in pages}, {key}, "the session of the pages")
+            expect([batch.with_message for batch in batches], expected_kinds, "which had a message")
+            expect({batch.session for batch in batches}, {key}, "the session of the pages")
         await store.close()
 
     @law
@@ -247,7 +247,7 @@ class LookupLaws:
         with _look(store) as reader:
             (session,) = reader.sessions()
             expect(reader.session_of(session.key), session, "a session by its key")
-            beside = [_numbers(reader.page(row)) for row in reader.messages(session.key)]
+            beside = [_numbers(reader.batch_of(row)) for row in reader.messages(session.key)]
             expect(beside, [[1, 2], [], [], [4]], "the records that came with each message")
             try:
                 reader.session_of(session.key + 1_000)
@@ -314,10 +314,12 @@ class LookupLaws:
         await store.append("t", AppendRequest(message=user("x"), records=(record(4, call_id="c"),)))
 
         with _look(store) as reader:
-            numbers = [_numbers(page) for page in reader.pages_of("c")]
+            numbers = [_numbers(batch) for batch in reader.batches_mentioning("c")]
             expect(sorted(numbers), [[2], [3], [4]], "records that speak of a call")
-            expect(reader.pages_of("a"), [], "records of a message besides those beside it")
+            expect(
+                reader.batches_mentioning("a"), [], "records of a message besides those beside it"
+            )
             later = reader.messages_of("b", None)[0]
-            behind = [_numbers(page) for page in reader.pages_of("c", later)]
+            behind = [_numbers(batch) for batch in reader.batches_mentioning("c", later)]
             expect(sorted(behind), [[3], [4]], "those behind a message, and those without one")
         await store.close()

@@ -31,7 +31,7 @@ from toolbus.messages.records import (
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file
 from toolbus.store.protocol import AppendRequest, Original
-from toolbus.store.rows import ENCODING, checked_json, decode_message, decode_page
+from toolbus.store.rows import ENCODING, checked_json, decode_batch, decode_message
 from toolbus.store.sqlite import SqliteStore
 from toolbus.store.sqlite.files import connect
 
@@ -97,7 +97,7 @@ async def read(path):
 
 TABLES = {
     "messages": (decode_message, "version, CAST(body AS BLOB), checksum"),
-    "ledger": (decode_page, "version, CAST(body AS BLOB), checksum"),
+    "ledger": (decode_batch, "version, CAST(body AS BLOB), checksum"),
     "states": (checked_json, "version, CAST(body AS BLOB), checksum"),
     "originals": (checked_json, "1, CAST(body AS BLOB), NULL"),
 }
@@ -305,7 +305,7 @@ def test_a_body_of_anything_is_named_and_the_others_stay(whole, body, at):
 
 @given(data=st.binary(max_size=300))
 def test_no_body_crashes_a_decoder(data):
-    for decode in (decode_message, decode_page):
+    for decode in (decode_message, decode_batch):
         with pytest.raises(DecodeError):
             decode(ENCODING, b"\0" + data, None)
 

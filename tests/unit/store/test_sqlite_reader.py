@@ -251,7 +251,7 @@ async def test_a_reader_gives_what_a_store_holds_in_order(path, seed):
     with SqliteReader(path) as reader:
         key = reader.session("s").key if messages else 1
         assert tuple([row.message for row in reader.messages(key)]) == messages
-        found = [one for page in reader.pages(key) for one in page.records]
+        found = [one for page in reader.record_batches(key) for one in page.records]
     assert tuple(found) == records
     assert [one.started_ns for one in found] == list(range(next(numbers)))
 
@@ -274,7 +274,7 @@ async def test_a_damaged_page_is_named(path):
         other.execute("UPDATE ledger SET body = '{'")
 
     with SqliteReader(path) as reader:
-        page = reader.page(next(reader.messages(1)))
+        page = reader.batch_of(next(reader.messages(1)))
         assert (page.records, page.problem[:20]) == ((), "record 1 is damaged:")
     out = io.StringIO()
     show_session(Output(out), path, "s")

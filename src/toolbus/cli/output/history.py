@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolbus.cli.output.lookup import Match
     from toolbus.messages.records import ToolResponse
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import MessageRow, Page
+    from toolbus.store.store_reader import MessageRow, RecordBatch
 
 _LOOKAHEAD = 1_000
 """How many messages are looked through for the next one of the model."""
@@ -71,11 +71,11 @@ class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "p
 
 def history_of(reader: SqlReader, match: Match) -> MessageHistory:
     """Return what became of the message or call of *match*."""
-    pages = list(_pages(reader, match))
+    batches = list(_batches_of(reader, match))
     session, row = match.session.key, match.row
-    dispatches = tuple([view_of(reader, session, record) for record in _records(match, pages)])
+    dispatches = tuple([view_of(reader, session, record) for record in _records(match, batches)])
     stored = row.message if row else None
-    problems = [page.problem for page in pages] + [row.problem for row in _rows(match)]
+    problems = [batch.problem for batch in batches] + [row.problem for row in _rows(match)]
     return MessageHistory(
         session=match.session.id,
         id=row.id if row else match.name,
@@ -137,23 +137,23 @@ def _rows(match: Match) -> list[MessageRow]:
     return [row for row in (match.row, match.asking) if row]
 
 
-def _pages(reader: SqlReader, match: Match) -> Iterator[Page]:
-    """Give the pages of records that speak of it, each once, in order."""
-    pages = [page for row in _rows(match) if (page := reader.page(row))]
+def _batches_of(reader: SqlReader, match: Match) -> Iterator[RecordBatch]:
+    """Give the batches of records about it, each once, in order."""
+    batches = [batch for row in _rows(match) if (batch := reader.batch_of(row))]
     for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
-        pages += reader.pages_of(name, match.asking)
-    by_seq = {page.seq: page for page in pages if page.session == match.session.key}
+        batches += reader.batches_mentioning(name, match.asking)
+    by_seq = {batch.seq: batch for batch in batches if batch.session == match.session.key}
     return iter([by_seq[seq] for seq in sorted(by_seq)])
 
 
-def _records(match: Match, pages: list[Page]) -> Iterator[DispatchRecord]:
+def _records(match: Match, batches: list[RecordBatch]) -> Iterator[DispatchRecord]:
     """Give the records about it; an id of a call may have been used before, and again."""
     start = match.asking.seq if match.asking else 0
     end = match.reused.seq if match.reused else inf
     message_id = match.row.id if match.row else match.name
-    for page in pages:
-        for record in page.records:
-            in_time = start < page.place <= end
+    for batch in batches:
+        for record in batch.records:
+            in_time = start < batch.message_seq <= end
             about_call = match.call_id and match.call_id == record.call_id and in_time
             if about_call or record.subject == message_id:
                 yield record
@@ -173,8 +173,8 @@ def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
         return
     key, after = match.session.key, match.row.seq
     for row in islice(reader.messages(key, after), _LOOKAHEAD):
-        page = reader.page(row)
-        for record in page.records if page else ():
+        batch = reader.batch_of(row)
+        for record in batch.records if batch else ():
             fields = {field for entry in record.entries for field in entry.fields}
             if record.event == MODEL_CALL_BEFORE.name and "messages" in fields:
                 yield view_of(reader, key, record)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import MessageRow, Page, SessionRow
+    from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow
 
-T = TypeVar("T", "MessageRow", "Page")
+T = TypeVar("T", "MessageRow", "RecordBatch")
 
 _WAYS_OUT = {
     "session": "; see `toolbus sessions`",
@@ -59,9 +59,9 @@ def find_message(reader: SqlReader, name: str, session: SessionRow | None) -> Ma
         return _match(reader, name, call_id, row)
     if reader.messages_of_call(name, key):
         raise UsageError(f"{name!r} is the id of a call; use `--call {name}`")
-    if pages := _pages(reader, name, key):
-        page = _in_one_session(reader, "message", name, pages)[-1]
-        return Match(reader.session_of(page.session), name)
+    if batches := _batches_of(reader, name, key):
+        batch = _in_one_session(reader, "message", name, batches)[-1]
+        return Match(reader.session_of(batch.session), name)
     if whole := _only("message", name, reader.ids_like("message", name)):
         return find_message(reader, whole, session)
     raise _unknown("message", name, reader.ids_near("message", name), session)
@@ -75,9 +75,9 @@ def find_call(reader: SqlReader, name: str, session: SessionRow | None) -> Match
         if isinstance(row.message, ToolMessage):
             return _match(reader, name, name, row)
         return Match(reader.session_of(row.session), name, name, asking=row)
-    if pages := _pages(reader, name, key):
-        page = _in_one_session(reader, "call", name, pages)[-1]
-        return Match(reader.session_of(page.session), name, name)
+    if batches := _batches_of(reader, name, key):
+        batch = _in_one_session(reader, "call", name, batches)[-1]
+        return Match(reader.session_of(batch.session), name, name)
     if whole := _only("call", name, reader.ids_like("call", name)):
         return find_call(reader, whole, session)
     raise _unknown("call", name, reader.ids_near("call", name), session)
@@ -94,8 +94,8 @@ def _match(reader: SqlReader, name: str, call_id: str, row: MessageRow) -> Match
     return match._replace(asking=asking, reused=reader.after_in_call(call_id, row))
 
 
-def _pages(reader: SqlReader, name: str, session: int | None) -> list[Page]:
-    return [page for page in reader.pages_of(name) if session in {None, page.session}]
+def _batches_of(reader: SqlReader, name: str, session: int | None) -> list[RecordBatch]:
+    return [batch for batch in reader.batches_mentioning(name) if session in {None, batch.session}]
 
 
 def _in_one_session(reader: SqlReader, kind: str, name: str, rows: list[T]) -> list[T]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.errors import DecodeError, WrongPathError
 from toolbus.store.protocol import Original
 from toolbus.store.rows import decode_message
-from toolbus.store.sql_reader import found_page, found_state
+from toolbus.store.sql_reader import batch_from_row, state_from_row
 from toolbus.store.sqlite import schema
 from toolbus.store.sqlite.files import (
     EMPTY,
@@ -24,7 +24,7 @@ from toolbus.store.sqlite.files import (
     read_header,
 )
 from toolbus.store.sqlite.sqlite_errors import wrap_errors
-from toolbus.store.store_reader import MessageRow, Page, SessionRow, StoreFacts
+from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow, StoreFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,21 +141,21 @@ class DamagedFile:
             except DecodeError as error:
                 yield MessageRow(key, session, seq, name, None, str(error))
 
-    def pages(self, session: int) -> Iterator[Page]:
+    def record_batches(self, session: int) -> Iterator[RecordBatch]:
         """Give all records of a session; pages without a message come first."""
-        return (page for _, page in self.keyed_pages(session))
+        return (batch for _, batch in self.keyed_batches(session))
 
-    def keyed_pages(self, session: int) -> Iterator[tuple[int, Page]]:
+    def keyed_batches(self, session: int) -> Iterator[tuple[int, RecordBatch]]:
         """Give all records of a session by the key of their message, or a negative number.
 
         Of pages without a message each has a lower number than the one before it.
         """
         for key, (place, seq, *body) in self._rows("ledger", session):
-            yield key, found_page((session, place, seq, key > 0, *body))
+            yield key, batch_from_row((session, place, seq, key > 0, *body))
 
     def states(self, session: int) -> Iterator[StateRow]:
         """Give the states of the session."""
-        return (found_state(*row) for _, row in self._rows("states", session))
+        return (state_from_row(*row) for _, row in self._rows("states", session))
 
     def originals(self, session: int) -> Iterator[Original]:
         """Give the values that the session kept."""
@@ -203,7 +203,7 @@ class DamagedFile:
         """Add the sessions of which there are rows, and none in the list of sessions."""
         listed = {session.key for session in self._sessions.values()}
         for key in sorted({key for keys in self._keys.values() for key in keys} - listed):
-            records = [record for page in self.pages(key) for record in page.records]
+            records = [record for batch in self.record_batches(key) for record in batch.records]
             name = self._lost_name(key, [record.scope.session_id for record in records[:1]])
             times = [record.started_ns for record in records] or [0]
             row = SessionRow(key, name, 0, 0, min(times), max(times), has_originals=False)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from toolbus.store.check.damaged_file import DamagedFile
     from toolbus.store.check.session_check import CheckReport, ProgressCallback
-    from toolbus.store.store_reader import MessageRow, Page, SessionRow
+    from toolbus.store.store_reader import MessageRow, RecordBatch, SessionRow
 
 _BATCH = 256
 """How many appends share a transaction."""
@@ -101,7 +101,7 @@ def _jobs(
     # The first append makes the session, and says when that was.
     yield AppendJob(session.id, AppendRequest(written_ns=session.created_ns))
     moment = session.updated_ns
-    for request in _entries(rows, dict(file.keyed_pages(session.key)), pairing):
+    for request in _entries(rows, dict(file.keyed_batches(session.key)), pairing):
         yield AppendJob(session.id, replace(request, written_ns=moment))
     for original in file.originals(session.key):
         if not damage_of(original):
@@ -112,11 +112,12 @@ def _jobs(
 
 
 def _entries(
-    rows: Sequence[MessageRow], pages: Mapping[int, Page], pairing: CallPairs
+    rows: Sequence[MessageRow], batches: Mapping[int, RecordBatch], pairing: CallPairs
 ) -> Iterator[AppendRequest]:
     """Give messages with their records, and between them the records without a message."""
     entries = {
-        key: (page.place, AppendRequest(records=page.records)) for key, page in pages.items()
+        key: (batch.message_seq, AppendRequest(records=batch.records))
+        for key, batch in batches.items()
     }
     for row in rows:
         message = None if row.key in pairing.left_out else row.message

@@ -200,10 +200,10 @@ class StoreCheck:
                     yield f"message {row.seq}: its id is not what its body says"
 
     def _read_records(self, session: SessionRow, count: RowCount) -> None:
-        for page in self._source.pages(session.key):
-            size = 1 if page.damage else len(page.records)
+        for batch in self._source.record_batches(session.key):
+            size = 1 if batch.damage else len(batch.records)
             self._advance(size)
-            count.add(page.seq, size, page.damage)
+            count.add(batch.seq, size, batch.damage)
 
     def _count_states(self, session: SessionRow) -> int:
         """Read originals and states; return the number of readable states."""

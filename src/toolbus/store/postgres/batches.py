@@ -36,7 +36,7 @@ class EncodedAppend(NamedTuple):
     request: AppendRequest
     messages: tuple[tuple[str, int, str, int], ...]
     calls: tuple[tuple[int, str, str, str | None, int | None], ...]
-    page: tuple[int, int, str, int] | None
+    batch: tuple[int, int, str, int] | None
     mentions: tuple[str, ...]
     size: int
 
@@ -54,15 +54,15 @@ def encode_append(job: AppendJob) -> EncodedAppend:
         for index, message in enumerate(request.messages)
         for call_id, tool, status, duration in _calls_of(message)
     ]
-    page = rows.page_row(request.records) if request.records else None
+    batch = rows.batch_row(request.records) if request.records else None
     mentions = rows.mentioned(request.records, request.message)
-    bodies = [row[2] for row in messages] + ([page[2]] if page else [])
+    bodies = [row[2] for row in messages] + ([batch[2]] if batch else [])
     return EncodedAppend(
         job.session_id,
         request,
         tuple([(indexed(row[0]), *row[1:]) for row in messages]),
         tuple(calls),
-        page,
+        batch,
         tuple([indexed(name) for name in sorted(mentions)]),
         sum(map(len, [*bodies, *[original.body for original in request.originals]])),
     )
@@ -182,7 +182,7 @@ class BatchRows:
         self._values = {(session, name): body for session, name, body in states}
         self._messages: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []
-        self._pages: list[tuple[Any, ...]] = []
+        self._record_batches: list[tuple[Any, ...]] = []
         self._mentions: list[tuple[Any, ...]] = []
         self._originals: list[tuple[Any, ...]] = []
         self._states: dict[tuple[int, str], tuple[int, bytes, int] | None] = {}
@@ -214,13 +214,13 @@ class BatchRows:
         for index, call_id, *facts in job.calls:
             self._calls.append((call_id, keys[index], entry.key, first + index, *facts))
         entry.messages += len(keys)
-        if job.page is not None:
+        if job.batch is not None:
             place = entry.messages + (0 if keys else 1)
             key = keys[-1] if keys else -self._key()
-            page = (entry.key, place, entry.records + 1)
-            self._pages.append((*page, key, *job.page, now_ns))
-            self._mentions += [(name, key, *page) for name in job.mentions]
-            entry.records += job.page[0]
+            batch = (entry.key, place, entry.records + 1)
+            self._record_batches.append((*batch, key, *job.batch, now_ns))
+            self._mentions += [(name, key, *batch) for name in job.mentions]
+            entry.records += job.batch[0]
         for original in job.request.originals:
             self._originals.append((entry.key, indexed(original.digest), original.body))
         if entry.is_followed:
@@ -262,7 +262,7 @@ class BatchRows:
             (statements.UPDATE_SESSIONS, columns),
             (statements.ADD_MESSAGES, self._messages),
             (statements.ADD_CALLS, self._calls),
-            (statements.ADD_PAGES, self._pages),
+            (statements.ADD_BATCHES, self._record_batches),
             (statements.ADD_MENTIONS, self._mentions),
             (statements.ADD_ORIGINALS, self._originals),
             (statements.SET_STATES, changed),

@@ -77,11 +77,11 @@ STATEMENTS = SqlStatements(
         ORDER BY one.key LIMIT %s""",
     of_call_before=_of_call("key < %s", "DESC"),
     of_call_after=_of_call("key > %s", ""),
-    pages_after=f"""{_PAGE} WHERE page.session = %s AND page.place <= %s
+    batches_after=f"""{_PAGE} WHERE page.session = %s AND page.place <= %s
         AND (page.place, page.seq) > (%s, %s) ORDER BY page.place, page.seq LIMIT %s""",
-    pages_of_id=_pages_of("key > %s"),
+    batches_of_id=_pages_of("key > %s"),
     # The newest have the lowest numbers.
-    leftovers_of_id=_pages_of("key < 0"),
+    unattached_of_id=_pages_of("key < 0"),
     original="SELECT body FROM toolbus.originals WHERE session = %s AND digest = %s",
     originals_after="""SELECT body, digest FROM toolbus.originals
         WHERE session = %s AND digest > %s ORDER BY digest LIMIT %s""",

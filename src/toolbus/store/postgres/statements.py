@@ -58,7 +58,7 @@ ADD_MESSAGES = """INSERT INTO toolbus.messages
 ADD_CALLS = """INSERT INTO toolbus.calls (id, key, session, seq, tool, status, duration_ns)
     SELECT * FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[],
         %b::text[], %b::bigint[]) ON CONFLICT DO NOTHING"""
-ADD_PAGES = """INSERT INTO toolbus.ledger
+ADD_BATCHES = """INSERT INTO toolbus.ledger
         (session, place, seq, key, records, version, body, checksum, written)
     SELECT session, place, seq, key, records, version, body, checksum,
         to_timestamp(written_ns / 1e9)

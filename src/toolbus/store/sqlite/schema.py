@@ -113,7 +113,7 @@ ADD_MESSAGE = """INSERT INTO messages (session, seq, id, version, body, checksum
 HAS_MESSAGE = """SELECT 1 FROM messages AS one WHERE one.id = ?2
     AND +one.session = (SELECT key FROM sessions WHERE id = ?1)"""
 ADD_CALL = "INSERT OR IGNORE INTO calls (id, message) VALUES (?, ?)"
-ADD_PAGE = """INSERT INTO ledger (key, session, place, seq, records, version, body, checksum)
+ADD_BATCH = """INSERT INTO ledger (key, session, place, seq, records, version, body, checksum)
     VALUES (coalesce(?, min(0, (SELECT min(key) FROM ledger)) - 1, -1), ?, ?, ?, ?, ?, ?, ?)"""
 ADD_MENTION = "INSERT OR IGNORE INTO mentions (id, page) VALUES (?, ?)"
 ADD_ORIGINAL = "INSERT OR IGNORE INTO originals (session, digest, body) VALUES (?, ?, ?)"

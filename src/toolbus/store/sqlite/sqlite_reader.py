@@ -65,14 +65,14 @@ STATEMENTS = SqlStatements(
         ORDER BY one.key LIMIT ?""",
     of_call_before=f"{_OF_CALL} AND calls.message < ? ORDER BY calls.message DESC LIMIT ?",
     of_call_after=f"{_OF_CALL} AND calls.message > ? ORDER BY calls.message LIMIT ?",
-    pages_after=f"""{_PAGE_OF_MESSAGE} WHERE messages.session = ?1 AND messages.seq <= ?2
+    batches_after=f"""{_PAGE_OF_MESSAGE} WHERE messages.session = ?1 AND messages.seq <= ?2
             AND messages.seq >= ?3 AND (messages.seq, page.seq) > (?3, ?4)
         UNION ALL {_PAGE} WHERE page.key < 0 AND page.session = ?1 AND page.place <= ?2
             AND page.place >= ?3 AND (page.place, page.seq) > (?3, ?4)
         ORDER BY 2, 3 LIMIT ?5""",
-    pages_of_id=f"{_PAGE_OF_ID} AND mentions.page > ? ORDER BY mentions.page LIMIT ?",
+    batches_of_id=f"{_PAGE_OF_ID} AND mentions.page > ? ORDER BY mentions.page LIMIT ?",
     # The newest have the lowest numbers.
-    leftovers_of_id=f"{_PAGE_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT ?",
+    unattached_of_id=f"{_PAGE_OF_ID} AND mentions.page < 0 ORDER BY mentions.page LIMIT ?",
     original="SELECT CAST(body AS BLOB) FROM originals WHERE session = ? AND digest = ?",
     originals_after="""SELECT CAST(body AS BLOB), digest FROM originals
         WHERE session = ? AND digest > ? ORDER BY digest LIMIT ?""",

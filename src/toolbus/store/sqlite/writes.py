@@ -42,14 +42,14 @@ _OLD = """SELECT sessions.key, sessions.id FROM sessions
     WHERE updated_ns < ? AND coalesce(until_ns, 0) <= ? ORDER BY sessions.key LIMIT ?"""
 _MESSAGES = """SELECT key, version, CAST(body AS BLOB), checksum FROM messages
     WHERE session = ? ORDER BY seq"""
-_LEFTOVERS = "SELECT key FROM ledger WHERE key < 0 AND session = ?"
-_PAGE = "SELECT version, CAST(body AS BLOB), checksum FROM ledger WHERE key = ?"
+_UNATTACHED = "SELECT key FROM ledger WHERE key < 0 AND session = ?"
+_BATCH = "SELECT version, CAST(body AS BLOB), checksum FROM ledger WHERE key = ?"
 _DROP_CALL = "DELETE FROM calls WHERE id = ? AND message = ?"
 _DROP_MENTION = "DELETE FROM mentions WHERE id = ? AND page = ?"
 # Without the ids, which an unreadable body keeps to itself, all of the index is searched.
 _DROP_CALLS = "DELETE FROM calls WHERE message = ?"
 _DROP_MENTIONS = "DELETE FROM mentions WHERE page = ?"
-_DROP_PAGE = "DELETE FROM ledger WHERE key = ?"
+_DROP_BATCH = "DELETE FROM ledger WHERE key = ?"
 _DROP_REST = (
     "DELETE FROM messages WHERE session = ?",
     "DELETE FROM originals WHERE session = ?",
@@ -228,10 +228,10 @@ class Writes:
             key = self._add_message(session, place, message)
         if records:
             first_record = last_record - len(records) + 1
-            row = (key, session, place, first_record, *rows.page_row(records))
-            page = self._execute(schema.ADD_PAGE, row).lastrowid
+            row = (key, session, place, first_record, *rows.batch_row(records))
+            batch = self._execute(schema.ADD_BATCH, row).lastrowid
             names = rows.mentioned(records, messages[-1] if messages else None)
-            self._connection.executemany(schema.ADD_MENTION, [(name, page) for name in names])
+            self._connection.executemany(schema.ADD_MENTION, [(name, batch) for name in names])
         return int(session)
 
     def _add_message(self, session: int, seq: int, message: Message) -> int | None:
@@ -253,9 +253,9 @@ def forget_sessions(
     for key, _ in sessions:
         for message, *row in connection.execute(_MESSAGES, (key,)):
             _drop_calls(connection, message, row)
-            _drop_page(connection, message)
-        for (page,) in connection.execute(_LEFTOVERS, (key,)).fetchall():
-            _drop_page(connection, page)
+            _drop_batch(connection, message)
+        for (batch,) in connection.execute(_UNATTACHED, (key,)).fetchall():
+            _drop_batch(connection, batch)
         for statement in _DROP_REST:
             connection.execute(statement, (key,))
     return tuple([session_id for _, session_id in sessions])
@@ -272,12 +272,12 @@ def _drop_calls(connection: sqlite3.Connection, key: int, row: list[object]) -> 
     connection.executemany(_DROP_CALL, [(name, key) for name in names])
 
 
-def _drop_page(connection: sqlite3.Connection, key: int) -> None:
-    for version, body, checksum in connection.execute(_PAGE, (key,)).fetchall():
+def _drop_batch(connection: sqlite3.Connection, key: int) -> None:
+    for version, body, checksum in connection.execute(_BATCH, (key,)).fetchall():
         try:
-            names = rows.mentioned(rows.decode_page(version, body, checksum), None)
+            names = rows.mentioned(rows.decode_batch(version, body, checksum), None)
         except DecodeError:
             connection.execute(_DROP_MENTIONS, (key,))
         else:
             connection.executemany(_DROP_MENTION, [(name, key) for name in names])
-        connection.execute(_DROP_PAGE, (key,))
+        connection.execute(_DROP_BATCH, (key,))
