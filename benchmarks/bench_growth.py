@@ -29,7 +29,7 @@ from toolbus.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from toolbus.bus.subscribing import Subscription
+    from toolbus.bus.subscriptions import Subscription
     from toolbus.messages import Message
     from toolbus.store import Store
 

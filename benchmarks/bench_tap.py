@@ -7,7 +7,7 @@ from collections import deque
 from benchmarks.handlers import functions
 from benchmarks.harness import Contender, Figure, Rig, table
 from toolbus import EventBus
-from toolbus.bus.ledger.tracing import Digests
+from toolbus.bus.ledger.trace import Digests
 from toolbus.events import MESSAGE_APPEND_BEFORE
 from toolbus.messages import ToolMessage, ToolResponse
 

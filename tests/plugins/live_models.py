@@ -12,7 +12,7 @@ import pytest
 from tests.servers.fake_provider import FakeProvider
 
 from toolbus.errors import RegistrationError
-from toolbus.models.naming import PROVIDERS, model_named
+from toolbus.models.names import PROVIDERS, model_named
 
 VARIABLE = "TOOLBUS_LIVE_MODELS"
 FIXTURE = "any_model"

@@ -11,7 +11,7 @@ import pytest
 from toolbus.agent import Agent
 from toolbus.bus import EventBus
 from toolbus.bus.dispatch.details import PartNote
-from toolbus.bus.ledger.tracing import Digests, Trace
+from toolbus.bus.ledger.trace import Digests, Trace
 from toolbus.components import AgentComponent, guard, on
 from toolbus.errors import DispatchDepthError, HandlerError
 from toolbus.events import (

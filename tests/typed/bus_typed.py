@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_type
 
 from toolbus.bus import EventBus, EventContext
-from toolbus.bus.subscribing import Subscription
+from toolbus.bus.subscriptions import Subscription
 from toolbus.events import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,

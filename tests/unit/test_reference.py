@@ -54,7 +54,7 @@ def public_names():
             value = getattr(module, name)
             if (inspect.isclass(value) or inspect.isroutine(value)) and not name.startswith("_"):
                 ours = getattr(value, "__module__", "").startswith("toolbus.")
-                if ours and name != "lazily" and name not in toolbus.__all__:
+                if ours and name != "lazy_exports" and name not in toolbus.__all__:
                     found.setdefault(name, value)
     return found
 

@@ -104,7 +104,7 @@ def _check_model(model: Any) -> None:
 def model_of(model: Model | str) -> Model:
     """Return *model*, or the model of that name; raises as `model_named` does."""
     if isinstance(model, str):
-        from toolbus.models.naming import model_named  # noqa: PLC0415 - few programs name a model
+        from toolbus.models.names import model_named  # noqa: PLC0415 - few programs name a model
 
         return model_named(model)
     return model

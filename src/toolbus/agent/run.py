@@ -38,7 +38,7 @@ from toolbus.events.catalogue import (
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage, encode
 from toolbus.models.answers import with_own_ids
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 from toolbus.tools.calls.advertised import AdvertisedTools
 from toolbus.tools.calls.gate import Pending, ask_about_run
 from toolbus.tools.contexts import NO_DEPS

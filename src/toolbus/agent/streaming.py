@@ -26,7 +26,7 @@ from toolbus.events.catalogue import (
 from toolbus.events.subjects import matches
 from toolbus.messages.reasoning import ReasoningPart
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, encode
-from toolbus.tasks.shielding import forget, shield_until_done
+from toolbus.tasks.shield import forget, shield_until_done
 from toolbus.transcript.admission import admit
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.grace import CURRENT, GRACE, Grace
 from toolbus.errors import ClosedError, DispatchError
-from toolbus.tasks.shielding import ContainedTask, outlast
+from toolbus.tasks.shield import ContainedTask, outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from toolbus.approvals.channels import Notifier as Notifier
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolbus.approvals.webhook_signatures import WebhookSecret as WebhookSecret
     from toolbus.approvals.webhook_signatures import read_secret as read_secret
 
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "AnswerResult": "steps",

@@ -17,7 +17,7 @@ from toolbus.bus.dispatch.callables import is_async
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.tasks.loops import LoopLock
-from toolbus.tasks.shielding import ContainedTask, shield_until_done
+from toolbus.tasks.shield import ContainedTask, shield_until_done
 from toolbus.tools.calls.execution import execute
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from toolbus.errors import DecodeError, RegistrationError, StoreError
 from toolbus.events.catalogue import Deny
 from toolbus.settings.user_key import value_key
 from toolbus.tasks.loops import LoopLock
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 from toolbus.tools.calls.approver import check_approver
 from toolbus.tools.calls.gate import OpenCalls, Pending, ResumeGate
 

@@ -14,7 +14,7 @@ from toolbus.bus.dispatch.callables import is_async
 from toolbus.bus.dispatch.contexts import NO_SCOPE
 from toolbus.bus.dispatch.details import Details
 from toolbus.bus.dispatch.loop import Dispatch, DispatchServices
-from toolbus.bus.subscribing import (
+from toolbus.bus.subscriptions import (
     HandlerInfo,
     HandlerOptions,
     Subscribe,

@@ -60,7 +60,7 @@ class Channel:
     Its place in *plans* holds until the next change: that puts empty ones there, so a plan that is
     made meanwhile is lost with the ones before. No dispatch takes a lock. If all speakers have the
     same listeners a plan dispatches by itself; else it looks up the listeners of the scope.
-    *is_busy* is a matter of `nesting`.
+    *is_busy* is a matter of `depth`.
     """
 
     def __init__(

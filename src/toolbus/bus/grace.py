@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
 from toolbus.tasks.loops import give_back
-from toolbus.tasks.shielding import ContainedTask, outlast
+from toolbus.tasks.shield import ContainedTask, outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.bus.dispatch.contexts import QUEUED, observer_context
 from toolbus.bus.dispatch.deadlines import abandon, calling_loop, running_loop
+from toolbus.bus.dispatch.depth import current_level, is_inside, next_level
 from toolbus.bus.dispatch.failures import log, log_failure
-from toolbus.bus.dispatch.nesting import current_level, is_inside, next_level
 from toolbus.bus.dispatch.observers import show
 from toolbus.errors import ClosedError, DeadlineError, DispatchError, NoLoopError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.dispatch.nesting import Level
+    from toolbus.bus.dispatch.depth import Level
 
 logger = logging.getLogger("toolbus")
 

@@ -13,7 +13,7 @@ from toolbus.config.entry_points import find_maker
 from toolbus.config.factory import make_component
 from toolbus.config.prices import find_price, make_price
 from toolbus.errors import DecodeError, RegistrationError, StoreError, ToolServerError
-from toolbus.models.naming import model_named
+from toolbus.models.names import model_named
 from toolbus.models.replay import ReplayModel
 from toolbus.settings.files import worded
 from toolbus.settings.hints import nearest

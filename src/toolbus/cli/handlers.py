@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import toolbus
 from toolbus.bus.dispatch.bindings import Binding
 from toolbus.bus.dispatch.callables import name_of, place_of
-from toolbus.bus.subscribing import HandlerInfo, as_tuple
+from toolbus.bus.subscriptions import HandlerInfo, as_tuple
 from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser

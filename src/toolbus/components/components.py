@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from toolbus.bus.dispatch.callables import name_of
-from toolbus.bus.subscribing import HandlerOptions, Subscribing
+from toolbus.bus.subscriptions import HandlerOptions, Subscribing
 from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.adapters import ToolAdapter, adapter_problem
 from toolbus.components.marks import Mark, marked, tools_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.bus import EventBus
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.subscribing import Subscription
+    from toolbus.bus.subscriptions import Subscription
     from toolbus.components.chains import AdapterChain
     from toolbus.components.participants import Installation
     from toolbus.components.state import State

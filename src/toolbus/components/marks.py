@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 
 from msgspec import Struct
 
-from toolbus.bus.subscribing import HandlerOptions, settings_of
+from toolbus.bus.subscriptions import HandlerOptions, settings_of
 from toolbus.events.catalogue import Ask, Deny, Event, ObserveEvent, TransformEvent
 from toolbus.tools.definitions import FunctionTool
 

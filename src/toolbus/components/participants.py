@@ -15,7 +15,7 @@ from toolbus.bus.bus import EventBus
 from toolbus.bus.dispatch.bindings import reference
 from toolbus.bus.dispatch.callables import takes
 from toolbus.bus.ledger.records import HandlerKind
-from toolbus.bus.subscribing import HandlerOptions, Subscribe, Subscribing, Subscription
+from toolbus.bus.subscriptions import HandlerOptions, Subscribe, Subscribing, Subscription
 from toolbus.components.adapter_handlers import AdapterHandler, AsyncAdapterHandler
 from toolbus.components.components import (
     PROVIDE_PRIORITY,

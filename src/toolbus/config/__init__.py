@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from toolbus.config.configuration import Configuration as Configuration
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolbus.config.documents import find as find
     from toolbus.config.entries import Entry as Entry
 
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "Configuration": "configuration",

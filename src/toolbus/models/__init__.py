@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from toolbus.models.protocol import Model as Model
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from toolbus.models.replay import ReplayModel as ReplayModel
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from toolbus.providers.anthropic import AnthropicModel as AnthropicModel
     from toolbus.providers.openai import OpenAIModel as OpenAIModel
 
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "AnthropicModel": ".providers.anthropic",

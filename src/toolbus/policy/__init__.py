@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from toolbus.policy.pins.pin_tools import PinTools as PinTools
     from toolbus.policy.policy import Policy as Policy
 
-__getattr__, __dir__ = lazily(__name__, {"PinTools": "pins.pin_tools", "Policy": "policy"})
+__getattr__, __dir__ = lazy_exports(__name__, {"PinTools": "pins.pin_tools", "Policy": "policy"})

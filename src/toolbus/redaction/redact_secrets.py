@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.subscribing import HandlerOptions
+    from toolbus.bus.subscriptions import HandlerOptions
     from toolbus.components.components import Host
     from toolbus.components.state import State
     from toolbus.events.catalogue import Scope

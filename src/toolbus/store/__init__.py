@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 from toolbus.store.protocol import AppendRequest as AppendRequest
 from toolbus.store.protocol import Original as Original
 from toolbus.store.protocol import Position as Position
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolbus.store.store_factory import open_store as open_store
     from toolbus.store.store_reader import StoreReader as StoreReader
 
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "MemoryStore": "memory",

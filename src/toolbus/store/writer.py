@@ -14,7 +14,7 @@ from toolbus.errors import SessionBusyError, StoreError, ToolbusError
 from toolbus.store.leases import LEASE_SECONDS
 from toolbus.store.protocol import Position
 from toolbus.tasks.loops import LoopLock
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from toolbus.errors import LawBroken as LawBroken
@@ -46,7 +46,7 @@ _FACE = {
 
 __all__ = list(_FACE)
 
-__getattr__, _ = lazily(__name__, _FACE)
+__getattr__, _ = lazy_exports(__name__, _FACE)
 
 
 def __dir__() -> list[str]:

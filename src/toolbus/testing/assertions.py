@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from toolbus.bus.dispatch.contexts import EventContext
-from toolbus.bus.ledger.tracing import changed_fields
+from toolbus.bus.ledger.trace import changed_fields
 from toolbus.events.catalogue import Ask, Deny, RunResult, ToolCallOutcome
 from toolbus.messages.records import ToolMessage, ToolResponse, changed
 from toolbus.testing.value_text import describe

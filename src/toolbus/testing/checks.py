@@ -7,9 +7,9 @@ from functools import partial
 from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from toolbus.bus import subscribing
+from toolbus.bus import subscriptions
 from toolbus.bus.dispatch.callables import name_of, takes
-from toolbus.bus.subscribing import as_tuple, selections, settings_of
+from toolbus.bus.subscriptions import as_tuple, selections, settings_of
 from toolbus.components.adapters import ToolAdapter
 from toolbus.components.components import AgentComponent
 from toolbus.components.marks import marked, marks_of
@@ -90,7 +90,7 @@ def _function(function: Any, event: Event | None, kind: Literal["on", "guard"]) 
         raise RegistrationError(f"handler {function!r}", reason)
     event = TOOL_CALL_BEFORE if event is None else event
     settings = settings_of(event, "guard" if kind == "guard" else "observer", {})
-    subscribing.check_handler(event, function, settings)
+    subscriptions.check_handler(event, function, settings)
     owner = getattr(function, "__self__", None)
     component = owner if isinstance(owner, AgentComponent) else None
     return Subject(event, function, kind == "guard", component=component)

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 
 from toolbus.presence.agents import JUDGED_SHELL
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

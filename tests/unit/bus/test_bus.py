@@ -15,9 +15,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from toolbus.bus import channels
 from toolbus.bus.bus import EventBus
+from toolbus.bus.dispatch.depth import MAX_DEPTH, enter, next_level
 from toolbus.bus.dispatch.details import Rejected
-from toolbus.bus.dispatch.nesting import MAX_DEPTH, enter, next_level
-from toolbus.bus.subscribing import Subscribing
+from toolbus.bus.subscriptions import Subscribing
 from toolbus.errors import DispatchDepthError
 from toolbus.events.catalogue import ObserveEvent, Scope, TransformEvent
 

@@ -18,7 +18,7 @@ from toolbus.bus.dispatch.callables import is_async, name_of
 from toolbus.bus.dispatch.contexts import EventContext
 from toolbus.bus.dispatch.failures import detail_of, explain, log_failure, passes
 from toolbus.bus.dispatch.results import foreign, mismatch
-from toolbus.bus.subscribing import SubscriptionOptions
+from toolbus.bus.subscriptions import SubscriptionOptions
 from toolbus.errors import DeadlineError, DispatchDepthError, HandlerContractError, HandlerError
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from toolbus import EventBus
 from toolbus.bus.dispatch.details import HandlerStep
 from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry, Why
-from toolbus.bus.ledger.tracing import Digests, Trace, changed_fields
+from toolbus.bus.ledger.trace import Digests, Trace, changed_fields
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     Deny,

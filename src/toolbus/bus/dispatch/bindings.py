@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolbus.bus.dispatch.callables import Composite, is_async, name_of, place_of
 from toolbus.bus.dispatch.contexts import SKIPPED, own_context
 from toolbus.bus.dispatch.failures import PredicateError, passes
-from toolbus.bus.subscribing import (
+from toolbus.bus.subscriptions import (
     Policy,
     SubscriptionOptions,
     WeakHandler,

@@ -14,7 +14,7 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.errors import DeadlineError
-from toolbus.tasks.shielding import forget
+from toolbus.tasks.shield import forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

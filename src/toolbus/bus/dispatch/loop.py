@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from toolbus.bus.dispatch.contexts import OVER, DispatchContext, EventContext, Failed, next_context
+from toolbus.bus.dispatch.depth import enter
 from toolbus.bus.dispatch.details import NO_DETAILS
-from toolbus.bus.dispatch.nesting import enter
 from toolbus.bus.dispatch.observers import ObserverResult
 from toolbus.bus.dispatch.results import TransformResult
 from toolbus.events.catalogue import ObserveEvent, TransformEvent
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from toolbus.bus.channels import Channel
     from toolbus.bus.dispatch.bindings import Binding
+    from toolbus.bus.dispatch.depth import Level
     from toolbus.bus.dispatch.details import Details
-    from toolbus.bus.dispatch.nesting import Level
     from toolbus.bus.ledger.taps import DispatchRecorder
     from toolbus.bus.queues import Queues
     from toolbus.events.catalogue import Event, Scope
@@ -83,7 +83,7 @@ class Dispatch:
     """A plan: dispatches by *verb* to *bindings*, which are in order, the guards last.
 
     The first dispatch of an event makes its channel busy and counts no depth; any other one may be
-    inside it, and is a level (see `nesting`).
+    inside it, and is a level (see `depth`).
     """
 
     __slots__ = ("_channel", "_event", "_guards", "_observes", "_results", "_rows", "_services")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from toolbus.bus.dispatch.bindings import Binding
     from toolbus.bus.dispatch.contexts import EventContext
-    from toolbus.bus.dispatch.nesting import Level
+    from toolbus.bus.dispatch.depth import Level
     from toolbus.bus.ledger.records import HandlerStatus
     from toolbus.events.catalogue import ObserveEvent
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from toolbus.bus.dispatch.failures import log_tap
-from toolbus.bus.ledger.tracing import Digests, Trace
+from toolbus.bus.ledger.trace import Digests, Trace
 from toolbus.events.catalogue import Ask, Event, ObserveEvent
 
 if TYPE_CHECKING:

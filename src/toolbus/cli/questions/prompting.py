@@ -29,7 +29,7 @@ from toolbus.components.capabilities import Concealer
 from toolbus.errors import DecodeError, StoreError
 from toolbus.events.catalogue import TOOL_CALL_BEFORE, Deny
 from toolbus.settings.visible_text import brief
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

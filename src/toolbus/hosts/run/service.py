@@ -20,7 +20,7 @@ from toolbus.hosts.run.hook_sessions import HookSessions
 from toolbus.hosts.run.required_configuration import missing_required
 from toolbus.settings.private_files import writable_by_others
 from toolbus.tasks.loops import LoopLock
-from toolbus.tasks.shielding import forget
+from toolbus.tasks.shield import forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable

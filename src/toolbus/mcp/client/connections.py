@@ -23,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolbus.errors import ToolServerError
 from toolbus.mcp.client.servers import Delivery, delivery_under_way
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from toolbus.settings.lazy_names import lazily
+from toolbus.settings.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from toolbus.http.urls import is_loopback as is_loopback
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolbus.mcp.proxy.stdio import run_stdio as run_stdio
     from toolbus.mcp.transport.limits import ProxyLimits as ProxyLimits
 
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "ListenOptions": ".http.options",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolbus.events.catalogue import MODEL_CALL_DELTA
 from toolbus.store.protocol import AppendRequest
 from toolbus.store.write_behind import MAX_WAITING, WriteBehind
-from toolbus.tasks.shielding import shield_until_done
+from toolbus.tasks.shield import shield_until_done
 from toolbus.transcript.transcript import Transcript, store_error
 
 if TYPE_CHECKING:

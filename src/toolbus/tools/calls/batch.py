@@ -15,7 +15,7 @@ from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER
 from toolbus.messages.fields import with_sound
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolMessage
-from toolbus.tasks.shielding import EXITS, ContainedTask, outlast
+from toolbus.tasks.shield import EXITS, ContainedTask, outlast
 from toolbus.transcript.admission import admit
 from toolbus.transcript.transcript import ToolAnswer
 

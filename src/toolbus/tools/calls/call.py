@@ -20,7 +20,7 @@ from toolbus.events.catalogue import (
 )
 from toolbus.messages.fields import with_sound
 from toolbus.messages.records import ToolResponse
-from toolbus.tasks.shielding import EXITS
+from toolbus.tasks.shield import EXITS
 from toolbus.tools.calls.advertised import ArgumentsFiller, fitted
 from toolbus.tools.calls.execution import end_of, execute, failure, log_late
 from toolbus.tools.calls.gate import nobody_to_ask

@@ -16,7 +16,7 @@ from toolbus.bus.grace import CURRENT, GRACE
 from toolbus.errors import DeadlineError, FreezeError
 from toolbus.messages.immutable import escape_surrogates, mend, mend_text
 from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
-from toolbus.tasks.shielding import ContainedTask
+from toolbus.tasks.shield import ContainedTask
 from toolbus.tools import foreign_types
 
 if TYPE_CHECKING:

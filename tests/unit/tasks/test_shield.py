@@ -1,4 +1,4 @@
-"""What `specs` should not mention of `toolbus.tasks.shielding`."""
+"""What `specs` should not mention of `toolbus.tasks.shield`."""
 
 import asyncio
 from contextvars import ContextVar
@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from toolbus.tasks.shielding import ContainedTask, outlast, shield_until_done
+from toolbus.tasks.shield import ContainedTask, outlast, shield_until_done
 
 number = ContextVar("number", default=0)
 
