@@ -15,7 +15,7 @@ from toolbus.events.catalogue import (
     ModelReply,
     ModelRequest,
 )
-from toolbus.messages.fields import with_sound
+from toolbus.messages.fields import replace_unchecked
 from toolbus.models.answers import ask
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def request_of(
         output_schema=None if output is None else output.schema,
     )
     # A transcript's messages are not examined once more for each of its model calls.
-    return with_sound(request, messages=session.transcript.messages[:])
+    return replace_unchecked(request, messages=session.transcript.messages[:])
 
 
 async def call_model(

@@ -40,11 +40,10 @@ async def find_pending(session: AgentSession) -> tuple[str, ...]:
     return await gate.find_pending(session.scope.session_id)
 
 
-async def take_up(session: AgentSession, scope: Scope) -> tuple[list[ToolCall], Mapping[str, str]]:
-    """Return the calls of *session* that can go on, and those of them that have begun.
-
-    All others that are open are answered, as they ended or as interrupted.
-    """
+async def resume_open_calls(
+    session: AgentSession, scope: Scope
+) -> tuple[list[ToolCall], Mapping[str, str]]:
+    """Answer the open calls of *session* that cannot go on; return the rest and those begun."""
     await _answer_ended(session, scope)
     calls, open_calls = session.transcript.unanswered, await find_open(session)
     await interrupt(session, scope, [call for call in calls if not open_calls.has(call)])

@@ -18,7 +18,7 @@ from toolbus.agent.model_call import (
     note_increments,
     request_of,
 )
-from toolbus.agent.open_calls import take_up, withdraw_answered
+from toolbus.agent.open_calls import resume_open_calls, withdraw_answered
 from toolbus.agent.outputs import REFUSED
 from toolbus.agent.prompts import content_of, message_of
 from toolbus.agent.streaming import StreamedAnswer
@@ -35,7 +35,7 @@ from toolbus.events.catalogue import (
     RunStart,
     TurnEnd,
 )
-from toolbus.messages.fields import with_sound
+from toolbus.messages.fields import replace_unchecked
 from toolbus.messages.records import AssistantMessage, ToolMessage, UserMessage, encode
 from toolbus.models.answers import with_own_ids
 from toolbus.tasks.shield import shield_until_done
@@ -140,7 +140,7 @@ class AgentRun:
         """
         content = "" if prompt is None else content_of(prompt, self._scope.session_id)
         before = self._session.transcript.messages[:]
-        start = with_sound(RunStart(prompt=content), messages=before)
+        start = replace_unchecked(RunStart(prompt=content), messages=before)
         end = None
         try:
             end = await self._attempt(start, prompt)
@@ -204,7 +204,7 @@ class AgentRun:
     async def _go_on(self) -> RunResult[Any] | None:
         """Run what waited for a person, once more as far as it is not answered; None: go on."""
         session = self._session
-        waiting, continued = await take_up(session, self._scope)
+        waiting, continued = await resume_open_calls(session, self._scope)
         messages = session.transcript.messages
         asked = [message for message in messages if isinstance(message, AssistantMessage)]
         self._latest = asked[-1] if asked else None

@@ -16,7 +16,7 @@ from toolbus.bus.grace import CURRENT, Grace, check_grace
 from toolbus.components.participants import Participant
 from toolbus.errors import AppendError, DispatchError
 from toolbus.messages.records import ToolCall
-from toolbus.tasks.loops import LoopLock, holding
+from toolbus.tasks.loops import LoopLock, set_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -291,7 +291,7 @@ class AgentRuntime(Participant):
 
     async def _start_once(self) -> None:
         self._starting.set(True)
-        async with self._lock.here():
+        async with self._lock.current():
             if self._started:
                 return
             await self._main.open()
@@ -305,7 +305,7 @@ class AgentRuntime(Participant):
     async def _close_session(self) -> None:
         grace = Grace(self._work.grace)
         grace.begin()
-        with holding(CURRENT, grace):
+        with set_context(CURRENT, grace):
             await self._main.close()
 
     def _state_place(self) -> tuple[Store, str]:

@@ -138,7 +138,7 @@ class AgentSession:
         self._is_busy()  # Calls of a worker that has ended are stale from now on.
         if not (settle or is_new or self._stale):
             return
-        async with self._beginning.here():
+        async with self._beginning.current():
             if settle or self._stale:
                 await self.settle(scope)
             if system is not None and not self.transcript.length:

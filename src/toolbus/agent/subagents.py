@@ -12,7 +12,7 @@ from toolbus.agent import run
 from toolbus.agent.sessions import AgentSession
 from toolbus.errors import AppendError, RegistrationError
 from toolbus.messages.records import ToolResponse
-from toolbus.tasks.loops import holding
+from toolbus.tasks.loops import set_context
 from toolbus.tools import Tool, ToolContext, Toolset
 from toolbus.tools.calls.gate import ApprovalPendingError, ResumeGate
 from toolbus.tools.contexts import NO_DEPS, deps_of
@@ -102,7 +102,7 @@ async def run_below(
     session = AgentSession(config, scope)
     await session.open()
     try:
-        with holding(current, session):
+        with set_context(current, session):
             if resumed_id and not session.has_begun and config.store is not store:
                 reason = "its messages are gone with their store, so it does not go on"
                 raise AppendError(session_id, reason)

@@ -203,7 +203,7 @@ class AnswerWait:
         """Put *question* to the approver, in its turn, and write the answer into it."""
         for passed in asked.earlier:
             await passed.wait()
-        async with self._lock.here():
+        async with self._lock.current():
             if (await _current(store, question)).state != "pending":
                 return
             ending = await execute("the approver", ask, is_async=is_async(ask), seconds=None)

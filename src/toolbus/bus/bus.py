@@ -70,7 +70,7 @@ class EventBus(Subscribing):
         # The work of timed-out handlers' threads that still run.
         self._abandoned: set[Future[Any]] = set()
         # For objects that are made once: channels, queues. A dispatch does not take it.
-        self._making = threading.RLock()
+        self._create_lock = threading.RLock()
 
     async def __aenter__(self) -> Self:
         self._used_queues().open()
@@ -156,7 +156,7 @@ class EventBus(Subscribing):
             answer = self._plans[event].has_listeners
         except (AttributeError, KeyError, TypeError):
             channel = self._channel(event)
-            answer = channel.keep("has_listeners", partial(self._has_listeners, channel))
+            answer = channel.cached("has_listeners", partial(self._has_listeners, channel))
         return answer
 
     def awaits(self, event: Event) -> bool:
@@ -165,7 +165,7 @@ class EventBus(Subscribing):
             answer = self._plans[event].has_async
         except (AttributeError, KeyError, TypeError):
             channel = self._channel(event)
-            answer = channel.keep("has_async", channel.has_async)
+            answer = channel.cached("has_async", channel.has_async)
         return answer
 
     @property
@@ -205,7 +205,7 @@ class EventBus(Subscribing):
 
     def shared(self, kind: Callable[[], T]) -> T:
         """Return the one object of *kind*, a class, that all components on this bus share."""
-        with self._making:
+        with self._create_lock:
             if kind not in self._shared:
                 self._shared[kind] = kind()
             shared: T = self._shared[kind]
@@ -267,8 +267,8 @@ class EventBus(Subscribing):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
         from toolbus.bus.ledger.taps import Tap, TapFilter, Taps  # noqa: PLC0415 - few need it
 
-        with self._making:
-            self._taps = self._taps or Taps(self._tapped, self._outdate)
+        with self._create_lock:
+            self._taps = self._taps or Taps(self._tapped, self._invalidate)
         which = TapFilter(idle, tuple(without))
         return self._taps.add(
             Tap(sink, which, values=values, digests=digests, session_id=session_id)
@@ -328,7 +328,7 @@ class EventBus(Subscribing):
             return self._channels[event]
         except (KeyError, TypeError):
             check_event(event)
-        with self._making:
+        with self._create_lock:
             for other in self._channels:
                 if other.name == event.name and other is not event:
                     what, reason = f"event {event.name!r}", "this bus has another of that name"
@@ -368,7 +368,7 @@ class EventBus(Subscribing):
             if binding.needs_loop and binding.alive:
                 reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"
                 raise DispatchError(channel.event.name, reason)
-        channel.outdate()
+        channel.invalidate()
         context: EventContext[Any] = channel.plan("apply_sync")(*arguments)
         return context
 
@@ -376,13 +376,13 @@ class EventBus(Subscribing):
         if self._queues is None:
             from toolbus.bus.queues import Queues  # noqa: PLC0415 - loads asyncio
 
-            with self._making:
+            with self._create_lock:
                 self._queues = self._queues or Queues()
         return self._queues
 
-    def _outdate(self) -> None:
+    def _invalidate(self) -> None:
         for channel in tuple(self._channels.values()):
-            channel.outdate()
+            channel.invalidate()
 
     def _watch(self, work: Future[Any]) -> None:
         self._abandoned.add(work)

@@ -119,7 +119,7 @@ class Channel:
             others = self._by_sender.get(binding.sender, ())
             place = bisect_right(others, binding.rank, key=_RANK)
             self._by_sender[binding.sender] = (*others[:place], binding, *others[place:])
-            self.outdate(binding.sender)
+            self.invalidate(binding.sender)
 
     def replace(self, old: Binding, new: Binding) -> None:
         """Put *new* into the place of *old*."""
@@ -138,15 +138,15 @@ class Channel:
         """Let *binding*, which will never run again, go; takes no lock."""
         # The garbage collector may call it, in a thread that holds any lock.
         self._ended.append(binding)
-        self.outdate(binding.sender)
+        self.invalidate(binding.sender)
 
-    def outdate(self, sender: str | None = None) -> None:
+    def invalidate(self, sender: str | None = None) -> None:
         """Have the plans of listeners to *sender* (None: all) made anew; takes no lock."""
         self._plans[self.event] = Plans()
         scoped = {} if sender is None else self._scoped.copy()
         self._scoped = {senders: each for senders, each in scoped.items() if sender not in senders}
 
-    def keep(self, key: str, make: Callable[[], Any]) -> Any:
+    def cached(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what *make* gives; it is kept under *key* until the next change."""
         plans = self._plans[self.event]
         if not hasattr(plans, key):
@@ -158,7 +158,7 @@ class Channel:
         if verb not in (verbs := _verbs(self.event)):
             instead = "` or `".join(verbs)
             raise DispatchError(self.event.name, f"use `{instead}`, not `{verb}`")
-        plan: Callable[..., Any] = self.keep(verb, partial(self._make, verb))
+        plan: Callable[..., Any] = self.cached(verb, partial(self._make, verb))
         return plan
 
     def has_async(self) -> bool:
@@ -221,7 +221,7 @@ class Channel:
                 del self._by_sender[binding.sender]
 
     def _receiver_changed(self, *_: object, **__: object) -> None:
-        self.outdate()
+        self.invalidate()
 
 
 def _merged(groups: Collection[tuple[Binding, ...]]) -> tuple[Binding, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolbus.bus.dispatch.failures import answerable
 from toolbus.errors import DeadlineError, RegistrationError
-from toolbus.tasks.loops import give_back
+from toolbus.tasks.loops import reset_context
 from toolbus.tasks.shield import ContainedTask, outlast
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ async def within_grace(
         try:
             return await dispatch()
         finally:
-            give_back(answerable, token)
+            reset_context(answerable, token)
     grace = CURRENT.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
     if running.ended.done():

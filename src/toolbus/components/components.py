@@ -291,12 +291,12 @@ class AgentComponent:
 
     def _subscribe_adapters(self, agent: Host) -> None:
         roster = agent.bus.shared(Roster)
-        same, give_back = roster.number((id(agent), self.name), self, lowest=True)
-        self._undo.callback(give_back)
+        same, release = roster.number((id(agent), self.name), self, lowest=True)
+        self._undo.callback(release)
         self._state_name = self.name if same == 1 else f"{self.name}-{same}"
         # One above the last on this bus, so that parameters pass the components in reverse.
-        number, give_back = roster.number("components", self)
-        self._undo.callback(give_back)
+        number, release = roster.number("components", self)
+        self._undo.callback(release)
         on_provide = _late(PROVIDE_PRIORITY) if self._is_late else PROVIDE_PRIORITY
         on_append = _late(APPEND_PRIORITY) if self._is_late else APPEND_PRIORITY
         events: Any = {
@@ -371,7 +371,7 @@ def component_of(candidate: Any) -> Any:
     return AdapterComponent(candidate) if isinstance(candidate, ToolAdapter) else candidate
 
 
-def stands_for(component: AgentComponent, candidate: object) -> bool:
+def wraps(component: AgentComponent, candidate: object) -> bool:
     """Return whether *component* is *candidate*, or the component of the adapter *candidate*."""
     if isinstance(component, AdapterComponent) and component.adapters[0] is candidate:
         return True

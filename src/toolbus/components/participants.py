@@ -21,7 +21,7 @@ from toolbus.components.components import (
     PROVIDE_PRIORITY,
     AgentComponent,
     component_of,
-    stands_for,
+    wraps,
 )
 from toolbus.components.roster import Roster
 from toolbus.components.state import StateSource
@@ -185,7 +185,7 @@ class Participant(ComponentHost, Subscribing):
 
     async def remove(self, component: AgentComponent | ToolAdapter) -> None:
         """Take *component* out: its handlers, tools and adapters, then what it holds."""
-        places = [place for place in self._places if stands_for(place.component, component)]
+        places = [place for place in self._places if wraps(place.component, component)]
         if not places:
             raise RegistrationError(f"component {component.name!r}", "it is not installed here")
         (place,) = places
@@ -363,7 +363,7 @@ def check_components(
         if not isinstance(component, AgentComponent):
             reason = "expected an AgentComponent or a ToolAdapter"
             raise RegistrationError(f"component {candidate!r}", reason)
-        if any(stands_for(each, candidate) for each in (*installed, *checked)):
+        if any(wraps(each, candidate) for each in (*installed, *checked)):
             reason = "it is installed already; make another one"
             raise RegistrationError(f"component {component.name!r}", reason)
         checked = (*checked, component)

@@ -62,11 +62,11 @@ class Roster:
             taken.append(number)
             # An owner may have been collected meanwhile, and the row with it.
             self._numbers[row] = taken
-        give_back = weakref.finalize(owner, self._give_back, row, number)
-        give_back.atexit = False
-        return number, give_back
+        release = weakref.finalize(owner, self._release, row, number)
+        release.atexit = False
+        return number, release
 
-    def _give_back(self, row: Hashable, number: int) -> None:
+    def _release(self, row: Hashable, number: int) -> None:
         # Without the lock: the garbage collector may call it in a thread that holds that.
         taken = self._numbers[row]
         taken.remove(number)

@@ -70,7 +70,7 @@ class State:
             raise self._refusal(change)
         # The comparison is what counts. But of a hundred tasks that read at once one would win, and
         # then one of ninety-nine: so those of one host wait for their turn.
-        async with self._lock.here():
+        async with self._lock.current():
             while True:
                 body = await self._store.read_state(self._session_id, self._name)
                 value = self._frozen(change(_value_of(body)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolbus.events.values import ModelDelta
 from toolbus.formats.answers import TextJoints
 from toolbus.formats.json_input import parse, unexpected
-from toolbus.messages.immutable import mend
+from toolbus.messages.immutable import replace_surrogates_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ class AnthropicStream:
                 block[name] = (start if isinstance(start, str) else "") + "".join(texts)
         if block.get("type") != "tool_use" and isinstance(block.get("input"), str):
             # Of a tool that runs at the provider; it wants an object again.
-            block["input"] = parse(block["input"] or "{}", mend)
+            block["input"] = parse(block["input"] or "{}", replace_surrogates_in)
         return block
 
 

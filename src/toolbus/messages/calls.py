@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolbus.messages.codec import encode
 from toolbus.messages.fields import (
     Record,
-    are_plain,
+    all_ascii,
     check_kind,
     check_texts,
     freeze_json,
@@ -41,7 +41,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
     raw: str | None = None
 
     def __post_init__(self) -> None:
-        if not are_plain(self.id, self.name):
+        if not all_ascii(self.id, self.name):
             check_id(self)
             check_texts(self, "id", "name")
         if self.raw is not None:

@@ -107,30 +107,27 @@ def escape_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
-def mend_text(text: str) -> str:
-    """Return *text* with U+FFFD for each lone surrogate, and pairs that were cut put together.
-
-    Programs in JavaScript cut text in the middle of a character.
-    """
+def replace_surrogates(text: str) -> str:
+    """Return *text* with split surrogate pairs joined and U+FFFD for each lone surrogate."""
     if text.isascii():
         return text
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # Programs in JavaScript cut text inside a character.
         units = text.encode("utf-16-le", errors="surrogatepass")
         return units.decode("utf-16-le", errors="replace")
     return text
 
 
-def mend(value: Any) -> Any:
-    """Return *value*, plain JSON, with all of its texts mended."""
+def replace_surrogates_in(value: Any) -> Any:
+    """Return *value*, plain JSON, with `replace_surrogates` applied to all of its texts."""
     match value:
         case str():
-            return mend_text(value)
+            return replace_surrogates(value)
         case dict():
-            return {mend_text(key): mend(item) for key, item in value.items()}
+            return {replace_surrogates(k): replace_surrogates_in(v) for k, v in value.items()}
         case list() | tuple():
-            return [mend(item) for item in value]
+            return [replace_surrogates_in(item) for item in value]
     return value
 
 

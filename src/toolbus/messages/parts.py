@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from toolbus.errors import FreezeError
-from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, freeze_items
+from toolbus.messages.fields import Record, all_ascii, check_kind, check_texts, freeze_items
 
 
 class TextPart(Record, frozen=True, tag_field="type", tag="text"):
@@ -24,7 +24,7 @@ class TextPart(Record, frozen=True, tag_field="type", tag="text"):
     text: str
 
     def __post_init__(self) -> None:
-        if not are_plain(self.text):
+        if not all_ascii(self.text):
             check_texts(self, "text")
 
 

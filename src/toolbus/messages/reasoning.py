@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import force_setattr, replace
 
-from toolbus.messages.fields import Record, are_plain, check_kind, check_texts, freeze_items
+from toolbus.messages.fields import Record, all_ascii, check_kind, check_texts, freeze_items
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -30,7 +30,7 @@ class ReasoningPart(Record, frozen=True, omit_defaults=True):
     is_summary: bool = False
 
     def __post_init__(self) -> None:
-        if not are_plain(self.text):
+        if not all_ascii(self.text):
             check_texts(self, "text")
         check_texts(self, "signature", "data", "item_id", "format", optional=True)
         if self.is_summary is not False:

@@ -11,7 +11,7 @@ from toolbus.messages.calls import ToolCall, ToolResponse
 from toolbus.messages.codec import changed, decoder, encode, encode_msgpack, msgpack_decoder
 from toolbus.messages.fields import (
     Record,
-    are_plain,
+    all_ascii,
     check_kind,
     check_texts,
     copied,
@@ -85,7 +85,7 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        if not are_plain(self.id, self.content):
+        if not all_ascii(self.id, self.content):
             check_id(self)
             check_texts(self, "id", "content")
         if type(self.metadata) is not FrozenDict:
@@ -118,7 +118,7 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        if not are_plain(self.id, self.content):
+        if not all_ascii(self.id, self.content):
             check_id(self)
             check_texts(self, "id")
             if isinstance(self.content, str):
@@ -167,7 +167,7 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        if not are_plain(self.id, self.content):
+        if not all_ascii(self.id, self.content):
             check_id(self)
             check_texts(self, "id", "content")
         if self.reasoning != ():
@@ -215,7 +215,7 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
     metadata: JsonObject = EMPTY
 
     def __post_init__(self) -> None:
-        if not are_plain(self.id, self.content, self.tool_call_id, self.tool_name):
+        if not all_ascii(self.id, self.content, self.tool_call_id, self.tool_name):
             check_id(self)
             check_texts(self, "id", "content", "tool_call_id", "tool_name")
         if self.tool_response is not None:

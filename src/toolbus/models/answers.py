@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolbus.errors import ModelError
 from toolbus.events.catalogue import ModelDelta
-from toolbus.messages.immutable import mend, mend_text
+from toolbus.messages.immutable import replace_surrogates, replace_surrogates_in
 from toolbus.messages.records import AssistantMessage, ToolCall
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ async def _streamed(
 
 
 def _mended(delta: ModelDelta) -> ModelDelta:
-    sound = mend_text(delta.text)
+    sound = replace_surrogates(delta.text)
     if delta.kind != "tool_call":
         return delta if sound is delta.text else replace(delta, text=sound)
-    name, call_id = mend_text(delta.name), mend_text(delta.id)
+    name, call_id = replace_surrogates(delta.name), replace_surrogates(delta.id)
     if sound is delta.text and name is delta.name and call_id is delta.id:
         return delta
     return replace(delta, text=sound, name=name, id=call_id)
@@ -83,17 +83,17 @@ def given_call(call_id: str, name: str, arguments: str | Mapping[str, Any]) -> T
     """
     import json  # noqa: PLC0415 - slow to import, and an agent needs the rest of this file
 
-    call_id, name = mend_text(call_id), mend_text(name)
+    call_id, name = replace_surrogates(call_id), replace_surrogates(name)
     try:
         parsed = (
             json.loads(arguments.strip() or "{}") if isinstance(arguments, str) else dict(arguments)
         )
         if isinstance(parsed, dict):
-            return ToolCall(id=call_id, name=name, arguments=mend(parsed))
+            return ToolCall(id=call_id, name=name, arguments=replace_surrogates_in(parsed))
     except (ValueError, RecursionError):
         pass
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=repr)
-    return ToolCall(id=call_id, name=name, raw=mend_text(text))
+    return ToolCall(id=call_id, name=name, raw=replace_surrogates(text))
 
 
 def with_own_ids(

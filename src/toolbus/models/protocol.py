@@ -18,7 +18,7 @@ class Model(Protocol):
     `toolbus.formats.output_schemas.with_words` puts it into the messages.
 
     `toolbus.models.answers.given_call` makes a call of what a model gave, whatever that is, and
-    `toolbus.messages.immutable.mend_text` a text that every reader takes.
+    `toolbus.messages.immutable.replace_surrogates` a text that every reader takes.
 
     >>> class Parrot:
     ...     name = "parrot"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from toolbus.errors import ModelError, RegistrationError
 from toolbus.events.catalogue import ModelDelta
 from toolbus.messages.ids import new_id
-from toolbus.messages.immutable import mend_text
+from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import AssistantMessage, encode
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 
 class ScriptedModel:
-    """Gives *answers*, one a request; when they are used up it raises `ModelError`.
+    """A model that returns *answers* in order, one per request, then raises `ModelError`.
 
     An answer is a message, a text, an error to raise, or a function of the request, sync or
-    async. *requests* are those that it got. Raises `RegistrationError` for a text in place of a
-    list.
+    async. *requests* has every request. Raises `RegistrationError` for a text in place of a list.
 
     >>> model = ScriptedModel(["hi", lambda request: f"{len(request.messages)} messages"])
     >>> agent = Agent(model)
@@ -62,7 +61,8 @@ class ScriptedModel:
         if isawaitable(answered):
             answered = await answered
         if isinstance(answered, str):
-            return AssistantMessage(id=self._ids(), content=mend_text(answered), stop_reason="stop")
+            text = replace_surrogates(answered)
+            return AssistantMessage(id=self._ids(), content=text, stop_reason="stop")
         return answered
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta | AssistantMessage]:

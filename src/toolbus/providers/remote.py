@@ -13,7 +13,7 @@ from toolbus.errors import ModelError, RegistrationError
 from toolbus.formats.json_input import parse
 from toolbus.formats.names import names_on_the_wire
 from toolbus.formats.output_schemas import with_words
-from toolbus.messages.immutable import mend
+from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.providers.failures import RefusedAnswerError, failure_of, retries_of
 from toolbus.providers.retry_after import excess_of, pause_limit
 
@@ -76,7 +76,7 @@ class RemoteModel:
         body = self._body_of(request)
         try:
             raw = await self._create(self._client(), body, streamed=False)
-            return self._message(parse(await self._read(raw), mend), request, raw)
+            return self._message(parse(await self._read(raw), replace_surrogates_in), request, raw)
         except Exception as error:  # noqa: BLE001 - what an SDK and its libraries raise
             failure = self._failure(request, error)
         # Here, so that it has no context: the request of the SDK's error has the key.

@@ -15,7 +15,7 @@ from toolbus.formats.json_input import unexpected
 from toolbus.formats.names import names_on_the_wire
 from toolbus.formats.responses_output import response_message
 from toolbus.formats.responses_stream import ResponsesStream
-from toolbus.messages.immutable import mend
+from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.models.answers import given_call
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ModelWire(NamedTuple):
         Halves of characters are mended, tools have the names that they have here, and *retries*
         are in its metadata, if there were any.
         """
-        answer = mend(answer)
+        answer = replace_surrogates_in(answer)
         message_id = answer.get("id") if isinstance(answer, dict) else None
         message = self.read(answer, message_id if isinstance(message_id, str) else "")
         names = names_on_the_wire(request.tools)

@@ -20,7 +20,7 @@ from toolbus.replay.replayer import REPLAYED, Replayer
 from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
 from toolbus.replay.sources import find_sources, read_sources
 from toolbus.settings.usage_error import UsageError
-from toolbus.tasks.loops import holding
+from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -105,7 +105,7 @@ class Replay:
     async def run(self, batches: Iterator[SourceBatch]) -> Expectation:
         """Take all *batches*; return what was found, if it was to be collected, and the totals."""
         async with AsyncExitStack() as stack:
-            stack.enter_context(holding(rehearsal, rehearse("")))
+            stack.enter_context(set_context(rehearsal, rehearse("")))
             for component in self._target.components:
                 await _install(component, self._target)
                 stack.push_async_callback(component.close)

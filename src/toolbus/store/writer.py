@@ -51,7 +51,7 @@ class Writer:
         self, catch_up: Callable[[int], Awaitable[None]], *, briefly: bool = False
     ) -> None:
         """Add the running task to the users; the first user opens the session."""
-        async with self._opening.here():
+        async with self._opening.current():
             self._users = [user for user in self._users if _works(user)]
             if not self._users:
                 await self._open(catch_up)

@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 class LoopLock:
-    """One lock in whatever loop runs; `async with lock.here():`."""
+    """One lock in whatever loop runs; `async with lock.current():`."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _lock: asyncio.Lock | None = None
 
-    def here(self) -> asyncio.Lock:
+    def current(self) -> asyncio.Lock:
         """Return the lock of the running loop; the lock of a former loop is not held any more."""
         loop = asyncio.get_running_loop()
         if self._lock is None or self._loop is not loop:
@@ -28,16 +28,16 @@ class LoopLock:
 
 
 @contextmanager
-def holding(variable: ContextVar[T], value: T) -> Iterator[T]:
+def set_context(variable: ContextVar[T], value: T) -> Iterator[T]:
     """Let *variable* hold *value* in this block."""
     token = variable.set(value)
     try:
         yield value
     finally:
-        give_back(variable, token)
+        reset_context(variable, token)
 
 
-def give_back(variable: ContextVar[T], token: Token[T]) -> None:
+def reset_context(variable: ContextVar[T], token: Token[T]) -> None:
     """Reset *variable* to the value before *token* was given."""
     # A coroutine that its loop left behind is closed in a foreign context, which never held it.
     with suppress(ValueError):

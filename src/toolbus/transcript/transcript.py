@@ -19,7 +19,7 @@ from toolbus.events.catalogue import (
     ToolCallPersist,
 )
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
-from toolbus.tasks.loops import LoopLock, give_back, holding
+from toolbus.tasks.loops import LoopLock, reset_context, set_context
 from toolbus.transcript.admission import (
     OVERDUE,
     admit,
@@ -85,7 +85,7 @@ class AppendTurn:
 
     def __init__(self, transcript: Transcript, lock: LoopLock) -> None:
         self._transcript, self._lasts = transcript, True
-        self._lock: asyncio.Lock = lock.here()
+        self._lock: asyncio.Lock = lock.current()
         self._outer = _turn.get()
 
     async def __aenter__(self) -> None:
@@ -97,7 +97,7 @@ class AppendTurn:
 
     async def __aexit__(self, *_: object) -> None:
         self._lasts = False
-        give_back(_turn, self._token)
+        reset_context(_turn, self._token)
         self._lock.release()
 
     def holds(self, transcript: Transcript) -> bool:
@@ -323,7 +323,7 @@ class Transcript:
         finally:
             if self._bus.has_listeners(MESSAGE_APPEND_AFTER):
                 # Nobody waits for these observers: so they may append, and wait for their turn.
-                with holding(_turn, None):
+                with set_context(_turn, None):
                     self._bus.do(MESSAGE_APPEND_AFTER, message, scope=scope)
 
     @property

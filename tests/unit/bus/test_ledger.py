@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from toolbus import EventBus
 from toolbus.bus.dispatch.details import HandlerStep
-from toolbus.bus.ledger.records import DispatchRecord, HandlerEntry, Why
+from toolbus.bus.ledger.records import Cause, DispatchRecord, HandlerEntry
 from toolbus.bus.ledger.trace import Digests, Trace, changed_fields
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
@@ -58,7 +58,7 @@ def trace(*handlers, value=CALL, digests=None):
 def steps_of(steps, status, reason=None):
     written = trace(REDACT)
     written._turn_ns = 100
-    written.add(REDACT, status, why=Why(reason), steps=steps)
+    written.add(REDACT, status, cause=Cause(reason), steps=steps)
     return written.finish("changed").entries
 
 
@@ -184,7 +184,7 @@ def test_a_record_without_values_keeps_the_digests():
 
 def test_a_record_survives_a_round_trip():
     written = trace(REDACT)
-    written.add(REDACT, "failed", why=Why("ValueError"))
+    written.add(REDACT, "failed", cause=Cause("ValueError"))
     record = written.finish("unchanged").without_values()
 
     decoded = decoder(DispatchRecord)(encode(record))
@@ -216,9 +216,9 @@ def test_each_value_is_digested_once():
     taken = []
 
     class Counting(Digests):
-        def weigh(self, value):
+        def digest_and_size(self, value):
             taken.append(value)
-            return super().weigh(value)
+            return super().digest_and_size(value)
 
     second, third = CALL.with_arguments({"path": "y"}), CALL.with_arguments({"path": "z"})
     handlers = [Handler(name) for name in "abc"]

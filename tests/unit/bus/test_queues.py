@@ -314,7 +314,7 @@ def test_two_threads_make_one_set_of_queues(monkeypatch):
         bus._used_queues()
 
     threads = [threading.Thread(target=make) for _ in range(2)]
-    with bus._making:
+    with bus._create_lock:
         for thread in threads:
             thread.start()
     for thread in threads:

@@ -46,11 +46,11 @@ def test_only_who_has_an_id_gives_it_back():
 
 def test_a_number_is_the_next_or_the_lowest_free_one():
     roster, speakers = Roster(), [Speaker() for _ in range(5)]
-    (first, give_back), (second, _) = [roster.number("row", each) for each in speakers[:2]]
+    (first, release), (second, _) = [roster.number("row", each) for each in speakers[:2]]
     other, _ = roster.number("other", speakers[2])
 
-    give_back()
-    give_back()
+    release()
+    release()
     third, _ = roster.number("row", speakers[3])
     lowest, _ = roster.number("row", speakers[4], lowest=True)
 

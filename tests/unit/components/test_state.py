@@ -9,7 +9,7 @@ from toolbus.components import State
 from toolbus.components.participants import ComponentHost
 from toolbus.components.state import rehearsal, rehearse
 from toolbus.store.memory import MemoryStore
-from toolbus.tasks.loops import holding
+from toolbus.tasks.loops import set_context
 
 
 class Overtaking(MemoryStore):
@@ -76,7 +76,7 @@ async def test_a_rehearsal_keeps_apart_what_is_tried():
     scope = Scope(session_id="s")
     await host.state("n", scope).update(lambda _: 1)
 
-    with holding(rehearsal, rehearse("s")):
+    with set_context(rehearsal, rehearse("s")):
         tried = await host.state("n", scope).update(lambda old: (old or 0) + 10)
         unnamed = await host.state("n").read()
 

@@ -9,7 +9,7 @@ from toolbus.errors import DecodeError, FreezeError
 from toolbus.messages import codec, parts
 from toolbus.messages import records as messages
 from toolbus.messages.codec import decoder, msgpack_decoder
-from toolbus.messages.fields import are_plain, with_sound
+from toolbus.messages.fields import all_ascii, replace_unchecked
 from toolbus.messages.records import (
     AssistantMessage,
     ImagePart,
@@ -247,14 +247,14 @@ def test_a_response_is_set_without_other_checks():
     [((), True), (("a", ""), True), (("a", "é"), False), ((None,), False), ((Text("a"),), False)],
 )
 def test_plain_is_ascii_text_of_no_subclass(values, plain):
-    assert are_plain(*values) is plain
+    assert all_ascii(*values) is plain
 
 
 def test_a_record_with_sound_fields_is_another_one():
     response = ToolResponse.from_text("x")
 
-    stamped = with_sound(response, tool_name="read", duration_ns=3)
+    stamped = replace_unchecked(response, tool_name="read", duration_ns=3)
 
     assert stamped == msgspec.structs.replace(response, tool_name="read", duration_ns=3)
     assert response.tool_name is None
-    assert with_sound(response) == response
+    assert replace_unchecked(response) == response

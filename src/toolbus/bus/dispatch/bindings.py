@@ -89,7 +89,7 @@ class Binding:
             self._call = self._handler = handler
         self._when = None if held is not None else options.when
         self._selectors = tuple(selections(self.tools, self.roles))
-        self._tickets = [True] if options.once else None
+        self._remaining_runs = [True] if options.once else None
         self.is_conditional = any((self._selectors, options.when, options.once, options.weak))
         self.function = self._function()
 
@@ -109,7 +109,7 @@ class Binding:
     @property
     def alive(self) -> bool:
         """Whether it can ever run again: a weak one's owner lives, a `once` has not run."""
-        return (self._owner is None or self._owner() is not None) and self._tickets != []
+        return (self._owner is None or self._owner() is not None) and self._remaining_runs != []
 
     @property
     def handler(self) -> Callable[..., Any] | None:
@@ -158,7 +158,7 @@ class Binding:
         """Return whether the handler is for *context*; raises `PredicateError`."""
         try:
             return self._is_chosen(context) and (
-                self._tickets is None or self._take_ticket(self._tickets)
+                self._remaining_runs is None or self._use_run(self._remaining_runs)
             )
         except Exception as error:
             if passes(error):
@@ -182,7 +182,7 @@ class Binding:
             raise TypeError(message)
         return bool(result)
 
-    def _take_ticket(self, tickets: list[bool]) -> bool:
+    def _use_run(self, tickets: list[bool]) -> bool:
         # Taking from a list is atomic, so of two threads only one gets the ticket.
         try:
             tickets.pop()

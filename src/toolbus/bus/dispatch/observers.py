@@ -9,7 +9,7 @@ from toolbus.bus.dispatch.callables import name_of
 from toolbus.bus.dispatch.contexts import QUEUED, SKIPPED, Failed, observer_context
 from toolbus.bus.dispatch.details import NO_DETAILS
 from toolbus.bus.dispatch.failures import detail_of, explain, log, log_failure, passes
-from toolbus.bus.ledger.records import NO_WHY, Why
+from toolbus.bus.ledger.records import NO_CAUSE, Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,21 +34,21 @@ class ObserverResult:
     ) -> EventContext[Any]:
         """Return *context* for the next observer, after *result* of this one."""
         status: HandlerStatus
-        status, why, error = "ran", NO_WHY, None
+        status, cause, error = "ran", NO_CAUSE, None
         if type(result) is Failed:
             error = result.error
             status, reason = explain(self._event.name, binding.name, error)
-            why = Why(reason, detail_of(error))
+            cause = Cause(reason, detail_of(error))
         elif result is SKIPPED:
             status = "skipped"
         elif result is QUEUED:
             status = "queued"
         if trace := (context._details or NO_DETAILS).trace:
-            trace.add(binding, status, why=why)
+            trace.add(binding, status, cause=cause)
         if error is not None:
             if passes(error):
                 raise error
-            log_failure(self._event.name, binding.name, error, why.reason or "")
+            log_failure(self._event.name, binding.name, error, cause.reason or "")
         elif status == "ran":
             _warn_once(binding, result)
         context._assigned = None

@@ -21,7 +21,7 @@ from toolbus.bus.dispatch.failures import (
     passes,
     root_of,
 )
-from toolbus.bus.ledger.records import NO_WHY, Why
+from toolbus.bus.ledger.records import NO_CAUSE, Cause
 from toolbus.errors import HandlerContractError, HandlerError
 from toolbus.events.catalogue import Ask, Deny
 from toolbus.messages.records import (
@@ -64,18 +64,18 @@ class HandlerTurn:
     ) -> None:
         """Tell the trace, if there is one."""
         if (trace := self.details.trace) is not None:
-            why = Why(reason, detail) if reason or detail else NO_WHY
+            cause = Cause(reason, detail) if reason or detail else NO_CAUSE
             steps, notes = self.details.turn_steps or (), self.details.notes
             trace.add(
                 self.binding,
                 status,
-                why=why,
+                cause=cause,
                 change=change,
                 steps=steps,
                 notes=notes() if notes else (),
             )
 
-    def keep(
+    def adopt_result(
         self, status: HandlerStatus, result: object = None, *, answer: object = None
     ) -> EventContext[Any]:
         """Adopt what the handler left; return the context of the next one."""
@@ -89,7 +89,7 @@ class HandlerTurn:
             details = replace(details, answer=answer, steps=steps, turn_steps=None, notes=None)
         return next_context(context, context._value if result is None else result, details)
 
-    def drop(
+    def discard_result(
         self,
         *,
         denied: Deny | None = None,
@@ -159,7 +159,7 @@ class TransformResult:
         turn = HandlerTurn(binding, context, details or NO_DETAILS)
         if result is SKIPPED:
             turn.note("skipped")
-            return turn.drop()
+            return turn.discard_result()
         if type(result) is Failed:
             return self._fail(turn, result.error)
         if result is None and context._assigned is not None:
@@ -174,50 +174,50 @@ class TransformResult:
         if (rejected := turn.details.rejected) is not None:
             return self._reject(turn, rejected)  # The handler caught it.
         if result is None or result is turn.context._value:
-            return turn.keep("ran")
+            return turn.adopt_result("ran")
         if isinstance(result, Deny):
             return self._denied(turn, result)
         if isinstance(result, CoroutineType):
             result.close()
-            return self._senseless(turn, "returned a coroutine; declare it with `async def`")
+            return self._reject_result(turn, "returned a coroutine; declare it with `async def`")
         if turn.binding.kind == "guard":
             return self._ask(turn, result)
         if isinstance(result, Ask):
             problem = "asked, which only a guard may; subscribe it with `guard`"
-            return self._senseless(turn, problem)
+            return self._reject_result(turn, problem)
         if self._event.answer and isinstance(result, self._event.answer):
-            return turn.keep("answered", answer=result)
+            return turn.adopt_result("answered", answer=result)
         return self._adopt(turn, result)
 
     def _adopt(self, turn: HandlerTurn, result: Any) -> EventContext[Any]:
         """Take a replacement of the value, if it is one."""
         before, check, steps = turn.context._value, turn.details.check, turn.details.turn_steps
         if problem := foreign(self._event, result):
-            return self._senseless(turn, problem)
+            return self._reject_result(turn, problem)
         if problem := mismatch(before, result):
             raise self._breach(turn, problem)
         judged = steps and steps[-1].after is result
         if check is not None and not judged and (reason := check(turn.context, result)):
             return self._reject(turn, Rejected(turn.binding.name, reason), (before, result))
-        return turn.keep("changed", result)
+        return turn.adopt_result("changed", result)
 
     def _ask(self, turn: HandlerTurn, result: Any) -> EventContext[Any]:
         """Take what a guard gave, which is no refusal."""
         if not isinstance(result, Ask):
             problem = f"gave {kind(result)}, and a guard gives Deny, Ask or None"
-            return self._senseless(turn, problem)
+            return self._reject_result(turn, problem)
         if not self._event.asks:
             name, prompt = turn.binding.name, result.prompt
             reason = f"guard {name!r} asked, and nobody can be asked at {self._event.name!r}"
             return self._denied(turn, Deny(reason, prompt))
         turn.note("asked", result.prompt)
-        return turn.drop(asks=() if self._dry_run else ((turn.binding.name, result),))
+        return turn.discard_result(asks=() if self._dry_run else ((turn.binding.name, result),))
 
     def _reject(
         self, turn: HandlerTurn, rejected: Rejected, change: tuple[object, object] | None = None
     ) -> EventContext[Any]:
         turn.note("rejected", rejected.reason, change=change)
-        return turn.drop(rejected=rejected)
+        return turn.discard_result(rejected=rejected)
 
     def _denied(self, turn: HandlerTurn, verdict: Deny) -> EventContext[Any]:
         """Do what a handler said that denies."""
@@ -229,9 +229,9 @@ class TransformResult:
 
     def _deny(self, turn: HandlerTurn, verdict: Deny, status: HandlerStatus) -> EventContext[Any]:
         turn.note(status, verdict.reason, detail=verdict.detail)
-        return turn.drop(denied=None if self._dry_run else verdict)
+        return turn.discard_result(denied=None if self._dry_run else verdict)
 
-    def _senseless(self, turn: HandlerTurn, problem: str) -> EventContext[Any]:
+    def _reject_result(self, turn: HandlerTurn, problem: str) -> EventContext[Any]:
         """Do what is done about a return that is nothing of what a handler may give."""
         error = self._breach(turn, problem)
         asked_to_raise = turn.binding.kind == "guard" and turn.binding.policy == "raise"
@@ -253,7 +253,7 @@ class TransformResult:
         if binding.policy == "raise":
             raise HandlerError(event, binding.name, reason) from root_of(error)
         log_failure(event, binding.name, error, reason)
-        return turn.drop()
+        return turn.discard_result()
 
     def _fail_closed(
         self, turn: HandlerTurn, error: BaseException, status: HandlerStatus, reason: str

@@ -45,14 +45,14 @@ _SIGNS: dict[HandlerStatus | Outcome, Span] = {
 }
 
 
-class Why(Struct, frozen=True):
-    """Why a handler did what it did: the *reason* may be read by anybody, *detail* by operators."""
+class Cause(Struct, frozen=True):
+    """The *reason* and the *detail* of a handler's result; *detail* is for operators only."""
 
     reason: str | None = None
     detail: str | None = None
 
 
-NO_WHY = Why()
+NO_CAUSE = Cause()
 
 
 class HandlerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):

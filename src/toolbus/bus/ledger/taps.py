@@ -47,14 +47,14 @@ class Tap(Struct, eq=False):
 class Taps:
     """The taps of one bus, made with the first; without a tap, a dispatch pays for no trace.
 
-    *sessions* are those with taps of their own. *outdate* is called when other dispatches than
+    *sessions* are those with taps of their own. *notify* is called when other dispatches than
     before are to be recorded.
     """
 
-    __slots__ = ("_digests", "_filters", "_gone", "_lock", "_outdate", "_taps", "sessions")
+    __slots__ = ("_digests", "_filters", "_gone", "_lock", "_notify", "_taps", "sessions")
 
-    def __init__(self, sessions: dict[str, tuple[Tap, ...]], outdate: Callable[[], object]) -> None:
-        self.sessions, self._outdate = sessions, outdate
+    def __init__(self, sessions: dict[str, tuple[Tap, ...]], notify: Callable[[], object]) -> None:
+        self.sessions, self._notify = sessions, notify
         self._taps: tuple[Tap, ...] = ()
         self._filters: Counter[TapFilter] = Counter()
         self._digests = Digests()
@@ -72,7 +72,7 @@ class Taps:
             is_new = tap.session_id is None or self._filters[tap.filter] == 1
         self._forget_gone()
         if is_new:
-            self._outdate()
+            self._notify()
         return partial(self._end, tap)
 
     def wants(self, event: Event, *, handled: bool, tapped: bool) -> bool:
@@ -107,7 +107,7 @@ class Taps:
             finally:
                 self._lock.release()
         if stale:
-            self._outdate()
+            self._notify()
 
     def _forget(self, tap: Tap) -> bool:
         """Take *tap* away; return whether fewer dispatches are recorded now."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolbus.bus.ledger.records import NO_WHY, DispatchRecord, HandlerEntry, Why
+from toolbus.bus.ledger.records import NO_CAUSE, Cause, DispatchRecord, HandlerEntry
 from toolbus.events.subjects import ids_of
 from toolbus.messages.records import changed, encode
 
@@ -35,9 +35,9 @@ class Digests:
 
     def of(self, value: object) -> str:
         """Return the digest of the encoded *value*, or "" of one that has no encoding."""
-        return self.weigh(value)[0]
+        return self.digest_and_size(value)[0]
 
-    def weigh(self, value: object) -> tuple[str, int]:
+    def digest_and_size(self, value: object) -> tuple[str, int]:
         """Return the digest of the encoded *value* and its bytes, ("", 0) without an encoding."""
         try:
             data = encode(value)
@@ -70,7 +70,7 @@ class Trace:
         self._event, self._scope, self._digests = event, scope, digests
         self._handlers, self.values = handlers, values
         self.readers = readers
-        self._original = self._latest = (value, *self._weighed(value))
+        self._original = self._latest = (value, *self._measure_anew(value))
         self._entries: list[HandlerEntry] = []
         self._started, self._started_ns = time_ns(), perf_counter_ns()
         self._turns, self._turn_ns = 0, self._started_ns
@@ -80,12 +80,12 @@ class Trace:
         handler: Binding,
         status: HandlerStatus,
         *,
-        why: Why = NO_WHY,
+        cause: Cause = NO_CAUSE,
         change: tuple[object, object] | None = None,
         steps: Sequence[HandlerStep] = (),
         notes: Iterable[PartNote] = (),
     ) -> None:
-        """Note what *handler* did in its turn, which ends now, and *why*.
+        """Note what *handler* did in its turn, which ends now, and *cause*.
 
         Each of its *steps* stands under its own name; "rejected" without a *change* is the last
         one's. A change between values that are encoded alike is none. What it said of its parts
@@ -98,14 +98,14 @@ class Trace:
             make = _idle_entry if part.status == "not_run" else _entry_of
             self._entries.append(make(handler.priority, handler.kind, part))
         if steps:
-            self._add_steps(handler, status, why, change, steps)
+            self._add_steps(handler, status, cause, change, steps)
         else:
-            self._enter(handler, None, status, perf_counter_ns(), why, change)
+            self._enter(handler, None, status, perf_counter_ns(), cause, change)
 
     def differs(self, value: object) -> bool:
         """Return whether *value* is encoded otherwise than the one that was dispatched."""
         original, digest, _ = self._original
-        return value is not original and _differ(original, value, digest, self._weigh(value)[0])
+        return value is not original and _differ(original, value, digest, self._measure(value)[0])
 
     def finish(
         self, outcome: Outcome, reason: str | None = None, result: object = None
@@ -140,13 +140,13 @@ class Trace:
         self,
         handler: Binding,
         status: HandlerStatus,
-        why: Why,
+        cause: Cause,
         change: tuple[object, object] | None,
         steps: Sequence[HandlerStep],
     ) -> None:
         blamed = steps[-1] if status == "rejected" and change is None else None
         for step in steps:
-            self._add_step(handler, step, why if step is blamed else None)
+            self._add_step(handler, step, cause if step is blamed else None)
         if blamed is not None:
             return
         if status in {"ran", "changed"}:
@@ -154,16 +154,16 @@ class Trace:
             stepped, result = steps[-1].after, _result_of(status, change, steps)
             if result is stepped:
                 return
-            status, why, change = "changed", NO_WHY, (stepped, result)
-        self._enter(handler, None, status, perf_counter_ns(), why, change)
+            status, cause, change = "changed", NO_CAUSE, (stepped, result)
+        self._enter(handler, None, status, perf_counter_ns(), cause, change)
 
-    def _add_step(self, handler: Binding, step: HandlerStep, rejected: Why | None) -> None:
+    def _add_step(self, handler: Binding, step: HandlerStep, rejected: Cause | None) -> None:
         status: HandlerStatus = "rejected" if rejected else "failed" if step.failed else "changed"
-        why = Why(step.failed, step.detail) if step.failed else rejected or NO_WHY
+        cause = Cause(step.failed, step.detail) if step.failed else rejected or NO_CAUSE
         moved: tuple[object, object] | None = (step.before, step.after)
         if step.after is step.before:
             status, moved = ("ran" if status == "changed" else status), None
-        self._enter(handler, step.name, status, step.ended_ns, why, moved)
+        self._enter(handler, step.name, status, step.ended_ns, cause, moved)
 
     def _enter(  # noqa: PLR0917 - private, and each of its calls is one line
         self,
@@ -171,7 +171,7 @@ class Trace:
         part: str | None,
         status: HandlerStatus,
         ended_ns: int,
-        why: Why = NO_WHY,
+        cause: Cause = NO_CAUSE,
         change: tuple[object, object] | None = None,
     ) -> None:
         """Add the entry of *handler*, or of its *part*."""
@@ -181,9 +181,9 @@ class Trace:
             priority=handler.priority,
             kind=handler.kind,
             status=status,
-            reason=why.reason,
-            detail=why.detail,
-            detail_digest="" if why.detail is None else self._weighed(why.detail)[0],
+            reason=cause.reason,
+            detail=cause.detail,
+            detail_digest="" if cause.detail is None else self._measure_anew(cause.detail)[0],
             duration_ns=duration_ns,
             composite=handler.composite and part is None,
         )
@@ -191,7 +191,7 @@ class Trace:
 
     def _with_change(self, entry: HandlerEntry, before: object, after: object) -> HandlerEntry:
         """Return *entry* with the change; a change between values encoded alike is none."""
-        (old, size_before), (new, size_after) = self._weigh(before), self._weigh(after)
+        (old, size_before), (new, size_after) = self._measure(before), self._measure(after)
         if not _differ(before, after, old, new):
             return replace(entry, status="ran") if entry.status == "changed" else entry
         return replace(
@@ -205,16 +205,16 @@ class Trace:
             value_after=after if self.values else None,
         )
 
-    def _weigh(self, value: object) -> tuple[str, int]:
+    def _measure(self, value: object) -> tuple[str, int]:
         # What one handler left is what the next one gets, so most digests are known.
         for known in (self._latest, self._original):
             if value is known[0]:
                 return known[1:]
-        self._latest = (value, *self._weighed(value))
+        self._latest = (value, *self._measure_anew(value))
         return self._latest[1:]
 
-    def _weighed(self, value: object) -> tuple[str, int]:
-        return self._digests.weigh(value) if self._digests else ("", 0)
+    def _measure_anew(self, value: object) -> tuple[str, int]:
+        return self._digests.digest_and_size(value) if self._digests else ("", 0)
 
 
 def _entry_of(priority: int, kind: HandlerKind, part: PartNote) -> HandlerEntry:

@@ -44,7 +44,7 @@ class TerminalApprover:
 
     async def __call__(self, ask: Ask, call: ToolCall | None, scope: Scope) -> bool | Deny:
         """Return the person's answer to *ask*, about *call* or the beginning of a run."""
-        async with self._lock.here():
+        async with self._lock.current():
             try:
                 terminal = await asyncio.to_thread(PersonTerminal)
             except NotInteractiveError as error:

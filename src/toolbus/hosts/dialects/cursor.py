@@ -23,7 +23,7 @@ from toolbus.hosts.dialects.host_dialect import (
     optional_text,
 )
 from toolbus.hosts.dialects.result_templates import BLOCKS, parts_in, put_back
-from toolbus.messages.immutable import mend
+from toolbus.messages.immutable import replace_surrogates_in
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _output(payload: Mapping[str, Any]) -> Any:
     if not isinstance(output, str):
         raise DecodeError("expected a text of JSON", "$.tool_output")
     try:
-        return mend(json.loads(output))
+        return replace_surrogates_in(json.loads(output))
     except RecursionError:
         raise DecodeError("nested too deeply", "$.tool_output") from None
     except ValueError:

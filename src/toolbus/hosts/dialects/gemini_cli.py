@@ -21,7 +21,7 @@ from toolbus.hosts.dialects.host_dialect import (
     specific,
 )
 from toolbus.hosts.dialects.result_templates import ResultFrame, parts_in
-from toolbus.messages.immutable import mend_text
+from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import TextPart, ToolResponse
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class GeminiCliDialect(HostDialect):
                 return ToolResponse(content=parts_in(response.get("llmContent"), _PARTS))
             case {"message": str(message), **rest}:
                 kind = str(rest.get("type") or "") or None
-                parts = (TextPart(text=mend_text(message)),) if message else ()
+                parts = (TextPart(text=replace_surrogates(message)),) if message else ()
                 return ToolResponse(content=parts, is_error=True, error_type=kind)
         raise DecodeError("expected an error with a message", "$.tool_response.error")
 

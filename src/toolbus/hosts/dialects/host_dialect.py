@@ -20,7 +20,7 @@ from toolbus.hosts.dialects.hook_events import (
     HookEvent,
     HookKind,
 )
-from toolbus.messages.immutable import mend_text
+from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import TextPart, ToolCall, ToolResponse
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def text_at(payload: Mapping[str, Any], name: str) -> str:
     """Return the text *name* of *payload*; raises `DecodeError` if there is none, or it is ""."""
     text = payload.get(name)
     if isinstance(text, str) and text:
-        return mend_text(text)
+        return replace_surrogates(text)
     raise DecodeError(f"expected a text, got {_kind(text)}", f"$.{name}")
 
 
@@ -338,7 +338,7 @@ def optional_text(payload: Mapping[str, Any], name: str) -> str:
     if text is None:
         return ""
     if isinstance(text, str):
-        return mend_text(text)
+        return replace_surrogates(text)
     raise DecodeError(f"expected a text, got {_kind(text)}", f"$.{name}")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from toolbus.errors import DecodeError
-from toolbus.messages.immutable import MAX_DEPTH, mend_text
+from toolbus.messages.immutable import MAX_DEPTH, replace_surrogates
 from toolbus.messages.records import (
     AudioPart,
     ImagePart,
@@ -186,7 +186,7 @@ def _walk(value: Any, frame: ResultFrame, change: Change, name: str = "", depth:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", "$")
     match value:
         case str() if value and not _is_word(value, name, frame):
-            return _changed(value, TextPart(text=mend_text(value)), change)
+            return _changed(value, TextPart(text=replace_surrogates(value)), change)
         case list() | tuple():
             return [_walk(item, frame, change, name, depth + 1) for item in value]
         case dict():
@@ -207,7 +207,7 @@ def _walk_members(
             yield key, item
         elif _is_data(key, value, frame, typed=bool(mime_name)):
             mime_type = value[mime_name] if mime_name else "application/octet-stream"
-            yield key, _changed(item, _media(mend_text(item), mime_type), change)
+            yield key, _changed(item, _media(replace_surrogates(item), mime_type), change)
         else:
             yield key, _walk(item, frame, change, key, depth)
 
@@ -215,7 +215,7 @@ def _walk_members(
 def _check_name(key: str, frame: ResultFrame, change: Change) -> None:
     """Raise `_NameChangedError` if *key* is a text that changes: a name has no other place."""
     if not _is_name(key, frame):
-        part = TextPart(text=mend_text(key))
+        part = TextPart(text=replace_surrogates(key))
         if change(part) != part:
             raise _NameChangedError
 

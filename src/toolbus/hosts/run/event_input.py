@@ -154,10 +154,10 @@ def _mended(data: bytes) -> Any:
     """Return the value of *data* if half characters, as JavaScript cuts, are all that is wrong."""
     import json  # noqa: PLC0415 - for few
 
-    from toolbus.messages.immutable import mend  # noqa: PLC0415 - as above
+    from toolbus.messages.immutable import replace_surrogates_in  # noqa: PLC0415 - as above
 
     try:
-        return mend(json.loads(data, parse_constant=_refuse))
+        return replace_surrogates_in(json.loads(data, parse_constant=_refuse))
     # The fault is not quoted: nobody knows what it is.
     except ValueError:
         raise DecodeError("the event is no JSON") from None

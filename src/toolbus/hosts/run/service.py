@@ -108,7 +108,7 @@ class HookService:
             folder = folder_of(event) if session is None else Path(session.folder)
             if self._folder not in {None, folder}:
                 return folder
-            async with self._making.here():
+            async with self._making.current():
                 in_force = await self._in_force(host, folder, session)
             if in_force.chain is None:
                 return dialect.encode(event, HookDecision())

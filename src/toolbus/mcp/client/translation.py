@@ -18,7 +18,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from toolbus.errors import FreezeError, ToolServerError
-from toolbus.messages.immutable import EMPTY, mend_text
+from toolbus.messages.immutable import EMPTY, replace_surrogates
 from toolbus.messages.records import (
     AudioPart,
     ImagePart,
@@ -100,7 +100,7 @@ def to_response(result: CallToolResult) -> ToolResponse:
 def _part(block: ContentBlock) -> Part:
     match block:
         case TextContent():
-            return TextPart(text=mend_text(block.text))
+            return TextPart(text=replace_surrogates(block.text))
         case ImageContent():
             return ImagePart(data=block.data, mime_type=block.mime_type)
         case AudioContent():

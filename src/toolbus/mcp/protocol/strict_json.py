@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolbus.errors import ToolbusError
-from toolbus.messages.immutable import MAX_DEPTH, mend
+from toolbus.messages.immutable import MAX_DEPTH, replace_surrogates_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -124,7 +124,7 @@ def _parse_leniently(line: bytes, number: Callable[[str], float]) -> Any:
         raise UnreadableError("expected JSON") from None
     if _is_deep(value):
         raise UnreadableError(_DEEP)
-    mended = mend(value)
+    mended = replace_surrogates_in(value)
     if type(value) is dict and "id" in value:
         mended["id"] = value["id"]
     return mended

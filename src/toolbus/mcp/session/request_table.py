@@ -154,7 +154,7 @@ class PendingRequests:
         """Ask the client, one question at a time; return the answer."""
         request_id = f"toolbus-{new_id()}"
         line = write_frame(id=request_id, method=method, params=params)
-        async with self._one_question.here():
+        async with self._one_question.current():
             return await self._ask(self.elicited, request_id, method, line, to_client)
 
     async def _ask(

@@ -14,7 +14,7 @@ from toolbus.mcp.protocol.jsonrpc import INTERNAL_ERROR, REFUSED, Frame, error_f
 from toolbus.mcp.protocol.revisions import CALL, LIST
 from toolbus.mcp.session.bodies import CallResult, decode_body
 from toolbus.mcp.session.request_table import run_or_fail
-from toolbus.messages.fields import with_sound
+from toolbus.messages.fields import replace_unchecked
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY, thaw
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage, ToolResponse
@@ -233,7 +233,7 @@ class ServerMessages:
             id=new_id(),
             tool_call_id=call.id,
             tool_name=call.name,
-            tool_response=with_sound(
+            tool_response=replace_unchecked(
                 response, tool_name=call.name, tool_call_id=call.id, parameters=call.arguments
             ),
         )

@@ -86,7 +86,7 @@ class ToolList:
         """Let one call ask for the list; those that wait for it go on in their order."""
         self._waiting += 1
         try:
-            async with self._lock.here():
+            async with self._lock.current():
                 if not self._complete:
                     await self._list(call, ask)
         finally:

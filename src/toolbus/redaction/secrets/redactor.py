@@ -130,10 +130,10 @@ class Redactor:
             registry = self.registries.of(session)
             examination = Examination(record, walk, registry, sight, stream)
             # What another task is examining may be known when this record has its turn.
-            if not registry.lock.here().locked() and examination.begin():
+            if not registry.lock.current().locked() and examination.begin():
                 return examination.record
         registry.placeholders.begin(state_of(), self.key)
-        async with registry.lock.here():
+        async with registry.lock.current():
             return await registry.placeholders.salted(
                 partial(examination.end, self.registries.lock)
             )
@@ -164,7 +164,7 @@ class Redactor:
         if may_hold_former(call.arguments):
             await self.read_former(registry, state)
         # Not while a record is examined: what was given out is known from here on.
-        async with registry.lock.here():
+        async with registry.lock.current():
             with self.registries.lock:
                 filled = vault.filled(call, registry.restored)
                 registry.shrink()

@@ -66,7 +66,7 @@ class ApproverGate(CallGate):
         permit = ImmediatePermit(None if call is None else copy_of(call), asked.tool)
         for passed in asked.earlier:
             await passed.wait()
-        async with self._lock.here():
+        async with self._lock.current():
             answer = await self._answer(partial(self._approver, ask, call, scope))
         if answer is True:
             return permit

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolbus.bus.grace import CURRENT, Grace
 from toolbus.events.catalogue import MESSAGE_APPEND_BEFORE, TOOL_CALL_AFTER
-from toolbus.messages.fields import with_sound
+from toolbus.messages.fields import replace_unchecked
 from toolbus.messages.immutable import EMPTY
 from toolbus.messages.records import ToolMessage
 from toolbus.tasks.shield import EXITS, ContainedTask, outlast
@@ -135,7 +135,7 @@ class CallBatch:
             return
         if call_id not in runner.reported:
             if runner.may_be_told is not None and runner.may_be_told(call_id):
-                outcome = with_sound(outcome, again=True)
+                outcome = replace_unchecked(outcome, again=True)
             if not self._nested:
                 runner.reported[call_id] = outcome
             if runner.bus.has_listeners(TOOL_CALL_AFTER):
@@ -260,4 +260,4 @@ def _as_read(outcome: ToolCallOutcome, message: Message) -> ToolCallOutcome:
         return outcome
     else:
         read = message.tool_response
-    return with_sound(outcome, response=read)
+    return replace_unchecked(outcome, response=read)

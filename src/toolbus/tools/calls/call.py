@@ -18,7 +18,7 @@ from toolbus.events.catalogue import (
     ToolCallFailure,
     ToolCallOutcome,
 )
-from toolbus.messages.fields import with_sound
+from toolbus.messages.fields import replace_unchecked
 from toolbus.messages.records import ToolResponse
 from toolbus.tasks.shield import EXITS
 from toolbus.tools.calls.advertised import ArgumentsFiller, fitted
@@ -208,7 +208,7 @@ class CallInProgress:
         return ToolCallOutcome(
             requested=self.requested,
             executed=self.executed,
-            response=with_sound(
+            response=replace_unchecked(
                 self._response,
                 tool_name=shown.name,
                 tool_call_id=shown.id,

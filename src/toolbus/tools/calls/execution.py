@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolbus.bus.dispatch.deadlines import in_thread
 from toolbus.bus.grace import CURRENT, GRACE
 from toolbus.errors import DeadlineError, FreezeError
-from toolbus.messages.immutable import escape_surrogates, mend, mend_text
+from toolbus.messages.immutable import escape_surrogates, replace_surrogates, replace_surrogates_in
 from toolbus.messages.records import AudioPart, ImagePart, ResourcePart, TextPart, ToolResponse
 from toolbus.tasks.shield import ContainedTask
 from toolbus.tools import foreign_types
@@ -113,19 +113,19 @@ def to_response(result: Any) -> ToolResponse:
             return ToolResponse()
         case str():
             # A subclass's text, exactly: nobody could encode the subclass.
-            return ToolResponse.from_text(mend_text(str.__str__(result)))
+            return ToolResponse.from_text(replace_surrogates(str.__str__(result)))
         case TextPart() | ImagePart() | AudioPart() | ResourcePart():
             return ToolResponse(content=(result,))
         case list() | tuple() if _is_content(result):
             return ToolResponse(content=tuple(map(_part, result)))
     if foreign_types.is_path(type(result)):
-        return ToolResponse.from_text(mend_text(str(result)))
+        return ToolResponse.from_text(replace_surrogates(str(result)))
     structured = msgspec.to_builtins(result, str_keys=True, enc_hook=foreign_types.encode)
     try:
         return ToolResponse(structured=structured)
     except FreezeError:
         # Mended only now, since most need it not, and it walks through all of it.
-        return ToolResponse(structured=mend(structured))
+        return ToolResponse(structured=replace_surrogates_in(structured))
 
 
 def _is_content(values: list[Any] | tuple[Any, ...]) -> bool:
@@ -137,7 +137,7 @@ def _is_content(values: list[Any] | tuple[Any, ...]) -> bool:
 
 
 def _part(value: Any) -> Part:
-    return TextPart(text=mend_text(str.__str__(value))) if isinstance(value, str) else value
+    return TextPart(text=replace_surrogates(value)) if isinstance(value, str) else value
 
 
 def _watch(what: str, work: Future[Any] | asyncio.Future[Any]) -> None:

@@ -104,7 +104,7 @@ def test_a_record_waits_for_one_that_is_being_examined():
     one, response = redactor(), SHAPES["text"]("nothing at all")
 
     async def run():
-        async with one.registry("s", None).lock.here():
+        async with one.registry("s", None).lock.current():
             cleaning = asyncio.create_task(one.clean("s", response, rewrite_response))
             await asyncio.sleep(0.01)
             assert not cleaning.done()

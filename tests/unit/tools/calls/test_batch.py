@@ -7,7 +7,7 @@ import pytest
 
 from toolbus import EventBus, ToolCall, ToolRunner, Toolset, tool
 from toolbus.bus.grace import CURRENT, Grace
-from toolbus.tasks.loops import holding
+from toolbus.tasks.loops import set_context
 from toolbus.tools.calls.batch import CallBatch
 
 
@@ -27,7 +27,7 @@ async def test_a_call_that_is_being_answered_is_not_answered_again(way):
         return message
 
     runner = ToolRunner(EventBus(), Toolset([ready]), append=append)
-    with holding(CURRENT, Grace(0.01)):
+    with set_context(CURRENT, Grace(0.01)):
         calling = asyncio.create_task(runner.call("ready"))
         await begun.wait()
         if way == "stop":
@@ -56,7 +56,7 @@ async def test_a_stopped_call_that_does_not_listen_is_left_behind():
         return "late"
 
     runner = ToolRunner(EventBus(), Toolset([deaf]))
-    with holding(CURRENT, Grace(0.01)):
+    with set_context(CURRENT, Grace(0.01)):
         calling = asyncio.create_task(runner.call("deaf"))
         await begun.wait()
         runner.stop()
