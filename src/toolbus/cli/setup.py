@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
-import textwrap
 from functools import partial
 from pathlib import Path
 from shutil import which
@@ -13,30 +11,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from toolbus.cli.output.blocks import print_json
+from toolbus.cli.output.installation import (
+    FileReport,
+    PlanReport,
+    file_report,
+    plan_report,
+    show_edit,
+    show_findings,
+    show_plan,
+)
 from toolbus.cli.output.screen import open_screen
-from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser
 from toolbus.cli.policy import starting_policy
+from toolbus.cli.questions.confirmation import ask_yes_no, confirm_page, require_answers
 from toolbus.config import configuration
 from toolbus.config.documents import NAME, read_document
 from toolbus.config.entries import read_entries
 from toolbus.errors import LoadError, ToolbusError
 from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.examination import DoctorReport, examine
-from toolbus.hosts.doctor.report import show_findings
 from toolbus.hosts.doctor.vendors import Managed, switch_warning, vendors
 from toolbus.hosts.install.host_files import HOSTS, host_files, project_folder
 from toolbus.hosts.install.machine_files import write_machine_file
-from toolbus.hosts.install.pages import (
-    FileReport,
-    PlanReport,
-    agrees,
-    file_report,
-    plan_report,
-    require_answers,
-    show_edit,
-    show_plan,
-)
 from toolbus.hosts.install.plans import (
     InstallPlan,
     SettingsEdit,
@@ -45,7 +42,6 @@ from toolbus.hosts.install.plans import (
 )
 from toolbus.hosts.install.settings_files import SettingsFile, read_settings, replace_settings
 from toolbus.hosts.install.state import installed_state
-from toolbus.messages.records import encode
 from toolbus.policy.policy import Policy
 from toolbus.presence.person import person_terminal, require_person
 from toolbus.redaction.redact_secrets import RedactSecrets
@@ -58,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from toolbus.cli.output.screen import Screen
+    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.hosts.install.state import InstalledState
 
@@ -165,30 +162,22 @@ def command() -> Command:
 
 
 def _run(parsed: argparse.Namespace, output: Output) -> int:
-    errors = Output(sys.stderr)
     hosts = _hosts(parsed.hosts)
     _check_options(parsed, hosts)
     if not parsed.dry_run:
         require_person()
     present, states = _own_files(), [installed_state(host) for host in hosts]
-    answers = _answers(parsed, present, states, errors)
+    answers = _answers(parsed, present, states)
     states = [state for state in states if answers.get(state.host, True)]
     if not states:
         raise UsageError("nothing was written: no coding agent was chosen")
     plan = _plan(present, states, answers, managed=parsed.managed)
-    is_written = plan.is_needed and not parsed.dry_run
-    page = partial(_show, plan)
-    if is_written and not parsed.yes:
-        if not agrees(errors, page, as_json=parsed.json):
-            errors.write("toolbus: nothing was written\n")
-            return 1
-    elif not parsed.json:
-        page(open_screen(output), parsed.dry_run)
+    is_written = confirm_page(partial(_show, plan), output, parsed, is_needed=plan.is_needed)
     if is_written:
         _write(plan)
     report = None if parsed.dry_run else examine([each.host for each in plan.hosts])
     if parsed.json:
-        output.write(f"{encode(_report(plan, answers, report, written=is_written)).decode()}\n")
+        print_json(output, _report(plan, answers, report, written=is_written))
     elif report is not None:
         _show_end(open_screen(output), plan, report, written=is_written)
     return 0 if report is None or report.is_well else 1
@@ -204,7 +193,6 @@ def _answers(
     parsed: argparse.Namespace,
     present: PresentFiles,
     states: Sequence[InstalledState],
-    errors: Output,
 ) -> dict[str, bool]:
     """Return the answers by name: an option's, else the person's, an older one, the default."""
     options = {name: vars(parsed)[name.replace("-", "_")] for name in _CHOICES}
@@ -218,8 +206,10 @@ def _answers(
     answers = {"policy": True, "redaction": True, "skip-prompts": False}
     answers |= {question.name: question.default for question in questions} | chosen
     if questions and not (parsed.yes or parsed.dry_run):
-        require_answers(errors, as_json=parsed.json)
-        answers |= _ask(questions)
+        require_answers(as_json=parsed.json)
+        with person_terminal() as terminal:
+            for each in questions:
+                answers[each.name] = ask_yes_no(terminal, each.text, default=each.default)
     return answers
 
 
@@ -277,23 +267,6 @@ def _questions(
     is_written = present.policy.data is None and not present.has["policy"]
     if is_written and any(each.host in _SKIPPING for each in states):
         yield SetupQuestion("skip-prompts", _SKIP, default=False)
-
-
-def _ask(questions: Sequence[SetupQuestion]) -> dict[str, bool]:
-    """Return the person's answers; Enter is the default, the end of the input stops it all."""
-    answers = {}
-    with person_terminal() as terminal:
-        for question in questions:
-            hint = "[Y/n]" if question.default else "[y/N]"
-            text = "\n".join(
-                textwrap.wrap(f"{question.text} {hint}", max(terminal.columns - 2, 40))
-            )
-            word = terminal.ask(f"{text} ")
-            if word is None:
-                raise UsageError("nothing was written: a question has no answer")
-            word = word.strip().lower() or hint[1].lower() * question.default
-            answers[question.name] = word in {"y", "yes"}
-    return answers
 
 
 def _plan(

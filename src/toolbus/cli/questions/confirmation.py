@@ -1,0 +1,87 @@
+"""Confirmation of a command's changes by the person at the terminal."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from io import StringIO
+from typing import TYPE_CHECKING, TypeAlias
+
+from toolbus.cli.output.screen import Screen, open_screen
+from toolbus.cli.output.stream import Output
+from toolbus.cli.questions.typed_answers import YES
+from toolbus.errors import ToolbusError
+from toolbus.presence.person import person_terminal, show_whole
+from toolbus.settings.usage_error import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolbus.presence.person import PersonTerminal
+
+Page: TypeAlias = Callable[[Screen, bool], None]
+"""Writes a command's changes to a screen: a summary, or with True every line."""
+
+
+class DeclinedError(ToolbusError):
+    """The person declined, so the command changed nothing."""
+
+    def __str__(self) -> str:
+        return "nothing was written"
+
+
+def confirm_page(
+    page: Page, output: Output, options: argparse.Namespace, *, is_needed: bool
+) -> bool:
+    """Show *page*, and return whether the changes are to be written.
+
+    The *options* `yes`, `dry_run` and `json` apply; without `yes` the person at the terminal is
+    asked. Raises `DeclinedError` after a no, `UsageError` where no person can be asked.
+    """
+    is_written = is_needed and not options.dry_run
+    if is_written and not options.yes:
+        require_answers(as_json=options.json)
+        if not _agrees(page):
+            raise DeclinedError
+    elif not options.json:
+        page(open_screen(output), options.dry_run)
+    return is_written
+
+
+def require_answers(*, as_json: bool = False) -> None:
+    """Raise `UsageError` where no person can be asked, as for a JSON document."""
+    if as_json or not sys.stderr.isatty():
+        raise UsageError("nothing was written: nobody can be asked here; add --yes")
+
+
+def ask_yes_no(terminal: PersonTerminal, text: str, *, default: bool = False) -> bool:
+    """Return the answer to *text*; Enter is *default*. Raises `DeclinedError` at the end of input.
+
+    The prompt is wrapped, for a terminal's line editor breaks words.
+    """
+    hint = "[Y/n]" if default else "[y/N]"
+    prompt = "\n".join(textwrap.wrap(f"{text} {hint}", max(terminal.columns - 2, 40)))
+    word = terminal.ask(f"{prompt} ")
+    if word is None:
+        raise DeclinedError
+    return word.strip().lower() in YES if word.strip() else default
+
+
+def _agrees(page: Page) -> bool:
+    """Show *page* at the terminal, wherever the output goes, and ask; "v" shows every line."""
+    with person_terminal() as terminal:
+        if not show_whole(terminal, _rendered(page, whole=False)):
+            return False
+        while True:
+            answer = (terminal.ask("write this? [y/N, v shows every line] ") or "").strip().lower()
+            if answer != "v":
+                return answer in YES
+            if not show_whole(terminal, _rendered(page, whole=True)):
+                return False
+
+
+def _rendered(page: Page, *, whole: bool) -> str:
+    text = StringIO()
+    page(open_screen(Output(text, is_terminal=True)), whole)
+    return text.getvalue()
