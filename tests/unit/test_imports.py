@@ -104,7 +104,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 
 def test_only_a_proxy_that_listens_loads_h11():
-    before = loaded_by("import toolbus.mcp.proxy.command")
+    before = loaded_by("import toolbus.cli.proxy")
     after = loaded_by("import toolbus.mcp.http.listener")
 
     assert not {"h11", "toolbus.mcp.http.relay"} & before

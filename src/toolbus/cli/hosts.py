@@ -41,6 +41,15 @@ hosts:
   claude-code, codex, copilot, gemini-cli, vibe, opencode, pi,
   cursor (untested: written from its documentation)
 
+options of install and uninstall:
+  --user                for you, in all projects (default)
+  --project             for you, in this project
+  --yes                 write without asking
+  --dry-run             print all changes, write nothing
+  --config FILE         judge by FILE alone (install)
+options of all actions:
+  --json                write one JSON document
+
 examples:
   toolbus hosts install claude-code          show the changes, and ask
   toolbus hosts install codex gemini-cli --dry-run

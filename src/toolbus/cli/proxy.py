@@ -4,78 +4,59 @@ from __future__ import annotations
 
 import argparse
 import gc
+import logging
 import os
 import re
-from typing import TYPE_CHECKING
+import shutil
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolbus.cli.options import add_approval_wait, check_approval_wait
 from toolbus.cli.parser import make_parser, megabytes, positive, seconds
+from toolbus.components.components import AgentComponent
+from toolbus.errors import RegistrationError
+from toolbus.mcp.proxy.factory import ProxyOptions, following, make_proxy
+from toolbus.mcp.transport.launch import LISTEN_TOKEN, TOKEN, launch
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from urllib.parse import SplitResult
+
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command, Parser
+    from toolbus.mcp.group.settings import ServerSettings
     from toolbus.mcp.http.options import ListenOptions
+    from toolbus.mcp.proxy.proxy import Proxy
+    from toolbus.mcp.session.request_log import RequestLog
+    from toolbus.mcp.transport.launch import LaunchedServer
+    from toolbus.mcp.transport.limits import ProxyLimits
+    from toolbus.mcp.transport.remote import RemoteServer
+
+logger = logging.getLogger("toolbus")
 
 _PORTS = 2**16
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _EPILOG = """\
 examples:
-  toolbus proxy -- uvx mcp-server-git                       what is in force
-  toolbus proxy --with policy.py -- uvx mcp-server-git      its handlers at work
-  toolbus proxy --config toolbus.toml -- npx -y @scope/server .
-  toolbus proxy --with policy.py:Strict --store calls.db -- ./server
-  toolbus proxy --with policy.py -- https://example.com/mcp      at an address
-  toolbus proxy --listen 8000 --with policy.py -- ./server      for HTTP clients
-  toolbus proxy --config toolbus.toml         the servers that it names, as one
+  toolbus proxy -- uvx mcp-server-git             with your active configuration
+  toolbus proxy --with policy.py -- uvx mcp-server-git        with its handlers
+  toolbus proxy --config toolbus.toml             the servers of its [[server]]s
+  toolbus proxy --store calls.db --session git -- uvx mcp-server-git
+  toolbus proxy --with policy.py -- https://example.com/mcp    a remote server
+  toolbus proxy --listen 8000 --with policy.py -- ./server    for HTTP clients
 
-It stands where the settings of an MCP client named the server. Calls pass
-TOOL_CALL_BEFORE, results TOOL_CALL_AFTER and MESSAGE_APPEND_BEFORE, the list of
-tools TOOLS_PROVIDE. Handlers are those of components, or of one bus; without
---with and --config those of your own toolbus.toml and of the nearest one, if
-you trust it (`toolbus trust`). Without any the proxy changes nothing.
-It ends with the exit code of the server. A server at an address gets the bearer
-token that stands in the environment as TOOLBUS_PROXY_TOKEN, and what --header
-says, in the place of a client's headers of those names. Whoever runs `ps` sees
-the words of a command, so a secret stands in a variable, and here its name:
-  --header 'X-Api-Key: env:ACME_KEY'    --header 'Authorization: Basic env:ACME'
-No redirect is followed, so they reach the origin of the address and no other.
-A server with OAuth wants `toolbus login ADDRESS` before; clients that come over
-HTTP log in to it by themselves, through the proxy.
-
-What a guard asks is put to the person in front of a client that shows forms.
-With --store it is a question as well, for `toolbus approvals`: a call waits for
-the answer, less than the minute that most clients wait, and then names its
-question; the same call again is run by a yes. That counts for one call. A
-client that starts its proxy anew asks anew, unless --session gives a NAME: then
-one proxy after the other goes on with what waits, for this client, account and
-folder; a grant "for the session" lasts until it is revoked. While one runs,
-another one of that name has questions of its own.
-
-The handlers of a --config that changes are in force for new sessions of clients
-over HTTP, once `toolbus trust FILE` has seen it; other sessions keep theirs.
-
-Several servers stand in the configuration, each with a name that begins the
-names of its tools and prompts (files_read, wiki_search), also for handlers:
-  [[server]]                          [[server]]
-  name = "files"                      name = "wiki"
-  command = "npx"                     url = "https://example.com/mcp"
-  args = ["-y", "@scope/server"]      headers = { X-Api-Key = "env:WIKI_KEY" }
-  env = { KEY = "env:FILES_KEY" }
-A command gets its `env`, HOME, LOGNAME, PATH, SHELL, TERM and USER, and no
-other variable. A server that fails is reported and left out; the others go on.
-A revision of MCP that all of them speak is spoken, with a handshake or, since
-2026-07-28, without. Ids of tasks begin with a server's name as well.
-
-With --listen it speaks streamable HTTP to any number of clients, in front of an
-address as a relay, in front of a command with a process for each session. Only
-this machine can reach it, unless a host is given. Clients must show, as a
-bearer token, what stands in the environment as TOOLBUS_LISTEN_TOKEN. A host
-that others reach needs one, unless --open lets everybody in."""
+It takes the server's place in the settings of an MCP client, and exits with
+the server's exit code. A remote server gets the bearer token in
+TOOLBUS_PROXY_TOKEN, or that of `toolbus login`; clients of --listen show the
+one in TOOLBUS_LISTEN_TOKEN. See `toolbus guide mcp`."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser("toolbus proxy", "Stand in front of an MCP server.", _EPILOG)
+    """Return the parser and the function of this command."""
+    parser = make_parser("toolbus proxy", "Put handlers in front of an MCP server.", _EPILOG)
     _add_arguments(parser)
 
     def run(parsed: argparse.Namespace, _output: Output) -> int:
@@ -87,11 +68,8 @@ def command() -> Command:
             parser.error("--session needs the store where questions are kept; add --store STORE")
         if parsed.session is not None and parsed.listen is not None:
             parser.error("--session is for one client on pipes; leave it out, or --listen")
-        # All that is loaded stays; `run_proxy` has the collector look again at what comes after.
+        # Objects of the start stay for good; `_serve` freezes them and enables the collector.
         gc.disable()
-        from toolbus.mcp.proxy.command import run_proxy  # noqa: PLC0415 - loads the whole house
-        from toolbus.mcp.proxy.factory import ProxyOptions  # noqa: PLC0415 - as above
-
         options = ProxyOptions(
             targets=parsed.targets,
             config=parsed.config,
@@ -126,42 +104,49 @@ def _add_arguments(parser: Parser) -> None:
         metavar="FILE.py[:name]",
         action="append",
         default=[],
-        help="handlers; may be given several times",
+        help="a bus or components; repeatable",
     )
-    parser.add_argument("--config", metavar="FILE", help="what this toolbus.toml names")
+    parser.add_argument("--config", metavar="FILE", help="this toolbus.toml alone")
     parser.add_argument(
-        "--no-config", action="store_true", help="look for no toolbus.toml, not even your own"
+        "--no-config", action="store_true", help="read no toolbus.toml, not even yours"
     )
     parser.add_argument(
-        "--store", metavar="STORE", help="keep sessions and ledgers in this file or database"
+        "--store", metavar="STORE", help="file or database for sessions and questions"
     )
     parser.add_argument(
         "--log",
         nargs="?",
         const="-",
         metavar="FILE",
-        help="a line for each request, without arguments, on standard error or in FILE",
+        help="log each request, without arguments (to standard error)",
     )
-    parser.add_argument(
-        "--timeout", type=seconds, metavar="S", help="seconds a tool call may take (no limit)"
-    )
-    parser.add_argument(
-        "--grace", type=seconds, default=5.0, metavar="S", help="seconds a server has to end (5)"
-    )
-    parser.add_argument(
-        "--max-frame", type=megabytes, default=256, metavar="MB", help="longest frame (256)"
-    )
+    _add_server(parser)
+    _add_approvals(parser)
+    _add_http(parser)
 
+
+def _add_server(parser: Parser) -> None:
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="S", help="seconds for a tool call (no limit)"
+    )
+    parser.add_argument(
+        "--grace", type=seconds, default=5.0, metavar="S", help="seconds for a server to end (5)"
+    )
+    parser.add_argument(
+        "--max-frame",
+        type=megabytes,
+        default=256,
+        metavar="MB",
+        help="size of the longest frame (256)",
+    )
     parser.add_argument(
         "--header",
         dest="headers",
         metavar="'NAME: VALUE'",
         action="append",
         default=[],
-        help="for a server at an address; may be given several times",
+        help="for a remote server; VALUE may hold env:VARIABLE; repeatable",
     )
-    _add_approvals(parser)
-    _add_http(parser)
 
 
 def _add_approvals(parser: Parser) -> None:
@@ -170,26 +155,24 @@ def _add_approvals(parser: Parser) -> None:
         "--session",
         type=_session,
         metavar="NAME",
-        help="questions outlast this process: those of the next one of this name, with --store",
+        help="with --store, share open questions with the next process of NAME",
     )
 
 
 def _add_http(parser: Parser) -> None:
     group = parser.add_argument_group("for HTTP clients")
     group.add_argument(
-        "--listen", type=_address, metavar="[HOST:]PORT", help="be an HTTP server (0: any port)"
+        "--listen", type=_address, metavar="[HOST:]PORT", help="serve HTTP (0: any port)"
     )
-    group.add_argument(
-        "--open", action="store_true", help="let in whoever reaches HOST, without a token"
-    )
-    group.add_argument("--path", type=_path, default="/mcp", help="where MCP is (/mcp)")
+    group.add_argument("--open", action="store_true", help="let other machines in without a token")
+    group.add_argument("--path", type=_path, default="/mcp", help="path of the endpoint (/mcp)")
     group.add_argument(
         "--allow-host",
         dest="hosts",
         metavar="NAME[:PORT]",
         action="append",
         default=[],
-        help="a name of this proxy besides localhost",
+        help="a name of this proxy; repeatable",
     )
     group.add_argument(
         "--allow-origin",
@@ -197,16 +180,20 @@ def _add_http(parser: Parser) -> None:
         metavar="URL",
         action="append",
         default=[],
-        help="where pages may come from besides localhost",
+        help="an origin of web pages; repeatable",
     )
     group.add_argument(
-        "--idle", type=seconds, default=1800.0, metavar="S", help="end unused sessions (1800)"
+        "--idle", type=seconds, default=1800.0, metavar="S", help="end idle sessions (1800)"
     )
     group.add_argument(
-        "--patience", type=seconds, default=30.0, metavar="S", help="to send, or to read on (30)"
+        "--patience",
+        type=seconds,
+        default=30.0,
+        metavar="S",
+        help="seconds to send a request, or to read on (30)",
     )
     group.add_argument(
-        "--max-sessions", type=positive, default=100, metavar="N", help="at the same time (100)"
+        "--max-sessions", type=positive, default=100, metavar="N", help="sessions at a time (100)"
     )
 
 
@@ -256,3 +243,219 @@ def _path(text: str) -> str:
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"expected a path that begins with /, not {text!r}")
     return text
+
+
+def run_proxy(command: Sequence[str], options: ProxyOptions) -> int:
+    """Run the server *command* or the remote one behind handlers; return its exit code.
+
+    Without a command the servers of the configuration run. Raises `UsageError`.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="toolbus: %(message)s")
+    # Standard output belongs to the client, so prints of handlers go to standard error.
+    stdout = sys.stdout
+    servers = _read_servers(command, options)
+    urls = [_url_of(command), *[server.url for server in servers]]
+    if any(urls):
+        _warn_of_exposed(url for url in urls if url is not None)
+    _check_headers(command, options)
+    log = _open_log(options.log, None if servers else command[0])
+    with redirect_stdout(sys.stderr):
+        proxy = make_proxy(options, log)
+        launched = None if servers else _launch(command, proxy, options)
+        # The server starts while this is loaded.
+        import asyncio  # noqa: PLC0415
+
+        ready = _Ready(command, servers, proxy, launched, stdout.fileno())
+        return asyncio.run(_serve(ready, options))
+
+
+class _Ready(NamedTuple):
+    """A proxy before it serves: the *command*, perhaps *launched*, or *servers*.
+
+    *output* is the descriptor of the client.
+    """
+
+    command: Sequence[str]
+    servers: Sequence[ServerSettings]
+    proxy: Proxy
+    launched: LaunchedServer | None
+    output: int
+
+
+def _read_servers(command: Sequence[str], options: ProxyOptions) -> Sequence[ServerSettings]:
+    servers: Sequence[ServerSettings] = ()
+    if options.config is not None:
+        from toolbus.mcp.group.settings import left_out, read_settings  # noqa: PLC0415 - not for all
+
+        servers = read_settings(options.config)
+        if (sentence := left_out(servers)) is not None:
+            logger.warning("%s", sentence)
+    if command and servers:
+        raise UsageError(f"{options.config} names servers already; leave out {command[0]!r}")
+    if not (command or servers):
+        way_out = "give its command after --, or a [[server]] in the configuration"
+        raise UsageError(f"which server? {way_out}")
+    return servers
+
+
+def _warn_of_exposed(urls: Iterable[SplitResult]) -> None:
+    from toolbus.http.urls import is_exposed, without_query  # noqa: PLC0415 - not for all
+
+    for url in urls:
+        if is_exposed(url):
+            logger.warning(
+                "%s is not encrypted: requests, results and tokens can be read and changed on"
+                " their way; use https",
+                without_query(url),
+            )
+
+
+def _check_headers(command: Sequence[str], options: ProxyOptions) -> None:
+    """Raise `UsageError` for headers without a remote server, or a token given twice."""
+    if options.headers and _url_of(command) is None:
+        raise UsageError("--header is for a remote server; a command has its environment")
+    if "authorization" in dict(options.headers) and os.environ.get(TOKEN):
+        raise UsageError(f"--header 'Authorization' and {TOKEN} are both given; use one")
+
+
+def _open_log(file: str | None, program: str | None) -> RequestLog | None:
+    """Return the log in *file*, "-" for standard error, of requests to *program*, None: several."""
+    if file is None:
+        return None
+    from toolbus.mcp.session.request_log import RequestLog, open_log  # noqa: PLC0415 - not for all
+
+    url = None if program is None else _url_of([program])
+    server = program if url is None else url.hostname
+    try:
+        return RequestLog(open_log(None if file == "-" else Path(file)), server)
+    except OSError as error:
+        raise UsageError(f"cannot log to {file!r}: {error.strerror}") from error
+
+
+def _launch(command: Sequence[str], proxy: Proxy, options: ProxyOptions) -> LaunchedServer | None:
+    """Start the server early; return None if a later step can still fail.
+
+    So each failure is reported before a server has effects.
+    """
+    installs = [type(component).install for component in proxy.components]
+    acquire = any(install is not AgentComponent.install for install in installs)
+    late = acquire or options.store is not None or options.listening is not None
+    if late or "://" in command[0]:
+        return None
+    with _reporting_failed_start(command):
+        return launch(command)
+
+
+async def _serve(ready: _Ready, options: ProxyOptions) -> int:
+    from toolbus.mcp.proxy.stdio import run_link, run_stdio  # noqa: PLC0415 - as above
+    from toolbus.mcp.transport.limits import ProxyLimits  # noqa: PLC0415 - as above
+
+    command, servers, proxy, launched, output = ready
+    async with AsyncExitStack() as opened:
+        if options.store is not None:
+            await opened.enter_async_context(_keeping(ready, options, options.store))
+        gc.freeze()
+        gc.enable()
+        await opened.enter_async_context(proxy)
+        if options.config is not None:
+            await opened.enter_async_context(following(options.config, options, proxy))
+        limits = ProxyLimits(options.frame, options.grace)
+        if options.listening is not None:
+            return await _listen(ready, limits, options, options.listening)
+        if (url := _url_of(command)) is not None:
+            return await run_link(proxy, _remote_server(url, limits, options), limits, output)
+        with _reporting_failed_start(command):
+            return await run_stdio(
+                proxy, command, limits, output=output, launched=launched, servers=servers
+            )
+
+
+@asynccontextmanager
+async def _keeping(ready: _Ready, options: ProxyOptions, target: str) -> AsyncIterator[None]:
+    """Keep transcripts and questions of the proxy in the store *target* during the block."""
+    from toolbus.store.store_factory import open_store  # noqa: PLC0415 - not for all
+
+    proxy, store = ready.proxy, open_store(target)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(store.close)
+        try:
+            proxy.keep_in(store)
+        except RegistrationError as error:
+            raise UsageError(str(error)) from error
+        if options.session is not None:
+            from toolbus.mcp.session.named_sessions import named_session  # noqa: PLC0415 - as above
+
+            session = named_session(store, options.session, [*ready.command, str(options.config)])
+            proxy.client_approvals.named = await opened.enter_async_context(session)
+        yield
+
+
+def _remote_server(url: SplitResult, limits: ProxyLimits, options: ProxyOptions) -> RemoteServer:
+    try:
+        from toolbus.mcp.oauth.logins import Logins  # noqa: PLC0415 - as above
+        from toolbus.mcp.transport.remote import RemoteServer  # noqa: PLC0415 - h11 is an extra
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    token, headers = os.environ.get(TOKEN), options.headers
+    shown = token is not None or "authorization" in dict(headers)
+    return RemoteServer(url, limits, token, headers, None if shown else Logins())
+
+
+def _url_of(command: Sequence[str]) -> SplitResult | None:
+    if len(command) != 1 or "://" not in command[0]:
+        return None
+    from toolbus.http.urls import read_url  # noqa: PLC0415 - not for all
+
+    return read_url(command[0])
+
+
+async def _listen(
+    ready: _Ready, limits: ProxyLimits, options: ProxyOptions, listening: ListenOptions
+) -> int:
+    try:
+        from toolbus.mcp.http.listener import run_listener  # noqa: PLC0415 - h11 is an extra
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    command, url = ready.command, _url_of(ready.command)
+    if url is None and command and shutil.which(command[0]) is None:
+        # The server starts with its first client, too late for this error.
+        raise UsageError(f"cannot start {command[0]!r}: there is no such program")
+    token, shown = os.environ.get(TOKEN), os.environ.get(LISTEN_TOKEN) or None
+    if shown is None:
+        _check_open(listening)
+    try:
+        return await run_listener(
+            ready.proxy,
+            url or command,
+            limits,
+            listening,
+            token=token,
+            headers=options.headers,
+            servers=ready.servers,
+            client_token=shown,
+        )
+    except OSError as error:
+        where = f"{listening.host}:{listening.port}"
+        reason = os.strerror(error.errno) if error.errno else error
+        raise UsageError(f"cannot listen on {where}: {reason}") from error
+
+
+def _check_open(listening: ListenOptions) -> None:
+    """Raise `UsageError` if other machines need no token, unless `--open` allows that."""
+    from toolbus.http.urls import is_loopback  # noqa: PLC0415 - not for all
+
+    if is_loopback(listening.host):
+        return
+    if not listening.open:
+        ways = f"set {LISTEN_TOKEN}, or require none with --open"
+        raise UsageError(f"clients of other machines need a token: {ways}")
+    logger.warning("every client that reaches %s may use the proxy", listening.host)
+
+
+@contextmanager
+def _reporting_failed_start(command: Sequence[str]) -> Iterator[None]:
+    """Turn the failed start of a server into a `UsageError`."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError) as error:
+        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
