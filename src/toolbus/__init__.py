@@ -1,18 +1,17 @@
 """An immutable-message event bus for AI agents.
 
-To understand it in an hour, read, from the records up to what people write:
-`events/kinds`, `events/catalogue` - what happens, and what passes there;
-`events/verdicts` - what handlers may say;
-`messages/records` - what passes, and never changes;
+Reading order for the first hour, from the records up to the public API:
+`events/kinds`, `events/catalogue` - the kinds of events, and the events themselves;
+`events/verdicts` - the verdicts of a handler: deny, ask, retry;
+`messages/records` - the immutable records that events carry;
 `bus/dispatch/contexts`, `bus/dispatch/loop`, `bus/dispatch/results` - one dispatch, step by step;
-`bus/bus` - the verbs, and how a handler is subscribed;
-`components/adapters`, `components/components` - what is installed on an agent as one.
+`bus/bus` - the verbs, and the subscription of handlers;
+`components/adapters`, `components/components` - the units that are installed on an agent.
 
 Examples in docstrings have these names, `asyncio`, `ScriptedModel` of `toolbus.models`, and a
-function `greet(name: str) -> str` that says hello.
+function `greet(name: str) -> str` that returns a greeting.
 
-The face is lazy: a name is imported from its room when it is first asked for, so importing a
-low room loads no higher one.
+Names are imported from their rooms on first access, so importing a low room loads no higher one.
 """
 
 from __future__ import annotations
@@ -79,35 +78,7 @@ _FACE = {
     "tool": "tools",
 }
 
-__all__ = [
-    "Agent",
-    "AgentComponent",
-    "Ask",
-    "AssistantMessage",
-    "Deny",
-    "EventBus",
-    "EventContext",
-    "ImagePart",
-    "Retry",
-    "Scope",
-    "SystemMessage",
-    "TextPart",
-    "Tool",
-    "ToolAdapter",
-    "ToolCall",
-    "ToolContext",
-    "ToolMessage",
-    "ToolResponse",
-    "ToolRunner",
-    "ToolSpec",
-    "ToolbusError",
-    "Toolset",
-    "UserMessage",
-    "events",
-    "guard",
-    "on",
-    "tool",
-]
+__all__ = list(_FACE)
 
 
 def __getattr__(name: str) -> Any:

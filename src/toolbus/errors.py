@@ -1,32 +1,33 @@
-"""Every error that toolbus raises; the tree below is the whole of it.
+"""All errors that toolbus raises.
 
 ToolbusError
 ├── FreezeError           a value cannot be part of a record
-├── DecodeError           bytes are no record
-├── RegistrationError     something is wrong with what was registered
+├── DecodeError           bytes are not a valid record
+├── RegistrationError     a handler, tool, component or option is invalid
 ├── DispatchError         an event is used in a way that it does not allow
 │   ├── NoLoopError       async observers, and no event loop to run them
 │   └── DispatchDepthError a handler dispatches its own event without end
 ├── HandlerError          a handler failed, and its policy is "raise"
-│   └── HandlerContractError a handler gave back what it must not
-├── DeadlineError         a handler or a tool took longer than it may
+│   └── HandlerContractError a handler returned a value that its event does not accept
+├── DeadlineError         a handler or a tool exceeded its timeout
+├── LoopRunningError      a sync method was called inside a running event loop
 ├── ToolNotRunError       a tool was executed without a runner
-├── RunStatusError        a run ended otherwise than "ok"
-├── MessageDenied         a message was refused on its way into the transcript
+├── RunStatusError        a run ended with a status other than "ok"
+├── MessageDenied         a message was denied on its way into the transcript
 ├── AppendError           a message cannot enter the transcript now
-│   └── SessionBusyError  somebody else writes the session
-├── ModelError            a model has no answer
-│   ├── ContextOverflowError  what was sent is more than the model can read
+│   └── SessionBusyError  another writer has the session
+├── ModelError            a model cannot answer
+│   ├── ContextOverflowError  the request exceeds the model's context
 │   └── OutputError       a model's answers do not fit the output type
-├── ToolServerError       a server of tools cannot be reached, or was lost
+├── ToolServerError       a tool server is unreachable, or its connection was lost
 ├── StoreError            the store cannot read or write
-│   └── WrongPathError    a path is that of no store, or a new file's and taken
-├── LoadError             a file, or what it names, cannot be loaded
-│   └── ConfigurationError a configuration cannot be used as it stands
+│   └── WrongPathError    a path has no store, or is taken by another file
+├── LoadError             a file, or an object in it, cannot be loaded
+│   └── ConfigurationError a configuration is invalid
 ├── LawBroken             a check of `toolbus.testing` found a case that breaks a law
-└── ClosedError           a bus or an agent is used after its end
+└── ClosedError           a bus or an agent is used after it was closed
 
-A tool's failure is none of these: it is data, a `ToolResponse` with `is_error`.
+A failed tool call raises none of these: it is data, a `ToolResponse` with `is_error`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ToolbusError(Exception):
-    """The root of all errors of toolbus."""
+    """The base class of all errors of toolbus."""
 
 
 class FreezeError(ToolbusError, ValueError):
@@ -53,7 +54,7 @@ class FreezeError(ToolbusError, ValueError):
 
 
 class DecodeError(ToolbusError, ValueError):
-    """Bytes are no record: *reason* says what was expected, *path* or *offset* where."""
+    """Bytes are not a valid record: *reason* is the expectation, *path* or *offset* the place."""
 
     def __init__(self, reason: str, path: str | None = None, offset: int | None = None) -> None:
         self.reason, self.path, self.offset = reason, path, offset
@@ -66,7 +67,7 @@ class DecodeError(ToolbusError, ValueError):
 
 
 class RegistrationError(ToolbusError, TypeError):
-    """What was registered (a handler, a tool, a component) cannot work."""
+    """A handler, a tool, a component or an option cannot work."""
 
     def __init__(self, what: str, reason: str) -> None:
         self.what, self.reason = what, reason
@@ -77,7 +78,7 @@ class RegistrationError(ToolbusError, TypeError):
 
 
 class DispatchError(ToolbusError, TypeError):
-    """An event is dispatched in a way that it does not allow."""
+    """An event is used in a way that it does not allow."""
 
     def __init__(self, event: str, reason: str) -> None:
         self.event, self.reason = event, reason
@@ -118,11 +119,11 @@ class HandlerError(ToolbusError):
 
 
 class HandlerContractError(HandlerError):
-    """A handler gave back something that its event does not take."""
+    """A handler returned a value that its event does not accept."""
 
 
 class DeadlineError(ToolbusError, TimeoutError):
-    """The time of a handler or a tool is up."""
+    """A handler or a tool exceeded its timeout."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -132,8 +133,19 @@ class DeadlineError(ToolbusError, TimeoutError):
         return f"timed out after {self.seconds:g} s"
 
 
+class LoopRunningError(ToolbusError, RuntimeError):
+    """A sync method was called inside a running event loop; *instead* is its async twin."""
+
+    def __init__(self, instead: str) -> None:
+        self.instead = instead
+        super().__init__(instead)
+
+    def __str__(self) -> str:
+        return f"an event loop is already running; use `await {self.instead}`"
+
+
 class ToolNotRunError(ToolbusError):
-    """A tool was executed directly, so no handler could see the call."""
+    """A tool was executed directly, without a runner and its guards."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -141,12 +153,11 @@ class ToolNotRunError(ToolbusError):
 
     def __str__(self) -> str:
         way_out = "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
-        what = f"tool {self.name!r} is not executed directly"
-        return f"{what}: no guard would see the call; {way_out}"
+        return f"no guard would see a direct call of tool {self.name!r}; {way_out}"
 
 
 class RunStatusError(ToolbusError):
-    """A run ended as *status*, which is not "ok"; see `RunResult.raise_for_status`."""
+    """A run ended with a *status* other than "ok"; see `RunResult.raise_for_status`."""
 
     def __init__(self, status: str, reason: str | None) -> None:
         self.status, self.reason = status, reason
@@ -157,7 +168,7 @@ class RunStatusError(ToolbusError):
 
 
 class MessageDenied(ToolbusError):
-    """A message was refused on its way into the transcript."""
+    """A message was denied on its way into the transcript."""
 
     def __init__(self, role: str, message_id: str, reason: str) -> None:
         self.role, self.message_id, self.reason = role, message_id, reason
@@ -179,9 +190,9 @@ class AppendError(ToolbusError):
 
 
 class SessionBusyError(AppendError):
-    """Somebody else writes the session; nothing of what was to be appended is in it.
+    """Another writer has the session; no part of the append was stored.
 
-    *epoch* and *length* are where it stands in the store, None if that was not looked at.
+    *epoch* and *length* are the session's in the store, None if they were not read.
     """
 
     def __init__(
@@ -196,7 +207,7 @@ class SessionBusyError(AppendError):
 
 
 class ModelError(ToolbusError):
-    """The model *model* cannot answer; *attempts* counts how often it was asked."""
+    """The model *model* cannot answer; *attempts* counts its requests."""
 
     def __init__(self, model: str, reason: str, attempts: int = 1) -> None:
         self.model, self.reason, self.attempts = model, reason, attempts
@@ -207,15 +218,15 @@ class ModelError(ToolbusError):
 
 
 class ContextOverflowError(ModelError):
-    """The messages and tools are more than the model can read; take some away, or shorten them."""
+    """The request exceeds the model's context; remove messages and tools, or shorten them."""
 
 
 class OutputError(ModelError):
-    """The model refused to answer, or its answers do not fit; *attempts* counts those."""
+    """The model refused to answer, or its answers do not fit; *attempts* counts the answers."""
 
 
 class ToolServerError(ToolbusError):
-    """The server *where*, which has tools, cannot be used; *kind* is the `error_type` of calls."""
+    """The tool server *where* cannot be used; *kind* is the `error_type` of its calls."""
 
     def __init__(self, where: str, reason: str, kind: str = "connection_failed") -> None:
         self.where, self.reason, self.kind = where, reason, kind
@@ -223,7 +234,7 @@ class ToolServerError(ToolbusError):
 
     @classmethod
     def lost(cls, where: str, reason: str) -> ToolServerError:
-        """Return the error of a call that was under way when the connection ended."""
+        """Return the error of a call that was running when the connection ended."""
         fate = "the call may have had effects, and was not run again"
         return cls(where, f"the connection was lost ({reason}); {fate}", "connection_lost")
 
@@ -243,11 +254,11 @@ class StoreError(ToolbusError):
 
 
 class WrongPathError(StoreError):
-    """The path *where* cannot be used for what was asked; there is no damage."""
+    """The path *where* does not fit the operation; the store is not damaged."""
 
 
 class LoadError(ToolbusError):
-    """A file that was asked for, or what it names, cannot be loaded; the text is one line."""
+    """A file, or an object in it, cannot be loaded; the text is one line."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -258,7 +269,7 @@ class LoadError(ToolbusError):
 
 
 class ConfigurationError(LoadError):
-    """What stands in *line* and *column*, from 1, of the configuration *file* cannot be used."""
+    """The configuration *file* is invalid at *line* and *column*, both from 1."""
 
     def __init__(
         self, reason: str, file: str, line: int | None = None, column: int | None = None
@@ -273,9 +284,9 @@ class ConfigurationError(LoadError):
 
 
 class LawBroken(ToolbusError, AssertionError):
-    """A handler breaks *law*; *case* is the smallest found that shows it, *report* tells all.
+    """A handler breaks *law*; *case* is the smallest counterexample, *report* the full text.
 
-    *subject* names the handler, *problem* says in one line what it did.
+    *subject* is the handler's name, *problem* one line on its result.
     """
 
     def __init__(
@@ -290,7 +301,7 @@ class LawBroken(ToolbusError, AssertionError):
 
 
 class ClosedError(ToolbusError):
-    """Something is used after it was closed."""
+    """An object is used after it was closed."""
 
     def __init__(self, what: str) -> None:
         self.what = what

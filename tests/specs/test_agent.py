@@ -33,6 +33,7 @@ from toolbus.errors import (
     AppendError,
     ClosedError,
     HandlerError,
+    LoopRunningError,
     MessageDenied,
     ModelError,
     RegistrationError,
@@ -727,14 +728,14 @@ def test_a_program_calls_a_tool_in_sync(tmp_path):
 async def test_inside_a_loop_it_is_refused():
     agent = agent_for("done")
 
-    with pytest.raises(AppendError) as refused:
+    with pytest.raises(LoopRunningError) as refused:
         agent.run_sync("go")
-    with pytest.raises(AppendError) as refused_too:
+    with pytest.raises(LoopRunningError) as refused_too:
         agent.call_tool_sync("echo")
     result = await agent.run("go")
 
     way_out = "use `await agent.run(prompt)`"
-    assert str(refused.value) == f"append to session 's': an event loop runs here; {way_out}"
+    assert str(refused.value) == f"an event loop is already running; {way_out}"
     assert str(refused_too.value).endswith("use `await agent.call_tool(name)`")
     assert result.text == "done"
 

@@ -14,7 +14,7 @@ from toolbus.agent.task_set import Closing, TaskSet
 from toolbus.bus.dispatch.deadlines import running_loop
 from toolbus.bus.grace import CURRENT, Grace, check_grace
 from toolbus.components.participants import Participant
-from toolbus.errors import AppendError, DispatchError
+from toolbus.errors import DispatchError, LoopRunningError
 from toolbus.messages.records import ToolCall
 from toolbus.tasks.loops import LoopLock, set_context
 
@@ -248,8 +248,7 @@ class AgentRuntime(Participant):
     def _run_alone(self, call: str, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Return what *work* returns, in a loop of its own; *call* names its async twin."""
         if running_loop() is not None:
-            reason = f"an event loop runs here; use `await agent.{call}`"
-            raise AppendError(self.scope.session_id, reason)
+            raise LoopRunningError(f"agent.{call}")
         return asyncio.run(self._alone(work))
 
     async def _alone(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
