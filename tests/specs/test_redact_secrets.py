@@ -644,7 +644,7 @@ async def test_a_vault_gives_what_comes_again(place):
         ]
 
     assert [outcome.status for outcome in outcomes] == ["denied", "ok", "ok"]
-    assert "call the tool that returned it again" in outcomes[0].response.text
+    assert "repeat the call that returned it" in outcomes[0].response.text
     assert got == [pat()]
 
 
@@ -1327,10 +1327,10 @@ async def test_only_named_arguments_get_values():
         ({"tool": "run", "arguments": ["job.shellScript"]}, "reads its argument 'shellScript'"),
         ({"tool": "run", "arguments": ["source_code"]}, "reads its argument 'source_code'"),
         ({"tool": "db", "arguments": ["query"]}, "reads its argument 'query'"),
-        ({"tool": "*", "arguments": ["token"]}, "names no tool"),
-        ({"tool": "deploy", "arguments": ["*"]}, "names none of 'deploy'"),
-        ({"tool": "deploy"}, "names none of 'deploy'"),
-        ({"tool": "deploy", "arguments": ["token"], "argument": 1}, "there is no 'argument'"),
+        ({"tool": "*", "arguments": ["token"]}, "does not name a tool"),
+        ({"tool": "deploy", "arguments": ["*"]}, "does not name an argument of 'deploy'"),
+        ({"tool": "deploy"}, "does not name an argument of 'deploy'"),
+        ({"tool": "deploy", "arguments": ["token"], "argument": 1}, "unknown key 'argument'"),
     ],
 )
 def test_what_is_run_is_refused(entry, reason):
@@ -1894,7 +1894,7 @@ def test_wrong_settings_teach(tmp_path):
         'only = ["github-pta"]': "rule 'github-pta': there is none; did you mean 'github-pat'",
         'rules = { mine = "(" }': "rule 'mine': RE2 cannot read it: missing ): (",
         'rules = { mine = "x*" }': "rule 'mine': it matches the empty text",
-        'rules = { "My Own" = "x" }': "take lower-case letters, digits and -",
+        'rules = { "My Own" = "x" }': "use lower-case letters, digits and -",
         "max_chars = 0": "max_chars must be above 0, not 0",
         'alow = ["x"]': "unknown setting 'alow'; did you mean 'allow'",
     }

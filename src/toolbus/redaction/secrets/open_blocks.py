@@ -1,8 +1,8 @@
-r"""Blocks that may go on behind the end of a text: while one is open, no line of it is released.
+r"""Open blocks at the end of a text: while a block is open, none of its lines is released.
 
-Nearly all that finders find ends in its line, or has its name in the lines before its value; those
-are read again with each line. A block is the rest: a value of several lines, or one that the lines
-behind it show to be a secret; `builtin.toml` lists them, and tables, keys and quotes are here.
+Nearly every match ends in its line, or has its name in the lines before its value, which are read
+again with each line. A block is any other match: a value of several lines, or one that later lines
+reveal as a secret. `builtin.toml` lists most forms; tables, keys and quotes are here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolbus.redaction.views import views_to_end
 
 
 class _BlockForm(NamedTuple):
-    """A block from a match of *opener* to one of *closer*, or of so many *lines* at most."""
+    """A block from a match of *opener* to a match of *closer*, or of at most *lines* lines."""
 
     opener: re.Pattern[bytes]
     closer: re.Pattern[bytes]
@@ -46,20 +46,20 @@ def _forms() -> tuple[_BlockForm, ...]:
 
 _ROWS: dict[Reader, Any] = {"insert": inserted_values, "copy": copied_values}
 
-# As the published rule has it: what comes too late behind its first line is no key.
+# As in the published rule: an end too far behind the first line does not make a key.
 _KEY_HEAD = re.compile(rb"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_BODY = re.compile(rb"[A-Za-z0-9+/]{20}")
 _KEY_END = re.compile(rb"(?i)KEY(?: BLOCK)?-----")
 _BODY_WITHIN, _SHORTEST_BODY = 220, 40
 
-# A quote that opens, with what stands up to the one that closes it or to the end of the line.
+# An opening quote, up to its closing quote or the end of the line.
 _QUOTED = re.compile(rb"""(?<![\w\\])(["'\x60])(?:\\.|(?!\1)[^\\\n])*(\1|\Z)""")
 
 
 def open_block(data: bytes, begin: int) -> int:
-    """Return where in *data* behind byte *begin* a block is open at the end, else its length.
+    """Return the start, behind byte *begin*, of the block open at the end of *data*, or its length.
 
-    What stands before *begin* was released.
+    The text before *begin* was released.
     """
     place = _open_block(data, begin)
     _, *others = views_to_end(data[begin:])
@@ -79,13 +79,13 @@ def _open_block(data: bytes, begin: int) -> int:
 
 @cache
 def _open_end() -> Any:
-    # All at once: the leftmost match is of the one that began first.
+    # One pattern for all: its leftmost match is the block that began first.
     ends = [f"(?:{end.pattern})" for end in builtin_file().open_ends]
     return compiled(f"(?:{'|'.join(ends)})?\\z")
 
 
 def _open_in(form: _BlockForm, data: bytes, begin: int) -> int:
-    """Return where *block* is open in *data*, else the length."""
+    """Return the start of the open block of *form* in *data*, or the length of *data*."""
     far, position = 0 if form.lines is None else _lines_back(data, form.lines), begin
     while (opener := form.opener.search(data, position)) is not None:
         closer = form.closer.search(data, opener.end())
@@ -96,7 +96,7 @@ def _open_in(form: _BlockForm, data: bytes, begin: int) -> int:
 
 
 def _lines_back(data: bytes, count: int) -> int:
-    """Return where in *data* the last lines begin, so many as *count* and one that may go on."""
+    """Return the start of the last *count* lines of *data* and the unfinished one behind them."""
     position = len(data)
     for _ in range(count + 1):
         position = data.rfind(b"\n", 0, max(position, 0))
@@ -104,7 +104,7 @@ def _lines_back(data: bytes, count: int) -> int:
 
 
 def _open_quote(data: bytes) -> int:
-    """Return where a quote opens in the last line of *data* that no other closes."""
+    """Return the start of an unclosed quote in the last line of *data*, or its length."""
     for quoted in _QUOTED.finditer(data, data.rfind(b"\n") + 1):
         if not quoted[2]:
             return quoted.start()
@@ -112,7 +112,7 @@ def _open_quote(data: bytes) -> int:
 
 
 def _open_key(data: bytes, begin: int) -> int:
-    """Return where a private key begins in *data* that has no end yet."""
+    """Return the start of an unfinished private key in *data*, or its length."""
     position = begin
     while (head := _KEY_HEAD.search(data, position)) is not None:
         body = _KEY_BODY.search(data, head.end(), head.end() + _BODY_WITHIN)
@@ -124,7 +124,7 @@ def _open_key(data: bytes, begin: int) -> int:
 
 
 def _open_table(data: bytes) -> int:
-    """Return where the heading of a table is that names a secret, if more rows may come."""
+    """Return the start of a table with a secret's column, if more rows may come, or the length."""
     names = compiled(rule_read_by("assigned").pattern)
     for match in names.finditer(data):
         start, stop = match.span(names.groupindex["name"])
@@ -139,7 +139,7 @@ def _open_table(data: bytes) -> int:
 
 
 def _open_rows(data: bytes) -> int:
-    """Return where SQL begins that inserts or copies rows, if more may come."""
+    """Return the start of an INSERT or COPY, if more rows may come, or the length."""
     for reader, rows in _ROWS.items():
         expression = compiled(rule_read_by(reader).pattern)
         name = expression.groupindex["name"]

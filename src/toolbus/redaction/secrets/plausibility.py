@@ -1,4 +1,4 @@
-"""Whether what a rule found is a secret: its value, the name beside it, and what stands between."""
+"""Heuristics that accept or reject a rule's match, by its value, its name and the text between."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from toolbus.redaction.secrets.engine import Hit
     from toolbus.redaction.secrets.rules import Rule
 
-# Of a value of random letters and digits nearly all have more; of words and of fillers few.
+# Bits of entropy a character: nearly all random values have more, few words and fillers do.
 _LEAST, _LEAST_LOOSE = 2.0, 2.5
-# Of what is shorter the entropy says nothing.
+# Entropy is not significant for shorter values.
 _JUDGED = 16
 _TELLING = 8
 _SHORTEST_CHOSEN = 6
 _RANDOM_KEY = 12
-"""Letters and digits of a key that must look random; of other secrets 8 must."""
+"""Letters and digits that must look random in a key; 8 are enough for other secrets."""
 
 _GAP = re.compile(
     r"""(?ix)
@@ -30,7 +30,7 @@ _GAP = re.compile(
     | x{8} | \*{4} | \.{4}
     """
 )
-"""What no secret is, be its format known."""
+"""Texts that are never a secret, even in a known format."""
 _STAND_IN = re.compile(
     r"""(?ix)
       (?: public | private | secret ) _? key   # what a program calls a key
@@ -38,12 +38,12 @@ _STAND_IN = re.compile(
     | x{6} | \*{3} | \.{3}
     """
 )
-"""What stands in the place of a secret elsewhere."""
+"""Fillers in the place of a secret."""
 _MANUAL = re.compile(
     r"(?i)password|passwd|passwort|pass|pwd|secret|token|key|user|username|userpass|foo|bar|baz|xyz"
     r"|abc|thing|your@login|mypassword|mysecret"
 )
-"""What stands in the place of a password in manuals."""
+"""Fillers in the place of a password, in manuals."""
 
 _UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(
@@ -74,12 +74,12 @@ _PATH = re.compile(
     r"|[\w.@-]+(?:/[\w.@-]+)+(?::[\w.-]+)?|[a-z][\w-]*:v?\d+(?:\.[\w-]+)+"
 )
 _MEMBER = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
-# Kubernetes adds letters to the names of what it makes.
+# Kubernetes appends random characters to names of resources.
 _RESOURCE = re.compile(r"[a-z]+(?:-[a-z0-9]+)*-[a-z0-9]{5,10}(?:-[a-z0-9]{5})?")
 # `handlers_v3.py:12:`, as `grep -n` writes it.
 _LINE = re.compile(r"(?::\d+){0,2}:?$")
 _MOSTLY = 0.6
-# `&item_id`, `!vault`, `a||b`: of a program, and no password.
+# `&item_id`, `!vault`, `a||b`: source code, not a password.
 _CODE = re.compile(
     r"^[&*+=|@,!]+[A-Za-z_]+$|^&\w+$|^\*[a-z]+_\w+$|^--?[a-z]|^[a-z_]+=[\d.]+$"
     r"|^!(?:vault|secret|env|ref|reference|sub|include|lookup)"
@@ -96,13 +96,13 @@ _CHOSEN = re.compile(
     """
 )
 _WORDS = re.compile(r"[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:[_-][A-Z]+)+")
-# Of so many words a message is made, or a passphrase; but no token.
+# This many words make a message or a passphrase, but not a token.
 _WORD, _SENTENCE = re.compile(r"(?<!\S)[^\W\d_]{2,}[.,;:!?]?(?!\S)"), 3
 _SNAKE = re.compile(r"(?i)[a-z]+\d*(?:_[a-z]+\d*)+")
 
 
 def is_plausible(value: str, *, loose: bool) -> bool:
-    """Tell whether *value* can be a secret; one that was found *loosely* must look random."""
+    """Return whether *value* may be a secret; a *loose* rule's value must look random."""
     if _GAP.search(value) or not value.strip("xX0*.- "):
         return False
     if not loose:
@@ -113,12 +113,12 @@ def is_plausible(value: str, *, loose: bool) -> bool:
 
 
 def is_of_manual(value: str) -> bool:
-    """Tell whether *value* is what manuals write where a password belongs."""
+    """Return whether *value* is a filler for a password, as in manuals."""
     return bool(_MANUAL.fullmatch(value))
 
 
 def looks_made(value: str) -> bool:
-    """Tell whether *value* is no word of people or programs: a number, a UUID, or partly random."""
+    """Return whether *value* is generated, not a word: a number, a UUID, or partly random."""
     if value.isdigit() or _UUID.fullmatch(value):
         return True
     if _STAND_IN.search(value):
@@ -127,10 +127,10 @@ def looks_made(value: str) -> bool:
 
 
 def is_assigned_secret(value: str, kind: NameKind) -> bool:
-    """Tell whether *value* can be a secret beside a name of *kind*."""
+    """Return whether *value* may be a secret beside a name of *kind*."""
     is_chosen = kind is NameKind.CERTAIN or kind is NameKind.PASSWORD or _UUID.fullmatch(value)
     if not is_chosen and not looks_random(value, kind):
-        return False  # As most values are, so this comes first.
+        return False  # The case of most values, so it comes first.
     if not is_plausible(value, loose=False) or is_of_manual(value) or _STAND_IN.search(value):
         return False
     if kind is NameKind.CERTAIN and len(value) >= _SHORTEST_CHOSEN:
@@ -161,14 +161,14 @@ def looks_random(value: str, kind: NameKind) -> bool:
 
 
 def _made_length(value: str) -> int:
-    """Return how many letters and digits of *value* are of no word: random, or counted."""
-    # "de" and "no" of the alphabet read like words.
+    """Return the number of letters and digits of *value* outside words: random, or in sequence."""
+    # "de" and "no" in a sequence of the alphabet look like words.
     is_row = len(value) >= _JUDGED and is_in_order(value) and re.search(r"\d", value)
     return len(value) if is_row else random_length(value)
 
 
 def _looks_chosen(value: str) -> bool:
-    """Tell whether people choose passwords like *value*: of letters, and of digits or signs."""
+    """Return whether *value* looks like a chosen password: letters with digits or signs."""
     if len(value) < _SHORTEST_CHOSEN or not _CHOSEN.fullmatch(value) or _CODE.search(value):
         return False
     if _SNAKE.fullmatch(value) or _is_path(value) or _ALGORITHM.search(value):
@@ -177,13 +177,13 @@ def _looks_chosen(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Tell whether *value* has the form of a path, of files or of a program's members."""
+    """Return whether *value* has the form of a file's path or of a program's member access."""
     value = _LINE.sub("", value)
     return bool(_PATH.fullmatch(value) or _MEMBER.fullmatch(value))
 
 
 def _is_something_else(value: str) -> bool:
-    """Tell whether *value* is a file, an address, a time, a version, a digest or a number."""
+    """Return whether *value* is a file, an address, a time, a version, a digest or a number."""
     return bool(_OTHER.fullmatch(value) or _FILE.fullmatch(_LINE.sub("", value)))
 
 
@@ -193,29 +193,29 @@ _COMMA = re.compile(rb"""[\\"'`\s]*,[\\"'`\sburf@$]*""")
 # `NAME:` at the end of a line, and a value in the next one.
 _NEXT_LINE = re.compile(rb"""["'`)\]]{0,3}[ \t]*[:=>]{0,2}\s*["'`]?""")
 _BLANK = re.compile(r"\s")
-# The first letters of a long value tell, and whatever names stand in it have one as long.
+# The first characters of a long value suffice, and any name inside of it has a value of its own.
 _CACHED, _LONGEST = 1_024, 512
 _LONGEST_LINE = 256
-# `sha256=x9_…`: a part of it may look like anything.
+# `sha256=x9_…`: a part of a digest may look like any secret.
 _DIGEST = re.compile(rb"(?i)(?:sha-?\d+|md5|integrity|digest|checksum)[=:-][\"'\w+/-]{0,60}\Z")
 _DIGEST_REACH = 80
-# What stands between so many letters of base64 is some of them, whatever it looks like.
+# A match between this many characters of base64 is a part of them.
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _BLOB_REACH = 200
 
 
 class Judge:
-    """Judges what rules find in one record; a value that stands there often is looked at once."""
+    """Judges the matches of rules in one record; a repeated value is judged once."""
 
     def __init__(self) -> None:
-        # Not for longer than a record is examined, since they hold secrets.
+        # The caches hold secrets, so they live only as long as the scan of one record.
         self._is_plausible = lru_cache(maxsize=_CACHED)(_is_plausible)
         self._is_assigned_secret = lru_cache(maxsize=_CACHED)(is_assigned_secret)
         self.recurs = lru_cache(maxsize=_CACHED)(_recurs)
-        """Returns whether an assumed value is the same secret wherever its record repeats it."""
+        """Whether an assumed value is the same secret wherever its record repeats it."""
 
     def is_likely(self, value: str, data: bytes, hit: Hit) -> bool:
-        """Tell whether *value*, which *hit* found in *data*, can be a secret beside its name."""
+        """Return whether *value*, matched by *hit* in *data*, may be a secret beside its name."""
         rule = hit.rule
         if not self._is_likely(value[:_LONGEST], data, hit):
             return False
@@ -234,7 +234,7 @@ class Judge:
 
 
 def _kind(data: bytes, hit: Hit) -> NameKind | None:
-    """Return of what kind the value of *hit* is, by its name and what stands between the two."""
+    """Return the kind of the value of *hit*, by its name and the text between the two."""
     start, end = hit.name or (0, 0)
     is_next_line = b"\n" in data[end : hit.start] and _NEXT_LINE.fullmatch(data, end, hit.start)
     if is_next_line and not _is_deeper(data, start, hit.start):
@@ -246,7 +246,7 @@ def _kind(data: bytes, hit: Hit) -> NameKind | None:
 
 
 def _is_deeper(data: bytes, name: int, value: int) -> bool:
-    """Tell whether the line of *value* is indented more than that of *name*, where they begin."""
+    """Return whether the line of the offset *value* is indented more than that of *name*."""
     indents = []
     for position in (name, value):
         line = data[max(data.rfind(b"\n", 0, position) + 1, position - _LONGEST_LINE) : position]
@@ -255,7 +255,7 @@ def _is_deeper(data: bytes, name: int, value: int) -> bool:
 
 
 def _is_in_blob(data: bytes, hit: Hit) -> bool:
-    """Tell whether *hit* is but a part of a long run of base64 without a gap."""
+    """Return whether *hit* is only a part of a long run of base64."""
     before = data[max(0, hit.start - _BLOB_REACH) : hit.start]
     behind = data[hit.end : hit.end + _BLOB_REACH]
     size = len(before) - len(before.rstrip(_BASE64)) + len(behind) - len(behind.lstrip(_BASE64))
@@ -263,7 +263,7 @@ def _is_in_blob(data: bytes, hit: Hit) -> bool:
 
 
 def _recurs(value: str) -> bool:
-    # 16 letters or more, as a key has; no path, and no words.
+    # As random as a key, so neither a path nor words.
     return _BLANK.search(value) is None and looks_random(value, NameKind.KEY)
 
 
@@ -274,7 +274,7 @@ def _is_plausible(value: str, rule: Rule) -> bool:
 
 
 def _kind_in_list(data: bytes, hit: Hit, kind: NameKind) -> NameKind | None:
-    """Return what the name of *hit* says of what stands behind a comma.
+    """Return the kind of a value behind a comma, or None if name and value are items of a list.
 
     `define('DB_PASSWORD', 'x')` is a name and its value; `['USERPWD', 'HTTP200ALIASES']` is a list.
     """

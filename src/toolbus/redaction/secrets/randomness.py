@@ -1,4 +1,4 @@
-"""How much of a value looks random, and how much like words: of people's languages, or of code."""
+"""The measure of randomness of a value, against words of natural languages and of code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
-# The 200 pairs of letters that stand most often in the words of identifiers: 83 % of all pairs
-# there, and 30 % of those in random letters. Counted in 80,000 identifiers of open source code.
+# The 200 most frequent pairs of letters in identifiers: 83 % of all pairs there, and 30 % of the
+# pairs in random letters. Counted in 80,000 identifiers of open source code.
 _PAIRS = """
     a:abcdegiklmnpqrstu b:aeilu c:aehiklortu d:adeios e:acdefglmnpqrstvwxy f:aefilor g:eirs
     h:aeio i:abcdefglmnoprstvz k:e l:adeilostu m:abeimop n:acdefgiostu o:abcdflmnoprstuvw
@@ -19,25 +19,25 @@ _PAIRS = """
 _COMMON = frozenset(group[0] + letter for group in _PAIRS.split() for letter in group[2:])
 _CHUNK = re.compile(r"[A-Za-z0-9]+")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{8,}|[0-9A-F]{8,}")
-# What a pair of neighbours tells, for random letters or against them; measured on the same words.
+# The weight of a pair of neighbours for or against randomness, measured on the same words.
 _BOUNDARY, _DIGITS, _CAMEL, _USUAL, _UNUSUAL = 1.5, -0.4, 0.3, -1.0, 2.0
-# What the weight of a letter must be on average, in the first letters of a long run.
+# The least average weight of a character, over the first characters of a long run.
 _LEAST, _LONG = 0.35, 16
 _IN_ORDER = 0.4
-# Of what is shorter the entropy says nothing; what is longer is no word.
+# Entropy is not significant for shorter values; longer values are not words.
 _TELLING, _LEAST_TELLING, _NO_WORD = 8, 2.5, 16
 
 
 def entropy(text: str) -> float:
-    """Return the bits of a character of *text*, by how often each occurs (Shannon)."""
+    """Return the entropy of *text* in bits a character, by frequency (Shannon)."""
     counts, size = Counter(text), len(text)
     return -sum([count / size * log2(count / size) for count in counts.values()])
 
 
 def is_telling(value: str) -> bool:
-    """Tell whether *value* may be taken for the same secret wherever it stands.
+    """Return whether *value* is distinctive: the same secret in any text.
 
-    A short password, or one that is a word, stands in other texts for something else.
+    A short password, or a word, has other meanings in other texts.
     """
     if len(value) < _TELLING or entropy(value) < _LEAST_TELLING:
         return False
@@ -45,9 +45,9 @@ def is_telling(value: str) -> bool:
 
 
 def random_length(value: str) -> int:
-    """Return how many letters and digits of *value* stand in the run that looks random; or 0.
+    """Return the number of letters and digits in the random run of *value*, or 0.
 
-    Of `correct-horse-7Xk2pQ9v` that are 8, and of `handlers_v3.py` none.
+    For `correct-horse-7Xk2pQ9v` the result is 8, for `handlers_v3.py` 0.
     """
     best = weight = 0.0
     best_length = length = 0
@@ -61,7 +61,7 @@ def random_length(value: str) -> int:
 
 
 def _weight(chunk: str) -> float:
-    """Return what speaks for *chunk*, of letters and digits, being random; below 0 for words."""
+    """Return the weight of *chunk*, letters and digits: above 0 if random, below 0 for words."""
     if chunk.isdigit():
         return 0.0
     if _HEXADECIMAL.fullmatch(chunk) and not chunk.isalpha():
@@ -81,7 +81,7 @@ def _pair_weight(first: str, second: str) -> float:
 
 
 def is_in_order(value: str) -> bool:
-    """Tell whether much of *value* are rows such as `abcdef`, `01234` or `aaaa`."""
+    """Return whether much of *value* is in sequence, such as `abcdef`, `01234` or `aaaa`."""
     codes = value.encode()
     near = [1 for first, second in pairwise(codes) if -2 < second - first < 2]  # noqa: PLR2004
     return len(near) > _IN_ORDER * (len(codes) - 1)

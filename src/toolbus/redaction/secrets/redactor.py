@@ -1,4 +1,4 @@
-"""The redactor: it cleans records of one session after another, and puts values back."""
+"""The redactor of records, for all sessions, and the way back from placeholders to values."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ QUOTED = "(quoted)"
 
 
 class Unquoter(SecretVisitor):
-    """Takes the letters of *placeholders* out of texts, and the suffix of the *former* ones.
+    """Strips the letters of *placeholders* and the suffix of *former* ones from texts.
 
-    Those of the placeholders *allowed* stay.
+    Placeholders that are *allowed* stay.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Unquoter(SecretVisitor):
         allowed: Collection[str] = (),
     ) -> None:
         self._placeholders = placeholders
-        # What is allowed comes first, and is no span.
+        # Allowed placeholders match first, and yield no span.
         parts = [*map(re.escape, allowed), LETTERS.pattern]
         if former is not None and former.suffix:
             parts.append(rf"(?<![A-Za-z0-9])({former.suffix})(?![A-Za-z0-9])")
         self._pattern = re.compile("|".join(parts))
 
     def texts(self, texts: tuple[str, ...], _key: str = "", /) -> tuple[str, ...]:
-        """Return *texts* without quotations, also where one goes on in the next text."""
+        """Return *texts* without quoted placeholders, also across adjoining texts."""
         whole = "".join(texts)
         spans = [*self._quotations(whole)]
         if not spans:
@@ -69,7 +69,7 @@ class Unquoter(SecretVisitor):
 
 
 def _pieces(whole: str, spans: list[tuple[int, int]], bounds: list[int]) -> Iterator[str]:
-    """Give *whole* between *bounds*, with a mark where one of *spans* begins and none of it."""
+    """Yield *whole* between *bounds*, with a mark in place of each of *spans*."""
     index = 0
     for begin, end in pairwise(bounds):
         pieces, position = list[str](), begin
@@ -78,7 +78,7 @@ def _pieces(whole: str, spans: list[tuple[int, int]], bounds: list[int]) -> Iter
             pieces += [whole[position : max(start, begin)], QUOTED if start >= begin else ""]
             position = min(stop, end)
             if stop > end:
-                break  # It goes on in the next text.
+                break  # The span continues in the next text.
             index += 1
         yield "".join([*pieces, whole[position:end]])
 
@@ -87,10 +87,10 @@ T = TypeVar("T")
 
 
 class Redactor:
-    """Cleans records of what *engine* finds, but for the values *allow*, exact or as patterns.
+    """Redacts matches of *engine* in records, except the values *allow*, exact or glob patterns.
 
-    No more than *chars* of text are looked at in one record, and no longer than *seconds*, in
-    which the turns of others do not count.
+    One record may have *chars* characters of text, and its scan may take *seconds*, not counting
+    other tasks.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Redactor:
     ) -> None:
         self.registries = SessionRegistries()
         self.key: bytes | None = None
-        """The key of placeholders; None: the user's."""
+        """The key of placeholders; None for the user's key."""
         limits = ScanLimits(chars, seconds, clock)
         self._looking, self._knowing = Sight(engine, allow, limits), Sight(None, allow, limits)
 
@@ -120,16 +120,15 @@ class Redactor:
     ) -> T:
         """Return *record* of *session* without secrets; the same object if it has none.
 
-        *walk* takes a visitor over its texts. Without *look* only those that are known are taken
-        out. Records of one *stream* follow each other. The event loop turns meanwhile; records of
-        one session, whose state *state_of* gives, wait for each other. Raises `UnexaminedError` and
-        `StoreError`.
+        *walk* visits its texts. Without *look* only known secrets are removed. Records of one
+        *stream* adjoin. The scan yields to other tasks; records of one session, whose state
+        *state_of* returns, wait for each other. Raises `UnexaminedError` and `StoreError`.
         """
         sight = self._looking if look else self._knowing
         with self.registries.lock:
             registry = self.registries.of(session)
             examination = Examination(record, walk, registry, sight, stream)
-            # What another task is examining may be known when this record has its turn.
+            # A scan of another task may register secrets that this record holds as well.
             if not registry.lock.current().locked() and examination.begin():
                 return examination.record
         registry.placeholders.begin(state_of(), self.key)
@@ -139,9 +138,9 @@ class Redactor:
             )
 
     async def concealed(self, session: str, record: T, state: State | None) -> T:
-        """Return *record*, a message, a call or a text, with `(secret github-pat)` for secrets.
+        """Return *record*, a message, a call or a text, with secrets as `(secret github-pat)`.
 
-        Placeholders in it stay. Raises `UnexaminedError` and `StoreError`.
+        Placeholders stay. Raises `UnexaminedError` and `StoreError`.
         """
         before = set[str]()
 
@@ -159,11 +158,11 @@ class Redactor:
     async def filled(
         self, session: str, call: ToolCall, vault: Vault, state: State | None
     ) -> ToolCall:
-        """Return *call* with values of *session* where *vault* allows it. Raises `StoreError`."""
+        """Return *call* with the values of *session* that *vault* allows. Raises `StoreError`."""
         registry = self.registry(session, state)
         if may_hold_former(call.arguments):
             await self.read_former(registry, state)
-        # Not while a record is examined: what was given out is known from here on.
+        # Under the lock of the session's scans: values given out are known secrets from here on.
         async with registry.lock.current():
             with self.registries.lock:
                 filled = vault.filled(call, registry.restored)
@@ -178,10 +177,10 @@ class Redactor:
         message_id: str,
         caller: Caller,
     ) -> ToolResponse:
-        """Return *response*, as its tool gave it, with no placeholder of *session*.
+        """Return a tool's *response* with no placeholder of *session*.
 
-        What a component has cleaned in the message *message_id* stays, and so do placeholders
-        that a sub-agent said below the call *caller*. Raises `StoreError`.
+        Placeholders made by a component in the message *message_id* stay, and so do those that a
+        sub-agent wrote below the call *caller*. Raises `StoreError`.
         """
         registry = self.registry(session, state)
         former = await self.read_former(registry, state)
@@ -192,7 +191,7 @@ class Redactor:
             return rewrite_response(response, unquoter, parameters=False)
 
     async def unquoted_spec(self, session: str, spec: ToolSpec, state: State | None) -> ToolSpec:
-        """Return *spec*, as somebody tells it, with no placeholder of *session*."""
+        """Return a tool's *spec* with no placeholder of *session*."""
         registry = self.registry(session, state)
         unquoter = Unquoter(registry.placeholders, await self.read_former(registry, state))
         (description,) = unquoter.texts((spec.description,))
@@ -207,13 +206,13 @@ class Redactor:
     async def read_former(
         self, registry: SecretRegistry, state: State | None
     ) -> FormerPlaceholders:
-        """Return the placeholders of 0.3 of a session, which are read once. Raises `StoreError`."""
+        """Return a session's placeholders of 0.3, read once. Raises `StoreError`."""
         if registry.former is None:
             registry.former = await former_placeholders(state)
         return registry.former
 
     def registry(self, session: str, state: State | None) -> SecretRegistry:
-        """Return what is known of the secrets of *session*, for which *state* is kept."""
+        """Return the registry of the secrets of *session*, whose state is *state*."""
         with self.registries.lock:
             registry = self.registries.of(session)
             registry.placeholders.begin(state, self.key)
@@ -221,7 +220,7 @@ class Redactor:
 
 
 class _Mapper(SecretVisitor):
-    """Changes each text by itself, wherever it stands."""
+    """Applies *change* to each text."""
 
     def __init__(self, change: Callable[[str], str]) -> None:
         self._change = change

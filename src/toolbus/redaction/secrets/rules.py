@@ -1,8 +1,8 @@
-"""The rules by which credentials are found: the published set, ours, and a user's own.
+"""The rules that find credentials: the published set, ours, and a user's own.
 
-Ours, in `builtin.toml`, are formats that the published set leaves out, and the shapes that secrets
-stand in. Each was added because examples of the half that we develop with were missed without it;
-how much each group brings stands in the table of `benchmarks/bench_redaction.py`.
+Ours, in `builtin.toml`, are formats missing from the published set, and the forms of assignments
+of secrets. Each was added because examples of the development half were missed without it; the
+table of `benchmarks/bench_redaction.py` shows the gain of each group.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ T = TypeVar("T")
 
 
 class Rule(Struct, frozen=True):
-    """A *pattern* in RE2's syntax; what the group `value` holds is the secret.
+    """A *pattern* in RE2's syntax; the group `value` is the secret.
 
-    Without it, it is what the first other group holds that is not empty. A *loose* one goes by
-    what stands around a value, so the value itself is judged more strictly, and only *assumed* to
-    be a secret. If its pattern has a group `name`, that is the name which the value is assigned to,
-    or the end of it, from a word on that tells: `names` judges it, so the pattern may be broad.
-    Without a name the *kind* of the value is that of the rule. With a *reader*, one of `READERS`,
-    the values stand behind the match. A *keyed* one goes by a vendor's name and is strict for the
-    rest, so its value is known, if any of it looks random. A *foreign* one is a user's.
+    Without that group the secret is the first other group that is not empty. A *loose* rule matches
+    the context of a value, so the value is judged more strictly, and only *assumed* to be a secret.
+    A group `name` of the pattern is the name that the value is assigned to, or its end from a
+    telling word on: `names` judges it, so the pattern may be broad. Without a name the value has
+    the rule's *kind*. With a *reader*, one of `READERS`, the values are behind the match. A *keyed*
+    rule matches a vendor's name and a strict form, so its value is a known secret if any of it
+    looks random. A *foreign* rule is a user's.
 
-    One of the *keywords*, in lower case, stands in whatever it matches, in any case: where none
-    does, it is not looked for. With none of them it always is. Where the keywords are usual, or not
-    known, *gates* tell more: expressions of which one matches in whatever the rule matches.
+    Every match contains one of the *keywords*, lower case here, in any case there: a text with none
+    of them is not searched. A rule without keywords is always searched. Where the keywords are
+    common or unknown, *gates* exclude more texts: each match contains a match of one of them.
     """
 
     name: str
@@ -60,16 +60,16 @@ class Rule(Struct, frozen=True):
 
 
 class BuiltinRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A rule of ours, with a line that says what it *finds*, and the *source* of that format."""
+    """A built-in rule, with a line about its *finds*, and the *source* of the format."""
 
     finds: str
     source: str = ""
 
 
 class NamedShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What stands *behind* the name of a secret: the first group that holds anything is the value.
+    """The form *behind* the name of a secret: the first group that matched is the value.
 
-    If that matters: how such a *name* begins, and what is *before* it, both patterns of Python's.
+    Optional are the beginning of the *name*, and the text *before* it, both in Python's syntax.
     """
 
     finds: str
@@ -85,7 +85,7 @@ class _PublishedFile(Struct):
 
 
 class HeldBlock(Struct, frozen=True, forbid_unknown_fields=True):
-    """Several lines from a match of *opener* to one of *closer*, or of so many *lines* at most."""
+    """Several lines from a match of *opener* to a match of *closer*, or at most *lines* lines."""
 
     finds: str
     opener: str
@@ -94,7 +94,7 @@ class HeldBlock(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OpenEnd(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a text ends in, if a block is open."""
+    """The end of a text in which a block is open."""
 
     finds: str
     pattern: str
@@ -102,7 +102,7 @@ class OpenEnd(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BuiltinFile(NamedTuple):
-    """What `builtin.toml` has, with the fragments put in."""
+    """The contents of `builtin.toml`, with fragments filled in."""
 
     fragments: dict[str, str]
     rules: tuple[BuiltinRule, ...]
@@ -113,12 +113,12 @@ class BuiltinFile(NamedTuple):
 
 @cache
 def published() -> tuple[Rule, ...]:
-    """Return the published rules; `rules.NOTICE` beside this file says whose they are."""
+    """Return the published rules; `rules.NOTICE` beside this file names their source."""
     return msgspec.json.decode(_PUBLISHED.read_bytes(), type=_PublishedFile).rules
 
 
 def builtin() -> tuple[BuiltinRule, ...]:
-    """Return our rules, for what the published ones leave out."""
+    """Return our rules, for formats missing from the published ones."""
     return builtin_file().rules
 
 
@@ -129,18 +129,18 @@ def rule_read_by(reader: Reader) -> BuiltinRule:
 
 @cache
 def builtin_file() -> BuiltinFile:
-    """Return all that `builtin.toml` has."""
+    """Return the contents of `builtin.toml`."""
     return read_builtin(_BUILTIN.read_text("utf-8"))
 
 
 def read_builtin(text: str) -> BuiltinFile:
-    """Return what *text* says, which is written as `builtin.toml` is.
+    """Return the contents of *text*, in the form of `builtin.toml`.
 
-    Raises `ValueError` that names the record.
+    Raises `ValueError`, which names the record.
     """
     raw = tomllib.loads(text)
     fragments: dict[str, str] = {}
-    # Each may use those above it.
+    # Each fragment may use the ones above it.
     for name, value in raw["fragments"].items():
         fragments[name] = _filled(value if isinstance(value, str) else "|".join(value), fragments)
     return BuiltinFile(
@@ -169,17 +169,15 @@ def _filled(text: str, fragments: Mapping[str, str]) -> str:
 def choose(
     only: Collection[str], without: Collection[str], custom: Mapping[str, str]
 ) -> tuple[Rule, ...]:
-    """Return the rules called *only*, else all, but those called *without*, and *custom*.
+    """Return the rules named *only*, or all, except *without*, and the *custom* ones.
 
-    Raises `RegistrationError` for a name that no rule has, and for one that a rule cannot have.
+    Raises `RegistrationError` for an unknown name, and for an invalid name of a custom rule.
     """
     for name in custom:
         if not _NAME.fullmatch(name):
-            reason = (
-                "a rule's name becomes its placeholder's; take lower-case letters, digits and -"
-            )
+            reason = "the name appears in placeholders; use lower-case letters, digits and -"
             raise RegistrationError(f"rule {name!r}", reason)
-    # A user's own come first, so that their names are the ones to be read.
+    # A user's own rules come first, so that placeholders have their names.
     rules = (
         *[Rule(name, pattern, foreign=True) for name, pattern in custom.items()],
         *published(),
@@ -188,6 +186,6 @@ def choose(
     known = {rule.name for rule in rules}
     for name in (*only, *without):
         if name not in known:
-            raise RegistrationError(f"rule {name!r}", f"there is none{hint(name, known)}")
+            raise RegistrationError(f"rule {name!r}", f"unknown rule{hint(name, known)}")
     wanted = set(only or known) - set(without)
     return tuple([rule for rule in rules if rule.name in wanted])

@@ -1,4 +1,4 @@
-"""What is known of the secrets of one session: their placeholders, and the way back."""
+"""The registry of one session's secrets: their placeholders, and the way back to the values."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 T = TypeVar("T")
 Caller: TypeAlias = tuple[str, str]
-"""The session of an agent and the id of its call, below which a sub-agent runs."""
+"""The session of an agent and the id of its call that runs a sub-agent."""
 
 MAX_SECRETS, MAX_CHARS, MAX_SESSIONS = 1_024, 131_072, 256
-"""Known secrets and letters of them that are kept for a session, and sessions; the oldest go.
+"""Known secrets and their characters kept for a session, and sessions; the oldest are dropped.
 
-With 1,024 of 40 letters, examining takes twice as long as without any.
+With 1,024 secrets of 40 characters a scan takes twice as long as without any.
 """
 
 MAX_ASSUMED, MAX_ASSUMED_CHARS = 1_024, 262_144
-"""The same for what is only assumed: it is not searched for, so more of it costs no time."""
+"""The same for assumed secrets, which are not searched for and so cost no time."""
 
 _STREAMS, _REMEMBERED, _TAIL = 16, 1_024, 512
 
 
 class Secret(Struct, frozen=True):
-    """A secret, first in the *forms* in which it may be written: the value that is given back.
+    """A secret and the *forms* in which it may be written; the first form is the value given back.
 
-    Its *digested* form is the one that the *placeholder* is made of; None if two secrets have this
-    placeholder, of which none is given back. An *assumed* one goes by the name that it was assigned
-    to, and may be none at all. *record* is the number of the record in which it was found.
+    The *placeholder* is a digest of the form *digested*, which is None if two secrets share the
+    placeholder; then neither is given back. An *assumed* secret was found by its name and may not
+    be one. *record* is the number of the record in which it was found.
     """
 
     placeholder: str
@@ -58,23 +58,23 @@ class Secret(Struct, frozen=True):
 
 
 _LONG_LINE = 32
-"""Letters from which a line of a secret of several lines is one by itself."""
+"""Characters from which a line of a secret of several lines counts as a secret too."""
 
 
 class SecretRegistry:
-    """The secrets of one session, of which the latest are kept."""
+    """The latest secrets of one session."""
 
     def __init__(self, session: str = "") -> None:
         self.placeholders = SessionPlaceholders(session)
         self.former: FormerPlaceholders | None = None
-        """The placeholders of 0.3, once they were read."""
+        """The placeholders of 0.3, after they were read."""
         self._known = _LatestSecrets(MAX_SECRETS, MAX_CHARS)
         self._assumed = _LatestSecrets(MAX_ASSUMED, MAX_ASSUMED_CHARS)
         self._by_form: dict[str, Secret] = {}
         self._record = 0
         self.lock = LoopLock()
         self.search = SecretSearch()
-        """The search for telling secrets; its rules are the placeholders."""
+        """The search for distinctive secrets; its rules are named by placeholders."""
         self._tails: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, None] = OrderedDict()
         self._answers: OrderedDict[Caller, set[str]] = OrderedDict()
@@ -85,15 +85,14 @@ class SecretRegistry:
     def placeholder(
         self, value: str, rule: str, also: str | None = None, *, assumed: bool = False
     ) -> str:
-        """Return what stands for *value*, which *rule* found: always the same.
+        """Return the placeholder of *value*, found by *rule*: always the same.
 
-        It stands for *also* as well, which may be the same value written in another way. What is
-        *assumed* to be a secret is not searched for elsewhere, until something else shows that it
-        is one. Raises `SaltMissingError`.
+        It also stands for *also*, another form of the value. An *assumed* secret is not searched
+        for elsewhere until another match confirms it. Raises `SaltMissingError`.
         """
         if (secret := self._by_form.get(value)) is not None:
             return self._used(secret, known=not assumed)
-        # Whichever form a process meets first, the placeholder is that of the plainest.
+        # The placeholder is that of the plainest form, whichever form a process meets first.
         plain = value if also is None else also
         placeholder, is_one = self.placeholders.of(rule, plain), True
         forms = (value,) if also is None or also in self._by_form else (value, also)
@@ -108,14 +107,14 @@ class SecretRegistry:
         return placeholder
 
     def shared_placeholder(self, rule: str) -> str:
-        """Return what stands for all values that *rule* found and that nobody tells apart."""
+        """Return the placeholder shared by values of *rule* that are not told apart."""
         return self.placeholders.shared(rule)
 
     def shrink(self) -> None:
-        """End a record: let secrets go until no more is kept than may be.
+        """End a record: drop secrets until the limits are met.
 
-        They go from the record that brought most, the oldest first: so a flood, which may be
-        somebody's purpose, takes the place of its own secrets and not of those that are in use.
+        Secrets of the record that brought most are dropped, the oldest first: so a flood, which may
+        be an attack, displaces its own secrets and not those in use.
         """
         self._record += 1
         for secrets in (self._known, self._assumed):
@@ -123,13 +122,13 @@ class SecretRegistry:
                 self._forget(oldest)
 
     def restored(self, text: str) -> str:
-        """Return *text* with the values in place of their placeholders, which are known now."""
+        """Return *text* with values in place of the placeholders that are known."""
         return restored(text, self._value)
 
     def note_written(self, text: str) -> None:
-        """Note that what is behind placeholders in *text*, also what was only assumed, is secret.
+        """Note that the values of placeholders in *text* are secrets, also the assumed ones.
 
-        A tool may tell of a file that it wrote a part: of a key of several lines each is one.
+        A tool may report a part of a file that it wrote, so each line of a long key counts as one.
         """
         for name in placeholders_in(text):
             for line in self.restored(name).splitlines()[1:-1]:
@@ -137,18 +136,18 @@ class SecretRegistry:
                     self.placeholder(line.strip(), kind_of(name))
 
     def assumed_value(self, placeholder: str) -> str | None:
-        """Return the value of *placeholder* if it is only assumed to be a secret, and stays so."""
+        """Return the value of *placeholder* if it is only an assumed secret; it stays assumed."""
         secret = self._assumed.get(placeholder)
         return None if secret is None else secret.forms[0]
 
     def without_known(self, text: str) -> str:
-        """Return *text* without the placeholders whose values are known now."""
+        """Return *text* without the placeholders whose values are known."""
         return restored(text, lambda name: " " if self._meant(name) else None)
 
     def is_new(self, message_id: str) -> bool:
-        """Tell whether what a tool returned comes for the first time in the message *message_id*.
+        """Return whether the message *message_id* is seen for the first time.
 
-        What one component made of it comes to the next one, with placeholders in it.
+        The next component sees the same message again, with placeholders of the first in it.
         """
         is_new = message_id not in self._incoming
         if message_id:
@@ -156,20 +155,20 @@ class SecretRegistry:
         return is_new
 
     def note_answer(self, caller: Caller, text: str) -> None:
-        """Note the placeholders that a sub-agent said in *text*, below the call *caller*."""
+        """Note the placeholders in a sub-agent's answer *text*, below the call *caller*."""
         if names := placeholders_in(text):
             _remember(self._answers, caller, {*names, *self._answers.get(caller, ())})
 
     def answered(self, caller: Caller) -> Collection[str]:
-        """Return the placeholders that sub-agents of *caller* have said, once."""
+        """Return the placeholders in answers of sub-agents of *caller*, and forget them."""
         return self._answers.pop(caller, ())
 
     def tail(self, stream: str) -> str:
-        """Return what the latest text of *stream* ended with."""
+        """Return the end of the latest text of *stream*."""
         return self._tails.get(stream, "")
 
     def follow(self, stream: str, text: str) -> None:
-        """Remember the end of *text*, the latest one of *stream*."""
+        """Remember the end of *text*, the latest text of *stream*."""
         _remember(self._tails, stream, text[-_TAIL:], _STREAMS)
 
     def _value(self, placeholder: str) -> str | None:
@@ -180,7 +179,7 @@ class SecretRegistry:
         return secret.forms[0]
 
     def _meant(self, placeholder: str) -> Secret | None:
-        """Return the secret that *placeholder*, which may be one of 0.3, stands for, or None."""
+        """Return the secret of *placeholder*, which may be of 0.3, or None."""
         secret = self._secret(placeholder)
         if secret is None and self.former is not None:
             value = self.former.value_of(placeholder, self._by_form)
@@ -188,7 +187,7 @@ class SecretRegistry:
         return None if secret is None or secret.digested is None else secret
 
     def _used(self, secret: Secret, *, known: bool) -> str:
-        """Note that *secret* was met again, and if it is *known* that it is one."""
+        """Note that *secret* was found again, and whether it is *known* now."""
         if secret.assumed and known:
             self._forget(secret)
             secret = replace(secret, assumed=False)
@@ -219,7 +218,7 @@ class SecretRegistry:
 
 
 class _LatestSecrets:
-    """Secrets by their placeholders, the one that was used longest ago first."""
+    """Secrets by their placeholders, the least recently used first."""
 
     def __init__(self, limit: int, limit_chars: int) -> None:
         self._secrets: OrderedDict[str, Secret] = OrderedDict()
@@ -243,7 +242,7 @@ class _LatestSecrets:
         self._secrets.move_to_end(secret.placeholder)
 
     def surplus(self) -> Secret | None:
-        """Return a secret that is to go if there are more than may be kept, else None."""
+        """Return the secret to drop if a limit is exceeded, else None."""
         weigh: Callable[[Secret], int]
         if len(self._secrets) > self._limit:
             weigh = _count
@@ -254,7 +253,7 @@ class _LatestSecrets:
         weights: Counter[int] = Counter()
         for secret in self._secrets.values():
             weights[secret.record] += weigh(secret)
-        # Of several the first that is met, which has the oldest secret.
+        # The first of equal records has the oldest secret.
         ((record, _),) = weights.most_common(1)
         return next(secret for secret in self._secrets.values() if secret.record == record)
 
@@ -268,10 +267,11 @@ def _size(secret: Secret) -> int:
 
 
 class SessionRegistries:
-    """A registry for each session; the sessions that spoke last have one.
+    """The registries of the most recent sessions.
 
-    All components of a bus share them, so that a vault has what another component found. *vaults*
-    are those that give values out. Threads hold the *lock* while they use a registry.
+    All components of a bus share them, so that a vault knows the secrets found by another
+    component. *vaults* are the components that give values out. Threads hold the *lock* while they
+    use a registry.
     """
 
     def __init__(self) -> None:
@@ -294,7 +294,7 @@ class SessionRegistries:
 
 
 def _remember(memory: OrderedDict[K, T], key: K, value: T, limit: int = _REMEMBERED) -> None:
-    """Put *value* into *memory*, which keeps the latest *limit* of all."""
+    """Put *value* into *memory*, which keeps the latest *limit* entries."""
     memory[key] = value
     memory.move_to_end(key)
     while len(memory) > limit:

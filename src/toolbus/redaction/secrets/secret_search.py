@@ -1,4 +1,4 @@
-"""The search for secrets that are known, in whatever form they stand."""
+"""The search for known secrets in all their encodings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHORTEST = 8
 _SIGN = re.compile(r"[^A-Za-z0-9_]")
 
 LONGEST = 16
-"""How many times as long as a value its longest form may be, more or less."""
+"""The approximate length of a value's longest form, in lengths of the value."""
 
 
 def forms_of(value: str) -> list[str]:
-    """Return expressions, in RE2's syntax, for *value* in each of its forms.
+    """Return expressions, in RE2's syntax, for *value* in each of its encodings.
 
-    JSON may stand inside JSON, so any number of backslashes will do. Of base64 all three
-    alignments are in it, each without the letters that depend on what stands beside the value.
+    JSON may be nested in JSON, so any number of backslashes matches. Base64 has all three
+    alignments, each without the characters that depend on the bytes beside the value.
     """
     data = value.encode()
     escaped = "".join([f"%{byte:02x}" for byte in data])
@@ -40,7 +40,7 @@ def forms_of(value: str) -> list[str]:
 
 
 def _mixed(sign: re.Match[str]) -> str:
-    """Return *sign* as it stands, or escaped in one of the ways in which that is usual."""
+    """Return an expression for *sign*, plain or in one of the usual escapes."""
     letter = sign[0]
     if letter == "-":
         return r"\-"
@@ -57,16 +57,16 @@ def _mixed(sign: re.Match[str]) -> str:
 
 
 def _units(text: str) -> list[int]:
-    """Return *text* in UTF-16, which is what JSON escapes."""
+    """Return the units of *text* in UTF-16, the units of JSON's escapes."""
     data = text.encode("utf-16-be")
     return [int.from_bytes(data[index : index + 2]) for index in range(0, len(data), 2)]
 
 
 def _cores(data: bytes) -> list[str]:
-    """Return what is the same in the base64 of every text in which *data* stands."""
+    """Return the parts that the base64 of every text around *data* has in common."""
     cores = []
     for shift in range(3):
-        # A letter tells six bits: those that begin in what stands before or end behind are cut.
+        # A character is six bits: characters with bits of the neighbouring bytes are cut.
         start = -(-8 * shift // 6)
         end = 8 * (shift + len(data)) // 6
         core = b64encode(bytes(shift) + data + bytes(3)).decode()[start:end]
@@ -76,39 +76,39 @@ def _cores(data: bytes) -> list[str]:
 
 
 def _armoured(core: str) -> str:
-    """Return an expression for base64 in either alphabet, which may be escaped itself."""
+    """Return an expression for *core*, base64 in either alphabet and possibly escaped."""
     either = {"+": r"(?:[+-]|%2[bB])", "/": r"(?:\\*/|_|%2[fF])"}
     return "".join([either.get(letter, letter) for letter in core])
 
 
 _CHUNK, _PIECE = 1_024, 8
-"""Letters that are sought as one expression, and how many of them tell whether to look for it."""
+"""Characters of one expression, and characters of the piece that gates it."""
 
 _LEVELS = 16, 128
-"""Expressions in the first engine, and in the second. The last one has any number."""
+"""Expressions in the first engine, and in the second; the last engine has any number."""
 
 _HEAD, _LONGEST_WORD = 4, 512
-"""Letters that values are told apart by, and how far back one without blanks may begin."""
+"""Characters that tell values apart, and the longest value without blanks in an open end."""
 
 
 class SecretSearch:
-    """The expressions for telling secrets, in pieces if they are long."""
+    """The expressions for distinctive secrets, in pieces if they are long."""
 
     def __init__(self) -> None:
-        # Each new secret makes the first engine anew, which takes its time, and looking by each
-        # engine takes the same time, however large it is: so the first one is small.
+        # Each new secret rebuilds the first engine, which costs time by its size, while a search
+        # costs the same for an engine of any size: so the first one is small.
         self._levels: list[dict[str, Rule]] = [{} for _ in (*_LEVELS, 0)]
         self._engines: list[Engine | None] = [None for _ in self._levels]
         self._patterns: dict[str, list[str]] = {}
-        """For each form the expressions of its pieces."""
+        """The expressions of each form's pieces."""
         self.with_blank: set[str] = set()
-        """Those with a blank or a backslash inside."""
+        """The forms with a blank or a backslash inside."""
         self._known_heads: tuple[dict[bytes, list[bytes]], re.Pattern[bytes]] | None = None
 
     def open_value(self, data: bytes) -> int:
-        """Return where in *data* a value begins that may go on behind its end, else its length.
+        """Return the start of a value that may continue behind the end of *data*, or its length.
 
-        A line may break inside of the value, be it there or not in the value itself.
+        The text may break the value's lines differently.
         """
         for view in (*views_to_end(data), *joined_views(data)):
             size = len(view.data)
@@ -116,21 +116,21 @@ class SecretSearch:
                 if not self._begins_value(view.data[start:]):
                     continue
                 place = view.span(start, size)[0]
-                # A few letters are the beginning of a value only if they stand alone.
+                # A few characters count as the beginning of a value only at a word's start.
                 if size - start >= _HEAD or not data[max(place - 1, 0) : place].isalnum():
                     return place
         return len(data)
 
     def _begins_value(self, data: bytes) -> bool:
-        """Return whether a value begins with *data*, and goes on."""
+        """Return whether *data* is the beginning of a longer value."""
         return any(
             len(value) > len(data) and value.startswith(data)
             for value in self._heads[0].get(data[:_HEAD], ())
         )
 
     def _heads_in(self, data: bytes) -> Iterator[int]:
-        """Give where a value may begin that goes on at the end of *data*, in order."""
-        # One without a blank can only begin in the last word.
+        """Yield the possible starts of a value that continues behind *data*, in order."""
+        # A value without a blank can only begin in the last word.
         word = max(data.rfind(b" ") + 1, len(data) - _LONGEST_WORD)
         if self.with_blank:
             yield from (match.start() for match in self._heads[1].finditer(data, 0, word))
@@ -138,9 +138,9 @@ class SecretSearch:
 
     @property
     def _heads(self) -> tuple[dict[bytes, list[bytes]], re.Pattern[bytes]]:
-        """The values by each of their beginnings, and an expression for those with a blank.
+        """The values by their beginnings, and an expression for values with a blank.
 
-        The values are as they are, and with their lines joined.
+        Each value is included plain and with its lines joined.
         """
         if self._known_heads is None:
             by_head: dict[bytes, list[bytes]] = {}
@@ -149,38 +149,38 @@ class SecretSearch:
                     for size in range(1, _HEAD + 1):
                         by_head.setdefault(written[:size], []).append(written)
             heads = sorted({re.escape(form.encode()[:_HEAD]) for form in self.with_blank})
-            # Each place, also one that another overlaps.
+            # A lookahead, to find overlapping places as well.
             self._known_heads = by_head, re.compile(b"(?=" + b"|".join(heads) + b")")
         return self._known_heads
 
     def knows(self) -> bool:
-        """Tell whether there is anything to be found."""
+        """Return whether there are secrets to search for."""
         return bool(self._patterns)
 
     def find(self, data: bytes, spans: Spans | None = None) -> Iterator[Hit | None]:
-        """Give where secrets stand in *data*, in any form; the rule is the placeholder.
+        """Yield the known secrets in *data*, in any encoding, and None as in `Engine.find`.
 
-        It is looked at, and None is given between, as in `Engine.find`.
+        A hit's rule has the placeholder as its name.
         """
         for level, rules in enumerate(self._levels):
             if rules and self._engines[level] is None:
                 self._engines[level] = Engine(tuple(rules.values()), LONGEST * 2 * _CHUNK)
-        # Another task may add and remove some while it has a turn.
+        # Another task may add and remove secrets during its turn.
         for rules, engine in [*zip(self._levels, self._engines, strict=True)]:
             for hit in engine.find(data, spans) if rules and engine is not None else ():
-                # The engine may know one that was removed since it was made.
+                # The engine may still have a secret that was removed since it was built.
                 if hit is None or hit.rule.pattern in rules:
                     yield hit
 
     def places(self, data: bytes, spans: Spans | None = None) -> Iterator[Place | None]:
-        """Give where secrets stand in *data* or in another view of it, as `known_places` does."""
+        """Yield the known secrets in *data* and its other views, as `known_places` does."""
         return known_places(self.find, data, spans, blank=bool(self.with_blank))
 
     def add(self, form: str, placeholder: str) -> None:
-        """Search for *form*, which *placeholder* stands for."""
+        """Add *form* of the secret of *placeholder* to the search."""
         if form in self._patterns:
             return
-        # The last piece is none by itself: it could be of one letter.
+        # The last piece is joined with the one before: alone it could be a single character.
         cuts = range(0, max(len(form) - _CHUNK // 2, 1), _CHUNK)
         chunks = [form[start : start + _CHUNK] for start in cuts[:-1]] + [form[cuts[-1] :]]
         rules = [_rule(chunk, placeholder) for chunk in chunks]
@@ -191,7 +191,7 @@ class SecretSearch:
         self._enter(0, {rule.pattern: rule for rule in rules})
 
     def remove(self, form: str) -> None:
-        """Search for *form* no more."""
+        """Remove *form* from the search."""
         self.with_blank.discard(form)
         self._known_heads = None
         for pattern in self._patterns.pop(form, ()):
@@ -199,7 +199,7 @@ class SecretSearch:
                 rules.pop(pattern, None)
 
     def _enter(self, level: int, rules: dict[str, Rule]) -> None:
-        """Add *rules* to a level; if they are too many for it, all of it goes to the next one."""
+        """Add *rules* to a level; a level that overflows moves all its rules to the next one."""
         rules, self._engines[level] = {**self._levels[level], **rules}, None
         if level < len(_LEVELS) and len(rules) > _LEVELS[level]:
             self._enter(level + 1, rules)
@@ -208,11 +208,11 @@ class SecretSearch:
 
 
 def _rule(chunk: str, placeholder: str) -> Rule:
-    """Return the rule for *chunk*, and as its gates the forms of the plainest piece of it."""
-    # Many secrets begin alike: so of pieces that are equally plain it is the last.
+    """Return the rule for *chunk*, gated by the forms of its plainest piece."""
+    # Many secrets begin alike: so the last of equally plain pieces is chosen.
     starts = range(max(len(chunk) - _PIECE, 0), -1, -1)
     pieces = [chunk[start : start + _PIECE] for start in starts]
-    # A sign has many forms.
+    # A sign has many encodings.
     signs = [len(_SIGN.findall(letters)) for letters in pieces]
     plainest = pieces[signs.index(min(signs))]
     return Rule(

@@ -1,11 +1,11 @@
-"""Answers that are cleaned while a model says them: released by line, and the same in the end.
+"""Redaction of streamed answers: released by line, and equal to the redacted whole at the end.
 
-Text is released up to the last line end, but for lines that an open block or the beginning of a
-known value reaches into. What has no line end for long is released up to a blank where cutting
-changes nothing: the finders find the same before it, with what follows and without.
+Text is released up to the last line end, except lines that an open block or the beginning of a
+known value reaches into. A long text without a line end is released up to a blank where a cut
+changes nothing: the matches before it are the same with and without the text behind it.
 
-Each segment so released is cleaned once, with the text before it. A secret that is found later is
-not taken out of earlier segments, since somebody may have read them, but of the stored copy.
+Each released segment is redacted once, together with the text before it. A secret found later is
+removed from the stored copy, but not from earlier segments, which may have been read already.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from toolbus.redaction.secrets.secret_registry import SecretRegistry
 
 MOST_HELD, PATIENCE = 2_000, 2.0
-"""Characters without a line end, and seconds, after which text is released up to a blank."""
+"""Characters without a line end, or seconds, after which text is released up to a blank."""
 
 _SEGMENT, _CONTEXT, _AHEAD, _TAIL = 64, 512, 96, 512
-"""Characters of a segment at least, before it and behind it that it is read with, and of the end
-of an answer that the next one is read with."""
+"""Characters of a segment at least, of the context around it that is scanned with it, and of the
+end of an answer that is scanned with the next one."""
 
 _MOST_ANSWERS, _TRIES = 1_024, 4
 
 _BLANK = re.compile("[ \t。，、；！？：]")  # noqa: RUF001 - as they are written in Chinese
-# What a pattern needs to match a line end, or the end of a text that goes on. Nobody parses it:
-# a harmless `[^x]` holds the answer as well.
+# The parts of a pattern that may match a line end, or the end of an unfinished text. The pattern is
+# not parsed: a harmless `[^x]` holds answers back as well.
 _MAY_PASS_LINE_ENDS = re.compile(r"\\[^dwbB\W_]|\[\^|\[:|[$^\x00-\x1f]|\(\?[A-Za-z]*s")
 
 
@@ -56,31 +56,30 @@ def may_pass_line_ends(rule: Rule) -> bool:
 
 Walk: TypeAlias = "Callable[[str, TextVisitor], str]"
 Clean: TypeAlias = "Callable[[str, Walk, str | None], Awaitable[str]]"
-"""Takes secrets out of a text, over which a walk is, and which goes on a stream of that name."""
+"""Redacts a text by a walk over it; the text continues the stream of that name."""
 
 
 class Segment(NamedTuple):
-    """The characters of a text from *start* to *end*, which became *cleaned*."""
+    """The characters of a text from *start* to *end*, and *cleaned*, the redacted segment."""
 
     start: int
     end: int
     cleaned: str
 
     def cleaned_position(self, text: str, end: int) -> int:
-        """Return where in the cleaned segment the part of *text* ends that ends at *end*."""
+        """Return the position in the cleaned segment of character *end* of *text*."""
         before, behind = text[self.start : end], text[end : self.end]
         if self.cleaned.startswith(before):
             return len(before)
-        # Between two secrets nothing tells: then the part has the rest of the segment.
+        # Between two secrets the position is unknown: then it is the segment's end.
         is_known = self.cleaned.endswith(behind)
         return len(self.cleaned) - len(behind) if is_known else len(self.cleaned)
 
 
 class StreamContext(NamedTuple):
-    """The answers of one session: *name* is their stream's in *registry*.
+    """The context of one session's answers: *name* is the name of their stream in *registry*.
 
-    *engine* is the one that *clean* finds secrets with. If answers are *held*, nothing of them is
-    released before their end.
+    *engine* is the engine of *clean*. If answers are *held*, nothing is released before their end.
     """
 
     name: str
@@ -91,24 +90,24 @@ class StreamContext(NamedTuple):
     clock: Callable[[], float]
 
     def follow(self, text: str) -> None:
-        """Note that *text* was said."""
+        """Note that *text* was released."""
         self.registry.follow(self.name, text[-_TAIL:])
 
     def spans(self, data: bytes) -> set[tuple[int, int]]:
-        """Return where in *data* anything stands that may be a secret."""
+        """Return the spans of possible secrets in *data*."""
         both = (*places(self.engine.find, data, None), *self.registry.search.places(data))
         return {(place.start, place.end) for place in both if place is not None}
 
 
 class RecurringValues:
-    """Assumed values of one answer that look random: each is sought in the rest of the answer."""
+    """Assumed values of one answer that look random, searched for in the rest of the answer."""
 
     def __init__(self, registry: SecretRegistry) -> None:
         self._registry, self.search = registry, SecretSearch()
 
     def note(self, text: str, cleaned: str) -> None:
-        """Note the values in *text* in whose place *cleaned* has placeholders."""
-        # Its many expressions are compiled when there is something to be judged.
+        """Note the values in *text* that *cleaned* has placeholders for."""
+        # The judge's many expressions are compiled at the first candidate.
         from toolbus.redaction.secrets.plausibility import Judge  # noqa: PLC0415
 
         for placeholder in placeholders_in(cleaned):
@@ -127,13 +126,13 @@ class RecurringValues:
 
 
 class RedactedText:
-    """One text of an answer in *context*: what was released of it, segment by segment."""
+    """One text of an answer in *context*, released segment by segment."""
 
     def __init__(self, context: StreamContext, recurring: RecurringValues) -> None:
         self._context, self._recurring = context, recurring
         self.text, self.segments = "", list[Segment]()
         self.cleaned = ""
-        """What became of the segments so far."""
+        """The redacted segments so far."""
         self._done = self._line_end = self._next_try = self.tries = 0
         self._since = context.clock()
 
@@ -142,13 +141,13 @@ class RedactedText:
         return text.startswith(self.text[: self._done])
 
     def goes_on(self, window: AnswerWindow) -> bool:
-        """Return whether *window* has more of the same text, and no other after a void one."""
+        """Return whether *window* continues this text, and not another one after a void answer."""
         end = self.text[-_SEGMENT:]
         is_same = window.text.startswith(end, len(self.text) - len(end))
         return is_same and window.released == self.cleaned
 
     async def grow(self, text: str, before: str) -> str:
-        """Return the part of the cleaned *text* that is released; *before* was said before it."""
+        """Return the released part of the redacted *text*; *before* is the text before it."""
         if len(self.text) == self._done:
             self._since = self._context.clock()
         self._line_end = text.rfind("\n", max(self._done, len(self.text))) + 1 or self._line_end
@@ -159,14 +158,14 @@ class RedactedText:
         return self.cleaned
 
     async def end(self, text: str, before: str) -> str:
-        """Return the whole of the cleaned *text*, to which nothing comes."""
+        """Return the whole redacted *text*, which is complete."""
         self.text = text
         if self._done < len(text):
             await self._release(len(text), before)
         return self.cleaned
 
     async def look(self, before: str) -> None:
-        """Find the secrets of the rest, and keep the rest."""
+        """Register the secrets of the unreleased rest without releasing it."""
         if self._done < len(self.text):
             await self._cleaned(len(self.text), before)
 
@@ -180,7 +179,7 @@ class RedactedText:
         self._done, self._next_try, self._since = end, 0, self._context.clock()
 
     def _release_end(self) -> int:
-        """Return the character up to which the text can be released now."""
+        """Return the position up to which the text can be released now."""
         size = len(self.text) - self._done
         is_late = size >= MOST_HELD or self._context.clock() - self._since >= PATIENCE
         least = self._done if is_late else self._done + _SEGMENT - 1
@@ -190,25 +189,25 @@ class RedactedText:
         end = self._closed_line() if self._line_end > least else self._done
         if end == self._done and is_late:
             end = self._neutral_blank()
-        # What is held long is tried seldom, so that all tries together take linear time.
+        # A long held text is tried less often, so that all tries together take linear time.
         self._next_try = size + max(_SEGMENT, size // 4)
         return end
 
     def _closed_line(self) -> int:
-        """Return the last line end that nothing reaches over, else where the text was cut last."""
+        """Return the last line end that no match spans, or the last cut."""
         end = self._line_end
         for _ in range(_TRIES):
             open_at = self._open_at(end)
             if open_at == end:
                 return end
-            # What was open at this line's end begins in a line that may belong to the one before.
+            # The block open at this line's end may begin in a line that belongs to the one before.
             end = self.text.rfind("\n", self._done, open_at) + 1
             if end <= self._done:
                 break
         return self._done
 
     def _neutral_blank(self) -> int:
-        """Return a blank behind which a cut changes nothing, else where the text was cut last."""
+        """Return a blank behind which a cut changes nothing, or the last cut."""
         begin = max(0, self._done - _CONTEXT)
         limit = min(self._open_at(len(self.text)), len(self.text) - _AHEAD)
         blanks = [blank.end() for blank in _BLANK.finditer(self.text, self._done, max(limit, 0))]
@@ -224,7 +223,7 @@ class RedactedText:
         return self._done
 
     def _open_at(self, end: int) -> int:
-        """Return where something begins that may go on behind character *end*, else *end*."""
+        """Return the start of a match that may continue behind character *end*, or *end*."""
         begin = max(0, self._done - _CONTEXT)
         data, first = self.text[begin:end].encode(), len(self.text[begin : self._done].encode())
         searches = (self._context.registry.search, self._recurring.search)
@@ -232,7 +231,7 @@ class RedactedText:
         return begin + len(data[: max(first, open_at)].decode(errors="ignore"))
 
     def cleaned_position(self, end: int) -> int:
-        """Return where in the cleaned text the part ends that ends at character *end*."""
+        """Return the position in the cleaned text of character *end*."""
         position = 0
         for segment in self.segments:
             if segment.end > end:
@@ -251,7 +250,7 @@ class RedactedText:
         return await context.clean(segment, behind.apart, None) if behind.is_found else cleaned
 
     def _context_begin(self) -> int:
-        """Return where the context of the next segment begins: a line, or at least a word."""
+        """Return the start of the next segment's context: of a line, or at least of a word."""
         begin = max(0, self._done - _CONTEXT)
         line = self.text.find("\n", begin, begin + _CONTEXT // 2) + 1 if begin else 0
         return line or (self.text.find(" ", begin, self._done) + 1 if begin else 0) or begin
@@ -263,7 +262,7 @@ def _walk(text: str, visitor: TextVisitor) -> str:
 
 
 class _WalkBehind:
-    """Shows a text to visitors behind *context*, which was released; often neither has a secret."""
+    """A walk that shows visitors a text behind *context*, which was released."""
 
     def __init__(self, context: str) -> None:
         self._context, self.is_found = context, False
@@ -274,15 +273,15 @@ class _WalkBehind:
         return text
 
     def apart(self, text: str, visitor: TextVisitor) -> str:
-        """Show the text in such a way that it can be told from the context."""
+        """Show the text so that it can be told apart from the context."""
         (both,), (before,) = visitor.texts((self._context + text,)), visitor.texts((self._context,))
         _, beside = visitor.texts((self._context, text))
-        # Of a secret that begins in the context the rest is cut out.
+        # The rest of a secret that begins in the context is cut out.
         return both[len(before) :] if both.startswith(before) else beside
 
 
 class RedactedAnswer:
-    """The texts of one answer: first what a model thinks, then what it says."""
+    """The texts of one answer: the reasoning, then the content."""
 
     def __init__(self, context: StreamContext) -> None:
         self._context, self._before = context, context.registry.tail(context.name)
@@ -290,7 +289,7 @@ class RedactedAnswer:
         self.reasoning, self.content = self._text(), self._text()
 
     async def grow(self, window: AnswerWindow) -> str:
-        """Return the part of the cleaned text of *window* that is released."""
+        """Return the released part of the redacted text of *window*."""
         if window.kind == "reasoning":
             if not self.reasoning.goes_on(window):
                 self.reasoning = self._text()
@@ -298,14 +297,14 @@ class RedactedAnswer:
         if not self.content.goes_on(window):
             self.content = self._text()
         if not self.content.text:
-            # Its secrets are known in the text, though its end may not be released yet.
+            # Its secrets count in the content even if the end of the reasoning is not released yet.
             await self.reasoning.look(self._before)
         return await self.content.grow(window.text, self.reasoning.text or self._before)
 
     async def end(self, message: AssistantMessage) -> AssistantMessage:
-        """Return *message*, whose texts these are, with clean ones."""
+        """Return *message*, whose texts these are, redacted."""
         thought = "".join([part.text for part in message.reasoning])
-        # Somebody may have put another answer in the place of the one that was said.
+        # A handler may have replaced the answer that was streamed.
         if not self.reasoning.begins(thought):
             self.reasoning = self._text()
         if not self.content.begins(message.content):
@@ -326,9 +325,9 @@ class RedactedAnswer:
 
 
 class RedactedAnswers:
-    """The answers that are being said, by their keys; the latest are kept.
+    """The latest streaming answers, by their keys.
 
-    *held* says that none is released before its end.
+    *held* says that no answer is released before its end.
     """
 
     def __init__(self, *, held: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -339,7 +338,7 @@ class RedactedAnswers:
         return len(self._answers)
 
     def of(self, key: object, context: StreamContext) -> RedactedAnswer:
-        """Return the answer of *key*, one of *context*; a new one if there is none."""
+        """Return the answer of *key* in *context*, a new one if there is none."""
         if key not in self._answers:
             self._answers[key] = RedactedAnswer(context)
             while len(self._answers) > _MOST_ANSWERS:
@@ -347,14 +346,14 @@ class RedactedAnswers:
         return self._answers[key]
 
     def pop(self, key: object, context: StreamContext) -> RedactedAnswer:
-        """Return the answer of *key*, and forget it."""
+        """Remove and return the answer of *key*."""
         answer = self.of(key, context)
         del self._answers[key]
         return answer
 
 
 def rewrite_calls(message: AssistantMessage, visitor: TextVisitor) -> AssistantMessage:
-    """Return *message* with its calls and metadata rewritten, and its texts as they are."""
+    """Return *message* with its calls and metadata rewritten, and its texts unchanged."""
     calls = tuple([rewrite_call(call, visitor) for call in message.tool_calls])
     is_same = all(new is call for new, call in zip(calls, message.tool_calls, strict=True))
     return updated(
@@ -365,7 +364,7 @@ def rewrite_calls(message: AssistantMessage, visitor: TextVisitor) -> AssistantM
 
 
 def _parts(parts: tuple[ReasoningPart, ...], whole: RedactedText) -> tuple[ReasoningPart, ...]:
-    """Return *parts*, which together are the text *whole*, with what became of each."""
+    """Return *parts*, which together are the text *whole*, each with its redacted text."""
     if whole.cleaned == whole.text:
         return parts
     ends = accumulate([len(part.text) for part in parts])

@@ -1,4 +1,4 @@
-"""Adapters of one component: secrets go out of results and specs, and last into arguments."""
+"""The tool adapters of `RedactSecrets`: for results and specs, and for arguments from the vault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SecretsAdapter(ToolAdapter):
-    """Takes secrets out of what tools return; *write_back* puts those of a file into its lines."""
+    """Redacts results of tools; *write_back* fills lines that are written back into a file."""
 
     name = "RedactSecrets"
 
@@ -42,20 +42,20 @@ class SecretsAdapter(ToolAdapter):
         self.latest: ToolResponse | None = None
 
     async def adapt_signature(self, spec: ToolSpec, ctx: AdapterContext) -> ToolSpec | None:
-        """Return *spec* without placeholders: a server that got one might quote it there."""
+        """Return *spec* without placeholders: a server that received one might quote it there."""
         if not self._redactor.registries.vaults:
             return None
         session, state = session_of(ctx.scope), self._stored(ctx.scope)
         return await self._redactor.unquoted_spec(session, spec, state)
 
     async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
-        """Return *call* with the secrets of its file, or why its tool gets none."""
+        """Return *call* with the secrets of its file, or a denial with the reason."""
         return await self._write_back(call, ctx.scope)
 
     async def adapt_response(
         self, response: ToolResponse, call: ToolCall, ctx: AdapterContext
     ) -> ToolResponse:
-        """Return *response* without secrets, or what says why it is withheld."""
+        """Return *response* without secrets, or a replacement with the reason to withhold it."""
         session, look = session_of(ctx.scope), self._examined.matches(call.name)
         if self._redactor.registries.vaults:
             caller, state = (ctx.scope.session_id, call.id), self._stored(ctx.scope)
@@ -78,7 +78,7 @@ class SecretsAdapter(ToolAdapter):
 
 
 class VaultAdapter(ToolAdapter):
-    """Gives tools the values of placeholders, where *vault* allows it."""
+    """Fills placeholders in arguments of tools where *vault* allows it."""
 
     name = "RedactSecrets.vault"
 
@@ -89,7 +89,7 @@ class VaultAdapter(ToolAdapter):
         self.tools = vault.tools
 
     async def fill_parameters(self, call: ToolCall, ctx: AdapterContext) -> ToolCall | Deny:
-        """Return *call* with the values, or why its tool gets none."""
+        """Return *call* with the values, or a denial with the reason."""
         session, state = session_of(ctx.scope), self._stored(ctx.scope)
         filled = await self._redactor.filled(session, call, self._vault, state)
         objection = None if filled is call else self._vault.objection(call, ctx.tool)
@@ -97,7 +97,7 @@ class VaultAdapter(ToolAdapter):
         return filled if objection is None else Deny(objection)
 
     def _unfilled(self, call: ToolCall, registry: SecretRegistry) -> str | None:
-        """Return why the filled *call* does not run: a value was forgotten since it was judged."""
+        """Return the reason to deny the filled *call*, if a value was dropped meanwhile."""
         named: list[str] = []
 
         def note(text: str) -> str:
@@ -110,5 +110,5 @@ class VaultAdapter(ToolAdapter):
 
 
 def session_of(scope: Scope) -> str:
-    """Return whose secrets are meant: an agent's sub-agents share those of its session."""
+    """Return the session whose secrets apply: sub-agents share those of their agent's session."""
     return scope.root_session_id or scope.session_id

@@ -1,4 +1,4 @@
-"""What the vault may give out: to which tools, and at which of their arguments."""
+"""The vault's permissions: the tools that receive values, and the arguments."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 _FIELDS = ("tool", "arguments", "i_know")
 _WAY_OUT = 'name tools and arguments: vault = [{{ tool = "{}", arguments = ["{}"] }}]'
-_READS = "what runs there can print what it is given (rev, fold, xxd)"
+_READS = "a program there can print the value in another form (rev, fold, xxd)"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-# What a shell or an interpreter is given: a tool that has such an argument reads all others, too.
+# Names of arguments that a shell or an interpreter runs: it can read all other arguments, too.
 _SHELLS = frozenset(
     {"command", "commands", "cmd", "cmds", "script", "scripts", "shell", "bash", "sh", "zsh"}
     | {"powershell", "pwsh", "exec", "eval", "python", "javascript"}
 )
-# What a language other than a shell's is written in: it can turn a text round as well.
+# Names of arguments in a query language, which can transform a text as well.
 _LANGUAGES = frozenset({"sql", "query", "queries", "statement", "statements"} | {"expression"})
 
 
 class VaultEntry(Struct, frozen=True):
-    """One permission: tools that match the glob *tool* get values at the *arguments*.
+    """One permission: tools that match the glob *tool* receive values in *arguments*.
 
-    A dotted path leads into an argument, through lists as well, and all texts below it are meant.
-    *i_know* says that somebody has thought about an argument that a shell or the like reads.
+    A dotted path leads into an argument, also through lists, and includes all texts below it.
+    *i_know* confirms an argument that a shell or an interpreter reads.
     """
 
     tool: str
@@ -46,47 +46,47 @@ class VaultEntry(Struct, frozen=True):
 
 
 def vault_entries(setting: object) -> tuple[VaultEntry, ...]:
-    """Return the permissions in *setting*: mappings or records; of False or nothing, none.
+    """Return the permissions in *setting*, mappings or records; none for False or nothing.
 
-    Raises `RegistrationError`, with what to write instead.
+    Raises `RegistrationError`, with an example to write instead.
     """
     match setting:
         case False | None | () | []:
             return ()
         case True | "*":
-            raise _refusal(f"{setting!r} says neither which tools get values nor where", "deploy")
+            raise _refusal(f"{setting!r} names neither tools nor arguments", "deploy")
         case str(name):
-            raise _refusal(f"{name!r} does not say where its values may stand", name)
+            raise _refusal(f"{name!r} does not name the arguments that receive values", name)
         case [*items] if items and all(isinstance(item, str) for item in items):
             name = next((str(item) for item in items if item != "*"), "deploy")
-            raise _refusal(f"{items!r} does not say where values may stand", name)
+            raise _refusal(f"{items!r} does not name the arguments that receive values", name)
         case [*items]:
             return tuple([_entry(item) for item in items])
-    raise _refusal(f"{setting!r} is no list of entries", "deploy")
+    raise _refusal(f"expected a list of entries, got {setting!r}", "deploy")
 
 
 def is_read(name: str) -> bool:
-    """Tell whether an argument called *name* is likely to be run or evaluated."""
+    """Return whether an argument named *name* is likely to be run or evaluated."""
     return runs(name) or not _LANGUAGES.isdisjoint(_words(name))
 
 
 def runs(name: str) -> bool:
-    """Tell whether an argument called *name* is likely to be run by a shell or an interpreter."""
+    """Return whether an argument named *name* is likely to be run by a shell or an interpreter."""
     words = _words(name)
-    # Alone it is a program; behind another word mostly a number that somebody types.
+    # "code" alone is a program; behind another word it is mostly a number to type.
     is_code = words[:1] == ["code"] or words[-2:] == ["source", "code"]
     return is_code or not _SHELLS.isdisjoint(words)
 
 
 class Vault:
-    """Puts values where *entries* allow it."""
+    """Fills the arguments that *entries* allow."""
 
     def __init__(self, entries: tuple[VaultEntry, ...]) -> None:
         self.entries = entries
         self.tools = tuple(dict.fromkeys([entry.tool for entry in entries]))
 
     def filled(self, call: ToolCall, value: Callable[[str], str]) -> ToolCall:
-        """Return *call* with *value* of each text that an entry names; the same if none changes."""
+        """Return *call* with *value* of each text that an entry names; the same if unchanged."""
         arguments: Any = call.arguments
         for entry in self._entries_for(call.name):
             for path in entry.arguments:
@@ -94,7 +94,7 @@ class Vault:
         return call if arguments is call.arguments else call.with_arguments(arguments)
 
     def objection(self, call: ToolCall, spec: ToolSpec | None) -> str | None:
-        """Return why the tool of *call* gets no value at all, or None."""
+        """Return the reason why the tool of *call* receives no values, or None."""
         if any(entry.i_know for entry in self._entries_for(call.name)):
             return None
         properties = spec.input_schema.get("properties") if spec else None
@@ -102,7 +102,7 @@ class Vault:
         for name in names:
             if runs(name):
                 return (
-                    f"the vault gives nothing to tool {call.name!r}, which has an argument "
+                    f"the vault gives no values to tool {call.name!r}, which has an argument "
                     f"{name!r}: {_READS}; its entry needs i_know = true"
                 )
         return None
@@ -112,7 +112,7 @@ class Vault:
 
 
 def _filled_at(value: Any, path: str, change: Callable[[str], str], *, i_know: bool) -> Any:
-    """Return *value* with the texts at *path* changed; at the path "" all below it."""
+    """Return *value* with the texts at *path* changed; the path "" means all texts below."""
     if not path:
         return _filled(value, change, i_know=i_know)
     if isinstance(value, tuple):
@@ -120,7 +120,7 @@ def _filled_at(value: Any, path: str, change: Callable[[str], str], *, i_know: b
         return value if all(map(is_, new, value)) else freeze(new)
     if not isinstance(value, FrozenDict):
         return value
-    # A name may have dots of its own.
+    # A name may contain dots.
     for name in value:
         rest = path.removeprefix(name)
         if rest == path or (rest and not rest.startswith(".")):
@@ -148,27 +148,27 @@ def _filled(value: Any, change: Callable[[str], str], *, i_know: bool) -> Any:
 
 
 def _entry(item: object) -> VaultEntry:
-    """Return the permission that *item*, a mapping or a record, gives."""
+    """Return the permission in *item*, a mapping or a record."""
     if isinstance(item, VaultEntry):
         item = {name: getattr(item, name) for name in _FIELDS}
     if not isinstance(item, Mapping):
         name = item if isinstance(item, str) else "deploy"
-        raise _refusal(f"{item!r} is no entry", name)
+        raise _refusal(f"expected an entry, got {item!r}", name)
     if unknown := [name for name in item if name not in _FIELDS]:
-        raise _refusal(f"there is no {unknown[0]!r} in an entry", str(item.get("tool", "deploy")))
+        raise _refusal(f"unknown key {unknown[0]!r} in an entry", str(item.get("tool", "deploy")))
     tool, arguments, i_know = item.get("tool"), item.get("arguments", ()), item.get("i_know", False)
     if not isinstance(tool, str) or not any(map(str.isalnum, tool)):
-        reason = f"tool = {tool!r} names no tool; any tool could send the value away"
+        reason = f"tool = {tool!r} does not name a tool; any tool could send the value away"
         raise _refusal(reason, "deploy")
     if not _are_names(arguments):
-        raise _refusal(f"arguments = {arguments!r} names none of {tool!r}", tool)
+        raise _refusal(f"arguments = {arguments!r} does not name an argument of {tool!r}", tool)
     if not isinstance(i_know, bool):
-        raise _refusal(f"i_know is true or false, not {i_know!r}", tool)
+        raise _refusal(f"i_know must be true or false, not {i_know!r}", tool)
     entry = VaultEntry(tool, tuple(arguments), i_know)
     for path in entry.arguments:
         if not i_know and (read := next(filter(is_read, path.split(".")), None)):
             reason = f"{tool!r} reads its argument {read!r}: {_READS}"
-            raise RegistrationError("vault", f"{reason}; to give values there say i_know = true")
+            raise RegistrationError("vault", f"{reason}; to allow it set i_know = true")
     return entry
 
 

@@ -7,7 +7,9 @@ from toolbus.redaction.secrets.engine import Engine
 from toolbus.redaction.secrets.redactor import Redactor, Unquoter
 from toolbus.redaction.secrets.rules import Rule
 
+KEY = bytes(32)
 OWN = SessionPlaceholders("s")
+OWN.begin(None, KEY)
 A, B = OWN.of("a", "a long value"), OWN.of("b", "a long value")
 L = A[3:-1]
 FORMER = FormerPlaceholders({"numbers": {"a": 3}, "suffix": "x7k2m5"}, lambda: None)
@@ -44,6 +46,7 @@ def test_many_quotations_in_many_texts_take_no_square():
 
 async def test_a_spec_quotes_nothing():
     redactor = Redactor(Engine((Rule("mark", "MARK-(a+)"),)), chars=1_000, seconds=600.0)
+    redactor.key = KEY
     schema = {"type": "object", "properties": {"key": {"default": A}}}
     spec = ToolSpec(name="read", description=f"say {A}", input_schema=schema)
     plain = ToolSpec(name="read", description="say [a-aaaaaaaaaaaaaaaa]", input_schema={"a": "b"})
