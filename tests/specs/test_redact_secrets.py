@@ -1891,7 +1891,7 @@ async def test_other_tools_are_left_alone():
 
 def test_wrong_settings_teach(tmp_path):
     wrong = {
-        'only = ["github-pta"]': "rule 'github-pta': there is none; did you mean 'github-pat'",
+        'only = ["github-pta"]': "rule 'github-pta': unknown rule; did you mean 'github-pat'",
         'rules = { mine = "(" }': "rule 'mine': RE2 cannot read it: missing ): (",
         'rules = { mine = "x*" }': "rule 'mine': it matches the empty text",
         'rules = { "My Own" = "x" }': "use lower-case letters, digits and -",
