@@ -132,7 +132,7 @@ def test_all_mistakes_of_a_file_are_told(run):
 
     code, out, error = run("check", "policy.toml")
     assert (code, out) == (2, "")
-    lines = [line.removeprefix("toolbus: policy.toml:") for line in error.splitlines()]
+    lines = [line.removeprefix("error: policy.toml:") for line in error.splitlines()]
     for line, told in zip(
         lines,
         (

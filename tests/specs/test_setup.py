@@ -276,7 +276,7 @@ def test_without_a_terminal_nothing_happens(home):
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: only a person does this, at a terminal: ")
-    assert refused == "toolbus: nothing was written: nobody can be asked here; add --yes\n"
+    assert refused == "error: nothing was written: nobody can be asked here; add --yes\n"
     assert home.files() == before
 
 

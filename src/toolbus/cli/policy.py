@@ -269,7 +269,7 @@ def _show_mistakes(
         report = PolicyReport(file=str(policy.file), rules=0, remarks=remarks)
         output.write(f"{encode(report).decode()}\n")
     for each in mistakes:
-        Output(sys.stderr).write(f"toolbus: {sanitize(str(each))}\n")
+        Output(sys.stderr).write(f"error: {sanitize(str(each))}\n")
     return 2
 
 
