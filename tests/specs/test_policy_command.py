@@ -87,7 +87,7 @@ command = "git push --force"
 def test_a_sound_file_has_no_remarks(run):
     written(SOUND)
 
-    assert run("check", "policy.toml") == (0, "✓ 3 rules, and nothing to say about them\n", "")
+    assert run("check", "policy.toml") == (0, "✓ 3 rules, no problems\n", "")
 
 
 def test_a_broken_file_is_told_with_its_line(run):
@@ -195,7 +195,7 @@ def test_a_limited_rule_hides_no_other(run):
     written(call + limited + limited.replace("limited", "again"))
     twice = run("check", "policy.toml")
 
-    assert sound == (0, "✓ 4 rules, and nothing to say about them\n", "")
+    assert sound == (0, "✓ 4 rules, no problems\n", "")
     assert twice[0] == 1
     assert "rule 'again' adds nothing to 'limited'" in twice[1]
 
@@ -324,7 +324,7 @@ def test_rules_that_cover_too_much_are_told(run):
         strict=True,
     ):
         assert line.startswith(told)
-    assert named == (0, "✓ 4 rules, and nothing to say about them\n", "")
+    assert named == (0, "✓ 4 rules, no problems\n", "")
 
 
 def test_rules_are_compared_with_tools(run):
@@ -428,8 +428,8 @@ def test_a_wrong_question_is_refused(run):
     for words, told in (
         ([], "which call? give --command LINE, or --arguments JSON"),
         (["--command", "ls", "--arguments", "{}"], "which call?"),
-        (["--arguments", "{"], "--arguments is no JSON: "),
-        (["--arguments", "[]"], "--arguments is no JSON object: '[]'"),
+        (["--arguments", "{"], "--arguments: expected JSON: "),
+        (["--arguments", "[]"], "--arguments: expected a JSON object, got '[]'"),
     ):
         code, _, error = run("explain", "policy.toml", *words)
         assert code == 2
@@ -660,11 +660,11 @@ def test_it_is_written_once(run, tmp_path):
     assert 'use = "policy"' in out
     assert run("check", "policy.toml")[:2] == (
         0,
-        f"✓ {before.count(b'[[rule]]')} rules, and nothing to say about them\n",
+        f"✓ {before.count(b'[[rule]]')} rules, no problems\n",
     )
     code, _, error = run("init")
     assert code == 2
-    assert error == "error: 'policy.toml' is there already; name another file\n"
+    assert error == "error: 'policy.toml' exists; name another file\n"
     assert path.read_bytes() == before
 
 

@@ -388,7 +388,7 @@ def test_a_personal_policy_is_written(place, capsys):
     assert codes == [0, 2, 0]
     assert f"{own} is written; read it, then name it in {place.own}/toolbus.toml:" in told.out
     assert 'settings = { file = "policy.toml" }' in told.out
-    assert told.err == f"error: {str(own)!r} is there already; name another file\n"
+    assert told.err == f"error: {str(own)!r} exists; name another file\n"
     for file in (own, place.own / "other.toml"):
         assert read_policy(file).project is not None
         capsys.readouterr()

@@ -12,22 +12,10 @@ from toolbus.policy.history.limits import LIMIT_NAMES
 from toolbus.policy.rules.judge import CallJudge, examine
 from toolbus.policy.rules.records import RuleFinding
 from toolbus.policy.rules.verdict_texts import because, failure, named, shortened
-from toolbus.settings.spans import Span, Style
 
 if TYPE_CHECKING:
-    from toolbus.cli.output.screen import Screen
     from toolbus.policy.facts import CallFacts, CallPart
     from toolbus.policy.rules.records import PartVerdict, PolicyRule, PolicyRules
-
-_STYLES: dict[str, Style] = {"allow": "good", "ask": "asked", "deny": "bad"}
-_SIGNS: dict[str, Span] = {
-    "allowed": Span("✓", "good"),
-    "asked": Span("?", "asked"),
-    "denied": Span("✗", "bad"),
-    "failed": Span("!", "bad"),
-    "audited": Span("·", "changed"),
-    "not run": Span("·", "dim"),
-}
 
 
 class RuleExplanation(Struct, frozen=True, kw_only=True):
@@ -134,50 +122,3 @@ def _rule(
         why=finding.why,
         key=finding.key,
     )
-
-
-def show(explanation: Explanation, screen: Screen) -> None:
-    """Write *explanation* for a person."""
-    for part in explanation.parts:
-        _show_part(part, screen)
-        screen.line()
-    if explanation.failure:
-        screen.prose(explanation.failure, style="bad")
-    where = explanation.folder or "an unknown folder"
-    style = _STYLES[explanation.verdict]
-    screen.whole(f"{explanation.verdict}  {explanation.tool} in {where}", style=style)
-    show_project(explanation.project, explanation.fault, screen)
-
-
-def show_project(folder: str | None, fault: str, screen: Screen) -> None:
-    """Write that the session's project was taken to be *folder*, and a *fault*, if any."""
-    if folder is not None:
-        screen.whole(f"as in a session that began in {folder}", style="dim")
-    if fault:
-        screen.prose(fault, style="asked")
-
-
-def _show_part(part: PartExplanation, screen: Screen) -> None:
-    screen.whole(part.source or "(nothing)", style="strong")
-    if part.inside:
-        screen.whole(f"run by {' > '.join(part.inside)}", indent=2, style="dim")
-    screen.whole(f"does: {', '.join(part.effects) or 'nothing known'}", indent=2)
-    for path in part.paths:
-        where = "" if path.folder in {".", None} else f" from {path.folder} on"
-        screen.whole(f"{path.kind}: {path.path}{where}", indent=2)
-    for host in part.hosts:
-        screen.whole(f"reaches: {host}", indent=2)
-    for unknown in part.unknown:
-        screen.whole(f"not known: {unknown}", indent=2, style="asked")
-    for rule in part.rules:
-        _show_rule(rule, screen)
-    decided = f"{part.verdict}, by {part.decided_by}: {part.why}".removesuffix(": ")
-    screen.whole(decided, indent=2, style=_STYLES[part.verdict])
-
-
-def _show_rule(rule: RuleExplanation, screen: Screen) -> None:
-    sign = _SIGNS[rule.status]
-    text = f"{sign.text} {rule.rule}  {rule.status}"
-    text += f" ({rule.key})" if rule.key else ""
-    text += f": {rule.why}" if rule.why else ""
-    screen.whole(text, indent=2, style=sign.style)
