@@ -326,9 +326,7 @@ async def test_a_no_silence_and_a_changed_state(till):
         )
 
     assert silent["resultType"] == other["resultType"] == "input_required"
-    assert (
-        broken["message"] == "its `requestState` is none that was given here; call again without it"
-    )
+    assert broken["message"] == "unknown `requestState`; call again without it"
     assert text_of(denied) == "approval was refused"
     assert till.effects() == []
 

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_OF_FRAMES = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_FRAME_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
-_OF_REQUESTS: tuple[str, ...] = ("id", "method", "params")
-_OF_RESULTS, _OF_ERRORS = ("id", "result"), ("id", "error")
+_REQUEST_MEMBERS: tuple[str, ...] = ("id", "method", "params")
+_RESULT_MEMBERS, _ERROR_MEMBERS = ("id", "result"), ("id", "error")
 
 _METHOD = re.compile(r"[A-Za-z0-9_$./:-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
@@ -59,12 +59,12 @@ _ID = re.compile(r"[A-Za-z0-9_$./:+=-]{0,128}")
 
 _SERVER_ASKS = "The MCP server asks, not toolbus: "
 
-_OF_CALLS = frozenset(
+_CALL_MEMBERS = frozenset(
     {"name", "arguments", "_meta", "task", "inputResponses", "requestState"},
 )
 _CLIENT_MEMBERS = {
-    CALL: _OF_CALLS,
-    "prompts/get": _OF_CALLS,
+    CALL: _CALL_MEMBERS,
+    "prompts/get": _CALL_MEMBERS,
     "resources/read": frozenset({"uri", "_meta", "inputResponses", "requestState"}),
 }
 """The members of client requests that handlers base decisions on."""
@@ -77,7 +77,7 @@ _PRUNED = frozenset(
 )
 """The methods whose bodies from a server handlers see member by member."""
 
-_MEMBERS = frozenset(
+_MCP_MEMBERS = frozenset(
     {
         *("content", "structuredContent", "isError", "resultType", "contents", "messages", "role"),
         *("type", "text", "data", "blob", "mimeType", "uri", "resource", "annotations"),
@@ -92,7 +92,7 @@ _MEMBERS = frozenset(
 _HOLDERS = frozenset({"content", "contents", "messages", "resource", "tools"})
 """The members that hold objects with MCP's members; other objects have free names."""
 
-_ALIKE = {normalize_loose(name): name for name in _MEMBERS}
+_BY_LOOSE_NAME = {normalize_loose(name): name for name in _MCP_MEMBERS}
 
 Kind = Literal["request", "notification", "answer", "unknown"]
 
@@ -123,15 +123,15 @@ def from_client(line: bytes) -> Frame | Refusal:
     try:
         members = parse(line, digits=True)
     except UnreadableError as error:
-        return _unreadable(line, error)
+        return _refuse_unreadable(line, error)
     try:
-        if not members.keys() <= _OF_FRAMES:
-            check_known(members, _OF_FRAMES)
+        if not members.keys() <= _FRAME_MEMBERS:
+            check_known(members, _FRAME_MEMBERS)
         _check_form(members)
         _check_params(members)
     except AmbiguousJsonError as error:
-        return _refused(members, str(error))
-    frame = _written(members)
+        return _refuse(members, str(error))
+    frame = _frame_of(members)
     if frame.line == line:
         frame.line = line
     return frame
@@ -145,18 +145,18 @@ def from_server(line: bytes, method_of: Callable[[Any], str | None]) -> Frame | 
     try:
         members = parse(line)
     except UnreadableError as error:
-        return _unreadable(line, error)
+        return _refuse_unreadable(line, error)
     try:
         _check_form(members)
         _check_prose(members)
     except AmbiguousJsonError as error:
-        return _refused(members, str(error))
+        return _refuse(members, str(error))
     _prune(members, method_of)
-    frame = _written(members)
+    frame = _frame_of(members)
     # Only in canonical form is a name never escaped.
     if b'"__proto__":' in frame.line:
         logger.warning("dropped the server's member %r", PROTOTYPE)
-        return _written(drop_prototypes(members))
+        return _frame_of(drop_prototypes(members))
     return frame
 
 
@@ -211,13 +211,13 @@ def _prune(frame: dict[str, Any], method_of: Callable[[Any], str | None]) -> Non
     """
     about, body = frame.get("method"), frame.get("params")
     if about is not None:
-        _mark({"": frame})
+        _mark_forms({"": frame})
     elif (body := frame.get("error")) is not None:
         about = ERROR
     else:
         about, body = method_of(frame.get("id")), frame.get("result")
     if type(body) is dict and type(requests := body.get("inputRequests")) is dict:
-        _mark(requests)
+        _mark_forms(requests)
     for name in _pruned(body) if about in _PRUNED else ():
         logger.warning("dropped a server's member whose name some readers take for %r", name)
 
@@ -232,8 +232,8 @@ def _pruned(value: Any) -> list[str]:
         for item in value:
             pruned += _pruned(item)
     elif type(value) is dict:
-        for name in value.keys() - _MEMBERS:
-            if (meant := _ALIKE.get(normalize_loose(name))) is not None:
+        for name in value.keys() - _MCP_MEMBERS:
+            if (meant := _BY_LOOSE_NAME.get(normalize_loose(name))) is not None:
                 del value[name]
                 pruned.append(meant)
         for name in _HOLDERS & value.keys():
@@ -241,7 +241,7 @@ def _pruned(value: Any) -> list[str]:
     return pruned
 
 
-def _mark(requests: dict[str, Any]) -> None:
+def _mark_forms(requests: dict[str, Any]) -> None:
     """Mark each form among *requests* as asked by the server.
 
     An unmarked form could imitate one of toolbus's questions and train the user to say yes.
@@ -255,16 +255,16 @@ def _mark(requests: dict[str, Any]) -> None:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def _written(members: dict[str, Any]) -> Frame:
+def _frame_of(members: dict[str, Any]) -> Frame:
     """Return the frame of *members* with its canonical line."""
     if "method" in members:
-        names = _OF_REQUESTS
+        names = _REQUEST_MEMBERS
     elif members.get("error") is None:
         # Some servers send `"error": null` for no error.
         members.setdefault("result", None)
-        names = _OF_RESULTS
+        names = _RESULT_MEMBERS
     else:
-        names = _OF_ERRORS
+        names = _ERROR_MEMBERS
     known = {name: members[name] for name in names if name in members}
     try:
         line = write_frame(**known)
@@ -283,14 +283,14 @@ def _encode_number(value: ExactNumber) -> msgspec.Raw:
 _exact = msgspec.json.Encoder(enc_hook=_encode_number)
 
 
-def _refused(frame: dict[str, Any], reason: str) -> Refusal:
+def _refuse(frame: dict[str, Any], reason: str) -> Refusal:
     request_id = frame.get("id", UNSET)
     if type(request_id) is ExactNumber or (request_id is not UNSET and not _is_id(request_id)):
         request_id = None
     return Refusal(request_id, _kind(frame.keys()), INVALID_REQUEST, reason)
 
 
-def _unreadable(line: bytes, error: UnreadableError) -> Refusal:
+def _refuse_unreadable(line: bytes, error: UnreadableError) -> Refusal:
     request_id, names = scan_top_level(line)
     code = PARSE_ERROR if read_frame(line) is None else INVALID_REQUEST
     return Refusal(request_id, _kind(names), code, error.reason)

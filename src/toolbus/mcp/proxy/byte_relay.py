@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, error_frame, frames_in, scan_top_level
 from toolbus.mcp.protocol.revisions import cancelled_id
-from toolbus.mcp.session.judged_session import UNASKED, JudgedSession
+from toolbus.mcp.session.judged_session import UNEXPECTED, JudgedSession
 from toolbus.mcp.session.request_table import Channels, OpenRequest, RequestTable, fail
 from toolbus.messages.ids import new_id
 
@@ -78,7 +78,7 @@ class ByteRelay:
         ids = [frame.id for frame in frames if frame.is_response]
         asked = [request for each in ids if (request := self._open.take(each)) is not None]
         if not asked and any(each is not None for each in ids):
-            logger.warning(UNASKED, ids[0])
+            logger.warning(UNEXPECTED, ids[0])
         else:
             (asked[0].send if asked else (channels or self._channels).to_client)(line)
 

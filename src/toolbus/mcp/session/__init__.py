@@ -1,1 +1,1 @@
-"""A client session: its requests, the tool calls on the bus, and the messages of the server."""
+"""A client session: its requests, its tool calls on the bus, and the server's messages."""

@@ -1,9 +1,9 @@
-"""Answers and notifications as handlers see them: texts as parts, and the rest as JSON.
+"""Results and notifications as handlers see them: texts as parts, and the rest as JSON.
 
-The texts that a model reads become parts of a `ToolResponse`, so that adapters find them where they
-find any tool's text. All other strings, of `_meta`, annotations, links and fields that nobody
-knows yet, are the *rest*: it is shown as structured JSON. Of a handshake and a list of tools, which
-programs live on, a list of the prose is shown instead.
+The texts for a model become parts of a `ToolResponse`, where adapters find any tool's text. All
+other strings, of `_meta`, annotations, links and unknown fields, form the *rest*, which handlers
+see as structured JSON. Of handshakes and tool lists, which programs depend on, handlers see a list
+of the prose instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import to_builtins
 
 from toolbus.mcp.protocol.revisions import CALL, ERROR, LIST
-from toolbus.mcp.session.prose import GONE, HANDSHAKES, rewrite_prose
+from toolbus.mcp.session.prose import HANDSHAKES, OMITTED, rewrite_prose
 from toolbus.messages.immutable import thaw
 from toolbus.messages.parts import join_text
 from toolbus.messages.records import (
@@ -32,39 +32,39 @@ Lift: TypeAlias = Callable[[Any], Part]
 Lower: TypeAlias = Callable[[Any, Part], Any]
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Of log messages; see RFC 5424, 6.2.1."""
+"""The levels of log messages: RFC 5424, 6.2.1."""
 
-_BARE = frozenset({"text", "image", "audio", "resource"})
+_BLOCK_TYPES = frozenset({"text", "image", "audio", "resource"})
 
 _HOLDING = ("text", "blob", "data", "resource")
-# Stands for a block that no part can hold, so that the others keep their places.
+# A placeholder for a block of an unknown type, so that all blocks keep their positions.
 _FOREIGN = ResourcePart(resource=Resource(uri="toolbus:foreign-block"))
 
 
 class Body:
-    """A body of an unknown kind: handlers see it as structured JSON, in *response*.
+    """A body of an unknown kind; handlers see it as structured JSON in *response*.
 
-    The JSON that it is made of is used up, or is a part of what comes back.
+    The given JSON is mutated, or becomes part of the lowered body.
     """
 
     response: ToolResponse
     needs_structure = True
-    """Whether a text alone cannot say it."""
+    """Whether a text alone cannot represent the body."""
 
     def __init__(self, body: Any, *, is_error: bool = False) -> None:
         self.response = ToolResponse(structured=body, is_error=is_error)
 
     def lower(self, response: ToolResponse) -> Any:
-        """Return the body that says *response*, which handlers have left."""
+        """Return the body for *response*, the handlers' output."""
         return thaw(response.structured)
 
     def has_lost_structure(self, response: ToolResponse) -> bool:
-        """Return whether handlers have left nothing of its structure in *response*."""
+        """Return whether handlers removed the structured content from *response*."""
         return self.response.structured is not None and response.structured is None
 
 
 class TextBody(Body):
-    """A body with one text, in *member*; handlers do not see the *hidden* members."""
+    """A body with one text, in *member*; the *hidden* members are not shown to handlers."""
 
     needs_structure = False
 
@@ -86,7 +86,7 @@ class TextBody(Body):
 
 
 class ItemsBody(Body):
-    """A body with items in *member*: *lift* takes a part out of one, *lower* puts it back."""
+    """A body with items in *member*; *lift* extracts the part of an item, *lower* restores it."""
 
     needs_structure = False
 
@@ -101,7 +101,7 @@ class ItemsBody(Body):
 
 
 class CallResult(Body):
-    """The result of a tool call: its blocks are parts, and its *rest* is shown by itself."""
+    """The result of a tool call; its blocks are parts, and its *rest* is shown separately."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         parts = _lift_all(body.get("content"), _lift_block)
@@ -111,18 +111,18 @@ class CallResult(Body):
 
     @property
     def has_only_types(self) -> bool:
-        """Whether the rest holds nothing but the kinds of blocks."""
+        """Whether the rest holds nothing but the types of blocks."""
         rest, items = self.rest, self.rest.get("content", [])
         known = rest.keys() <= {"isError", "content"} and isinstance(items, list)
         if not (known and isinstance(rest.get("isError", False), bool)):
             return False
-        for item in items:  # noqa: SIM110 - for each call, and `all` takes twice as long
-            if not _is_bare(item):
+        for item in items:  # noqa: SIM110 - a hot path, and `all` takes twice as long
+            if not _has_only_type(item):
                 return False
         return True
 
     def lower_result(self, response: ToolResponse, rest: Any) -> dict[str, Any]:
-        """Return the result that says *response*, with the *rest* as handlers left that."""
+        """Return the result for *response* and *rest*, both after the handlers."""
         body = _with_items(_object(rest), "content", response, _lower_block)
         if response.structured is not None:
             body["structuredContent"] = thaw(response.structured)
@@ -132,9 +132,9 @@ class CallResult(Body):
 
 
 class ProseBody(Body):
-    """The result of *method*, a handshake or a list of tools: handlers see a list of its prose.
+    """The result of *method*, a handshake or a tool list; handlers see a list of its prose.
 
-    The text in *member* is for the model.
+    The text in *member* is for the model, and is shown as text.
     """
 
     needs_structure = False
@@ -153,12 +153,15 @@ class ProseBody(Body):
         self.response = ToolResponse(content=parts, structured=shown or None)
 
     def lower(self, response: ToolResponse) -> Any:
-        """Return the body with the prose that handlers left, without any if they left a text."""
+        """Return the body with the handlers' prose, without prose if they replaced it by a text.
+
+        Raises `ValueError` if handlers changed the number of items.
+        """
         prose = thaw(response.structured)
         if prose is None:
-            body = rewrite_prose(self._method, self._body, lambda _: GONE)
+            body = rewrite_prose(self._method, self._body, lambda _: OMITTED)
         elif not isinstance(prose, list) or len(prose) != len(self.response.structured):
-            raise ValueError("a handler left other words than there are places for")
+            raise ValueError("a handler changed the number of texts; expected one for each")
         else:
             remaining = iter(prose)
             body = rewrite_prose(self._method, self._body, lambda _: next(remaining))
@@ -170,7 +173,7 @@ class ProseBody(Body):
 def decode_body(method: str, body: Any, *, params: bool = False) -> Body:
     """Return *body*, the result of *method* or its *params*, as handlers see it.
 
-    Raises `FreezeError` for what no record can hold.
+    Raises `FreezeError` for values that a record cannot hold.
     """
     if not isinstance(body, dict):
         return Body(body, is_error=method == ERROR)
@@ -178,29 +181,29 @@ def decode_body(method: str, body: Any, *, params: bool = False) -> Body:
 
 
 def refusal(reason: str) -> dict[str, Any]:
-    """Return the result of a tool call that was refused."""
+    """Return the result of a refused tool call."""
     return {"content": [{"type": "text", "text": reason}], "isError": True}
 
 
 def rendered(response: ToolResponse) -> dict[str, Any]:
-    """Return the result of a tool call that no server gave."""
+    """Return the result of a tool call for a response that is not the server's."""
     return {"content": [], **CallResult({}).lower_result(response, None)}
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return *value* free to change; an empty object in place of any other JSON."""
+    """Return a mutable copy of the object *value*, an empty object for any other JSON."""
     return thaw(value) if isinstance(value, dict) else {}
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    """Return whether *value* is of the kind that no handler need see: a number, or a known word."""
+    """Return whether *value* can be hidden from handlers: a number, a level or a token."""
     if name == "level":
         return value in _LEVELS
     return isinstance(value, int | float) or (name == "progressToken" and isinstance(value, str))
 
 
-def _is_bare(item: Any) -> bool:
-    return isinstance(item, dict) and item.keys() <= {"type"} and item.get("type") in _BARE
+def _has_only_type(item: Any) -> bool:
+    return isinstance(item, dict) and item.keys() <= {"type"} and item.get("type") in _BLOCK_TYPES
 
 
 # --- items and parts -----------------------------------------------------------------------------
@@ -213,7 +216,7 @@ def _lift_all(items: Any, lift: Lift) -> tuple[Part, ...]:
 def _with_items(
     body: dict[str, Any], member: str, response: ToolResponse, lower: Lower
 ) -> dict[str, Any]:
-    """Return *body* with the parts of *response* in *member*, each in the item that was there."""
+    """Return *body* with the parts of *response* put back into the items of *member*."""
     items, parts = body.get(member), response.content
     if parts or isinstance(items, list):
         bases = items if isinstance(items, list) else []
@@ -227,7 +230,7 @@ def _with_items(
 
 
 def _lift_block(block: Any) -> Part:
-    """Return the text or data of *block*, a content block, and take it out of there."""
+    """Move the text or data of the content block *block* into a part, and return the part."""
     match block:
         case {"type": "text", "text": str()}:
             return TextPart(text=block.pop("text"))
@@ -241,13 +244,13 @@ def _lift_block(block: Any) -> Part:
 
 
 def _lower_block(base: Any, part: Part) -> Any:
-    """Return the block that says *part*, with the other members of *base*, if that is alike."""
+    """Return the block of *part*, with the other members of *base* if that has the same type."""
     whole = to_builtins(part)
     if not isinstance(base, dict) or base.get("type") != part.type:
         return whole
     if "resource" in whole:
-        whole["resource"] = _laid_over(base.get("resource"), whole["resource"])
-    return _laid_over(base, whole)
+        whole["resource"] = _overlay(base.get("resource"), whole["resource"])
+    return _overlay(base, whole)
 
 
 def _lift_resource(resource: Any) -> Part:
@@ -258,9 +261,9 @@ def _lift_resource(resource: Any) -> Part:
 
 
 def _lower_resource(base: Any, part: Part) -> dict[str, Any]:
-    """Return the resource that says *part*, which is one, or a text that a handler left of one."""
+    """Return the resource of *part*, which may be a text by which a handler replaced it."""
     if isinstance(part, ResourcePart):
-        return _laid_over(base, to_builtins(part.resource))
+        return _overlay(base, to_builtins(part.resource))
     uri = base.get("uri") if isinstance(base, dict) else None
     return {"uri": uri if isinstance(uri, str) else "toolbus:answer", "text": join_text((part,))}
 
@@ -279,8 +282,8 @@ def _mime_type(item: dict[str, Any]) -> str | None:
     return mime_type if isinstance(mime_type, str) else None
 
 
-def _laid_over(base: Any, whole: dict[str, Any]) -> dict[str, Any]:
-    """Return *base* with text or data of *whole*; *whole* itself if *base* is not an object."""
+def _overlay(base: Any, whole: dict[str, Any]) -> dict[str, Any]:
+    """Return *base* with the text or data of *whole*; *whole* if *base* is not an object."""
     if not isinstance(base, dict):
         return whole
     return {**base, **{name: whole[name] for name in _HOLDING if name in whole}}

@@ -1,10 +1,10 @@
-"""The gate of a client's calls: forms that the client shows, and questions that a store keeps.
+"""The call gate for a client: forms in the client, and questions in a store.
 
-A client is asked by a form, MCP 2025-11-25, client/elicitation, "Form Mode", or inside of a result,
-MCP 2026-07-28, basic/patterns/mrtr ("Multi Round-Trip Requests"): a result of the type
-`input_required` has `inputRequests`, and a `requestState` that the client sends back, with its
-`inputResponses`, when it asks the same again. A server behind the proxy may ask like that, too, so
-the members that the client brought for it are kept with our state and put back.
+A question reaches the client as a form, MCP 2025-11-25, client/elicitation, "Form Mode", or in a
+result, MCP 2026-07-28, basic/patterns/mrtr ("Multi Round-Trip Requests"): a result of the type
+`input_required` has `inputRequests`, and a `requestState` that the client returns together with
+its `inputResponses` in a repeated request. The server behind the proxy may do the same, so the
+members that the client sent for the server are kept with the proxy's state and restored.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 _CLIENT = "client"
 MAX_SHOWN = 10_000
-"""Characters of a question that a form shows; what is longer is answered elsewhere."""
+"""The maximum characters of a form; a longer question is answered in another channel."""
 
 PAUSE = 5.0
-"""Seconds between two notifications."""
+"""Seconds between two progress notifications."""
 
 _STEP = 1e-6
-_TEXT = "a person is asked to approve this call"
+_TEXT = "waiting for a person to approve this call"
 
 _SCHEMA = {
     "type": "object",
     "properties": {
-        "approve": {"type": "boolean", "title": "Allow it", "description": "Run this tool call"}
+        "approve": {"type": "boolean", "title": "Approve", "description": "Run this tool call"}
     },
     "required": ["approve"],
 }
@@ -63,14 +63,14 @@ _SCHEMA = {
 STATE, RESPONSES = "requestState", "inputResponses"
 _KEY = "toolbus-approval"
 _LIMIT, _BYTES = 10_000, 2**24
-"""How many questions, of how many bytes, are remembered; older ones are asked again."""
+"""The number and the total bytes of remembered questions; an older question is asked again."""
 
 
 class ClientApprovals:
-    """Decides about the calls of all clients of a proxy; *stored* keeps what guards ask.
+    """The approvals for all clients of a proxy; *stored* keeps the questions of guards.
 
-    Without it nobody can answer but a person in front of a client that shows forms by itself.
-    Questions of a *named* session wait for clients that come later.
+    Without *stored*, questions are answered only in clients that show forms. Questions of a
+    *named* session stay open for later clients.
     """
 
     def __init__(self, stored: StoredApprovals | None) -> None:
@@ -79,19 +79,19 @@ class ClientApprovals:
         self._key = secrets.token_bytes(32)
 
     def session_of(self, identity: Iterable[tuple[str, str]]) -> str:
-        """Return the session of the questions of a client without sessions.
+        """Return the id of the question session of a stateless client.
 
-        Of *identity*, headers that are the same in all its requests, it tells nothing.
+        The id is a keyed hash of *identity*, the headers common to all requests of the client.
         """
         facts = repr(sorted(identity)).encode()
         return f"stateless-{hmac.new(self._key, facts, hashlib.sha256).hexdigest()[:32]}"
 
 
 class CallApprovals(CallGate):
-    """Decides about *call* by questions that are kept in *session_id*.
+    """The gate of *call*, whose questions belong to the session *session_id*.
 
-    *elicit* puts one to the person in front of the client, if it shows forms by itself. Until
-    *client_left* is set, somebody waits for an answer.
+    *elicit* shows a question as a form in the client, if the client supports forms. The gate waits
+    for an answer until *client_left* is set.
     """
 
     def __init__(
@@ -106,10 +106,12 @@ class CallApprovals(CallGate):
         self._elicit, self._client_left = elicit, client_left
         self._stored = clients.stored
         self._for_this_call: StoredApprovals | None = None
-        self._asks_back = self._stored is not None and asks_back(call.params)
+        self._can_return_question = self._stored is not None and supports_input_required(
+            call.params
+        )
 
-    async def take_verdict(self) -> None:
-        """Put into the question what the client brought as its answer, if it repeats the call.
+    async def record_answer(self) -> None:
+        """Store the client's answer to a question, if *call* repeats a call with an answer.
 
         Raises `ForeignStateError`.
         """
@@ -132,13 +134,13 @@ class CallApprovals(CallGate):
             )
 
     async def ask(self, asked: ApprovalRequest) -> Permit | Pending | Deny:
-        """Return what is decided; meanwhile the client hears that the call waits."""
+        """Return the decision; the client gets progress notifications meanwhile."""
         if self._stored is not None:
             gone = None if self._clients.named is None else self._client_left
-            wait = 0.0 if self._asks_back else None
+            wait = 0.0 if self._can_return_question else None
             stored = self._stored.for_caller(self._elicit, name=_CLIENT, wait=wait, gone=gone)
         elif self._elicit is not None:
-            # A question that only this client is asked is kept for as long as the call takes.
+            # Without a store, the question lives as long as the call.
             if self._for_this_call is None:
                 self._for_this_call = StoredApprovals(store=MemoryStore())
             stored = self._for_this_call.for_caller(self._elicit, name=_CLIENT)
@@ -146,30 +148,30 @@ class CallApprovals(CallGate):
             return nobody_to_ask(asked.ask)
         call = self._call
         asked = asked._replace(scope=replace(asked.scope, session_id=self._session_id), fill=None)
-        async with telling_progress(call.params, call.channels.to_client):
+        async with progress_notifications(call.params, call.channels.to_client):
             deciding = stored.ask(asked)
             if self._stored is not None and self._clients.named is not None:
-                decision = await deciding  # It ends when the client leaves, and the question stays.
+                decision = await deciding  # Returns when the client leaves; the question stays.
             else:
-                decision = await _unless(self._client_left, deciding)
+                decision = await _unless_client_left(self._client_left, deciding)
         if isinstance(decision, Pending) and self._stored is None:
-            return Deny("approval is needed, and the client could not ask", asked.ask.prompt)
+            return Deny("approval required, but the client cannot ask", asked.ask.prompt)
         return decision
 
     @property
     def _store(self) -> Store | None:
         return None if self._stored is None else self._stored.store
 
-    async def result_of(self, pending: Sequence[str]) -> dict[str, Any] | None:
-        """Return the result by which the client puts a *pending* question itself, or None."""
+    async def input_required_result(self, pending: Sequence[str]) -> dict[str, Any] | None:
+        """Return the result that makes the client ask the first *pending* question, or None."""
         store, params = self._store, self._call.params
-        if not (self._asks_back and pending) or store is None:
+        if not (self._can_return_question and pending) or store is None:
             return None
         question = await read_question(store, self._session_id, pending[0])
         form = None if question is None else question_form(question)
         if question is None or form is None:
             return None
-        asked = AskedBefore(
+        asked = PriorQuestion(
             question_id=question.id,
             digest=question.digest,
             session_id=self._session_id,
@@ -178,26 +180,26 @@ class CallApprovals(CallGate):
         return input_required(form, self._clients.states.write(asked))
 
 
-async def _unless(
+async def _unless_client_left(
     client_left: asyncio.Event, deciding: Coroutine[Any, Any, Permit | Pending | Deny]
 ) -> Permit | Pending | Deny:
-    """Return what *deciding* returns; a denial once *client_left* is set."""
+    """Return the result of *deciding*, or a denial once *client_left* is set."""
     work, leaving = asyncio.create_task(deciding), asyncio.create_task(client_left.wait())
     try:
         await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return work.result() if work.done() else Deny("approval is needed, and the client is gone")
+        return work.result() if work.done() else Deny("approval required, but the client is gone")
     finally:
-        # A question that is put to the client is taken back.
+        # Cancelling withdraws a form that the client shows.
         work.cancel()
         leaving.cancel()
         await asyncio.wait({work, leaving})
 
 
-# --- forms, and progress while a person is waited for ---------------------------------------------
+# --- forms, and progress during the wait for an answer --------------------------------------------
 
 
 def question_form(question: Question) -> dict[str, Any] | None:
-    """Return the params of an elicitation that asks *question*; None if they would not show all."""
+    """Return the params of an elicitation for *question*, None if the form would be cut off."""
     text, is_whole = channel_text(question, MAX_SHOWN)
     return {"message": text, "requestedSchema": _SCHEMA} if is_whole else None
 
@@ -205,9 +207,9 @@ def question_form(question: Question) -> dict[str, Any] | None:
 async def elicit(
     pending: PendingRequests, to_client: Send, question: Question, _: ApprovalRequest
 ) -> bool | None:
-    """Put *question* to the person in front of the client, one question at a time.
+    """Show *question* as a form in the client, one form at a time.
 
-    Returns None if that person was not asked, or said nothing.
+    Returns None if the form was not shown or not answered.
     """
     form = question_form(question)
     if form is None:
@@ -217,7 +219,10 @@ async def elicit(
 
 
 def verdict_of(result: Any) -> bool | None:
-    """Return what the person said: only a filled-in form that approves is a yes; None: nothing."""
+    """Return the verdict in an elicitation's *result*: True only for an accepted, approving form.
+
+    None means that there is no answer.
+    """
     match result:
         case {"action": "accept", "content": {"approve": True}}:
             return True
@@ -227,7 +232,7 @@ def verdict_of(result: Any) -> bool | None:
 
 
 def can_elicit(params: Any) -> bool:
-    """Return whether *params* of `initialize` declare a client that shows forms."""
+    """Return whether *params* of `initialize` declare support for forms."""
     match params:
         case {"capabilities": {"elicitation": dict(modes)}}:
             return not modes or "form" in modes
@@ -235,13 +240,13 @@ def can_elicit(params: Any) -> bool:
 
 
 @asynccontextmanager
-async def telling_progress(
+async def progress_notifications(
     params: Mapping[str, Any], send: Send, pause: float = PAUSE
 ) -> AsyncIterator[None]:
-    """Tell *send* every *pause* seconds that the call with *params* waits, if it gave a token.
+    """Send progress every *pause* seconds for the call with *params*, if they have a token.
 
-    A client's own limit may begin anew with each progress: MCP 2025-11-25, basic/utilities/progress
-    and basic/lifecycle, "Timeouts".
+    A client's timeout may restart with each progress: MCP 2025-11-25, basic/utilities/progress and
+    basic/lifecycle, "Timeouts".
     """
     meta = params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
@@ -259,18 +264,18 @@ async def telling_progress(
 async def _notify(token: str | int, send: Send, pause: float) -> None:
     for number in count(1):
         await asyncio.sleep(pause)
-        # It has to grow, and what the server tells later begins at 0 or 1.
+        # Progress must increase, and the server's own progress will begin at 0 or 1.
         params = {"progressToken": token, "progress": number * _STEP, "message": _TEXT}
         send(write_frame(method=PROGRESS, params=params))
 
 
-# --- questions inside of results ------------------------------------------------------------------
+# --- questions in results -------------------------------------------------------------------------
 
 
-class AskedBefore(NamedTuple):
-    """The question that was put to the client, the digest of its text, and the question's session.
+class PriorQuestion(NamedTuple):
+    """A question sent to the client, with the digest of its text and its session.
 
-    *restored* holds the `requestState` and `inputResponses` that are the server's.
+    *restored* holds the server's own `requestState` and `inputResponses`.
     """
 
     question_id: str
@@ -280,38 +285,38 @@ class AskedBefore(NamedTuple):
 
 
 class RepeatedCall(NamedTuple):
-    """A call that was *asked* about before; *verdict* is the person's, None if there is none.
+    """A repeated call, with the question *asked* before and its *verdict*, None without an answer.
 
-    *params* are those for the server.
+    *params* are the params for the server.
     """
 
     params: dict[str, Any]
-    asked: AskedBefore
+    asked: PriorQuestion
     verdict: bool | None
 
 
 class ForeignStateError(ValueError):
-    """A state looks like one of ours, and was changed, or given to somebody else."""
+    """A `requestState` with the proxy's prefix is unknown, or belongs to another session."""
 
     def __init__(self) -> None:
-        super().__init__("its `requestState` is none that was given here; call again without it")
+        super().__init__("unknown `requestState`; call again without it")
 
 
 class RequestStates:
-    """The states that one proxy has given to clients; states of others are the server's business.
+    """The request states of one proxy; all other states are passed to the server.
 
-    A state may be used twice: a question is answered and its yes taken once, which the store sees
-    to, whoever brings its id.
+    A state may be used twice: the store ensures that a question is answered once and its approval
+    is spent once.
     """
 
     def __init__(self) -> None:
-        # One proxy may stand behind another one.
+        # A random prefix, because one proxy may be behind another.
         self._prefix = f"toolbus-{secrets.token_hex(8)}."
-        self._asked: OrderedDict[str, AskedBefore] = OrderedDict()
+        self._asked: OrderedDict[str, PriorQuestion] = OrderedDict()
         self._size = 0
 
-    def write(self, asked: AskedBefore) -> str:
-        """Return a state that stands for *asked*."""
+    def write(self, asked: PriorQuestion) -> str:
+        """Return a new state for *asked*."""
         state = self._prefix + secrets.token_hex(16)
         self._asked[state] = asked
         self._size += len(encode(asked.restored))
@@ -320,9 +325,9 @@ class RequestStates:
         return state
 
     def read(self, params: Mapping[str, Any], session_id: str) -> RepeatedCall | None:
-        """Return what was asked in *session_id* about the call with *params*; None: nothing.
+        """Return the repeated call with *params*, None if they have no state of this proxy.
 
-        Raises `ForeignStateError`.
+        Raises `ForeignStateError` for an unknown state or one of another session than *session_id*.
         """
         state = params.get(STATE)
         if not (isinstance(state, str) and state.startswith(self._prefix)):
@@ -335,10 +340,10 @@ class RequestStates:
         return RepeatedCall({**plain, **asked.restored}, asked, verdict)
 
 
-def asks_back(params: Mapping[str, Any]) -> bool:
-    """Return whether a result may ask the client that sent *params*: it shows forms.
+def supports_input_required(params: Mapping[str, Any]) -> bool:
+    """Return whether the client that sent *params* shows the form in an `input_required` result.
 
-    Its capabilities stand in each of its requests: MCP 2026-07-28, basic, "_meta".
+    A stateless client sends its capabilities in each request: MCP 2026-07-28, basic, "_meta".
     """
     meta = params.get("_meta")
     if not (isinstance(meta, dict) and VERSION in meta):
@@ -347,7 +352,7 @@ def asks_back(params: Mapping[str, Any]) -> bool:
 
 
 def input_required(question: Mapping[str, Any], state: str) -> dict[str, Any]:
-    """Return the result that has the client put *question*, the params of an elicitation."""
+    """Return the result that makes the client ask *question*, the params of an elicitation."""
     return {
         "resultType": "input_required",
         "inputRequests": {_KEY: {"method": ELICIT, "params": {"mode": "form", **question}}},

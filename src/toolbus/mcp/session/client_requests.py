@@ -1,4 +1,4 @@
-"""Requests of a client besides tool calls, past `MCP_REQUEST_BEFORE` to the server."""
+"""Requests of a client other than tool calls, through `MCP_REQUEST_BEFORE` to the server."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     Forward = Callable[[Frame, Channels], None]
 
 METHODS = frozenset({"resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
-"""The methods that name a resource or a prompt, and make the server act or tell."""
+"""The methods for resources, prompts and completions, which make the server act or disclose."""
 
 
 class ClientRequests:
-    """Shows requests of `METHODS` to the handlers of *bus*; what they leave goes to *forward*."""
+    """The requests of `METHODS` at the handlers of *bus*, which go on to *forward* afterwards."""
 
     def __init__(self, bus: EventBus, scope: Scope, forward: Forward) -> None:
         self._bus, self._scope, self._forward = bus, scope, forward
@@ -42,15 +42,15 @@ class ClientRequests:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """The tasks of those that handlers judge at the moment."""
+        """The tasks of the requests that are at handlers."""
         return [*self._by_id.values()]
 
     def take(self, frame: Frame, channels: Channels) -> bool:
-        """Begin to judge the request *frame*; False: it is none that a handler wants to see."""
+        """Start the handlers for *frame*; return False if no handler subscribes to its method."""
         if frame.method not in METHODS or not self._bus.has_listeners(MCP_REQUEST_BEFORE):
             return False
         if not frame.is_request:
-            # Some servers may act upon a notification as well.
+            # Dropped: a server may act on a notification as on a request.
             return True
         task = asyncio.create_task(self._run(frame, channels))
         self._by_id[frame.id] = task
@@ -58,7 +58,7 @@ class ClientRequests:
         return True
 
     def stop(self, request_id: Any) -> bool:
-        """Judge the client's *request_id* no more, and send it nowhere; False: it is not here."""
+        """Cancel the request *request_id*; return False if it is not at handlers."""
         task = self._by_id.get(request_id)
         return task is not None and task.cancel()
 
@@ -77,7 +77,7 @@ class ClientRequests:
     async def _judge(self, frame: Frame, channels: Channels) -> None:
         params = {} if frame.params is UNSET else frame.params
         if not isinstance(params, dict):
-            problem = f"the params of {frame.method} are no object"
+            problem = f"expected an object as the params of {frame.method}"
             channels.reply(error_frame(frame.id, INVALID_PARAMS, problem))
             return
         method = str(frame.method)
@@ -88,10 +88,10 @@ class ClientRequests:
         if context.denied is not None:
             raise ResponseRejected(context.denied.reason)
         if judged.method != method:
-            raise ResponseRejected(f"a handler made it another method, {judged.method!r}")
+            raise ResponseRejected(f"a handler changed the method to {judged.method!r}")
         if judged is not asked:
             params = thaw(judged.params)
             line = write_frame(id=frame.id, method=method, params=params)
-            # Its parameters tell later how its answer is to be shown.
+            # Handlers later see the response together with these params.
             frame = Frame(line, frame.id, method, params)
         self._forward(frame, channels)

@@ -1,4 +1,4 @@
-"""One client session: it takes each frame of either side, and sends on what may go on."""
+"""One client session whose frames, of either side, pass the handlers before they go on."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-UNASKED = "the server answered %r, which nobody asked or it answered before; dropped"
+UNEXPECTED = "dropped a response of the server to %r, which is not an open request"
 
 
 class JudgedSession:
     """One client's session with a server; frames of both sides pass the handlers of *proxy*.
 
-    Over HTTP each request has *channels* of its own: they come with each line, and all frames
-    that the session sends because of that line, also much later, go there. The questions of a
-    client without a session are kept in *question_session*.
+    Over HTTP each request has *channels* of its own, given with its line: all frames caused by
+    that line, also much later, go there. Questions of a stateless client belong to
+    *question_session*.
     """
 
     def __init__(self, proxy: Proxy, channels: Channels, question_session: str = "") -> None:
-        self.proxy = proxy = proxy.current  # From here on the session keeps it.
+        self.proxy = proxy = proxy.current  # Kept, so that a reload affects new sessions only.
         self._channels = channels
         self.scope: Scope = replace(proxy.scope, session_id=new_id())
         session_id = self.scope.session_id
@@ -65,24 +65,24 @@ class JudgedSession:
         self._logged = proxy.log.session(session_id) if proxy.log else None
 
     def from_client(self, line: bytes, channels: Channels | None = None) -> None:
-        """Take a line of the client: a frame, or a batch, whose frames are answered one by one."""
+        """Process a line of the client: a frame, or a batch, whose requests are answered singly."""
         channels = channels or self._channels
         if self._logged is not None:
             channels = self._logged.begin(line, channels)
         batch = read_batch(line)
         if batch is not None:
             if not batch:
-                problem = "a batch holds at least one frame"
+                problem = "expected at least one frame in a batch"
                 channels.reply(error_frame(None, INVALID_REQUEST, problem))
             for part in batch:
-                self._take_line(part, channels)
+                self._receive(part, channels)
         elif line.strip():
-            self._take_line(line, channels)
+            self._receive(line, channels)
         else:
             channels.to_server(b"\n")
 
     def owed(self, batch: bytes) -> list[Any]:
-        """Return the ids under which the frames of *batch* are answered, also those refused."""
+        """Return the ids of the responses to *batch*, including those to refused frames."""
         frames = [from_client(part) for part in read_batch(batch) or [batch]]
         asking = [
             frame
@@ -92,98 +92,98 @@ class JudgedSession:
         return [None if frame.id is UNSET else frame.id for frame in asking]
 
     async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
-        """Take a line of the server; returns when what comes after it may follow."""
+        """Process a line of the server; return when the next line may follow."""
         if (rest := self.begin_from_server(line, channels)) is not None:
             await rest
 
     def begin_from_server(
         self, line: bytes, channels: Channels | None = None
     ) -> Coroutine[Any, Any, None] | None:
-        """Do as `from_server` does; return what to await before the next line, or None."""
+        """Process a line as `from_server`; return a coroutine to await before the next, or None."""
         channels = channels or self._channels
         frame = from_server(line, self.pending.asked.method_of)
         if isinstance(frame, Refusal):
-            return self._take_refused(frame, line, channels)
+            return self._reject(frame, line, channels)
         if frame.is_response:
-            return self._take_answer(frame, channels)
+            return self._route_response(frame, channels)
         if frame.method != PROGRESS or self._tokens.holds(frame):
-            return self.server_messages.pass_on(frame, channels)
-        logger.warning("the server told of progress by a token that nobody gave; dropped")
+            return self.server_messages.forward(frame, channels)
+        logger.warning("dropped a progress notification of the server with an unknown token")
         return None
 
     def is_open(self, request_id: Any) -> bool:
-        """Return whether the server owes an answer to the request *request_id*."""
+        """Return whether the server owes a response to the request *request_id*."""
         return self.pending.asked.is_open(request_id)
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the schema of the arguments of the server's tool *name*, if that is known."""
+        """Return the input schema of the server's tool *name*, None if it is unknown."""
         spec = self.tool_list.specs.get(name)
         return None if spec is None else spec.input_schema
 
     def server_gone(self, reason: str) -> None:
-        """Answer the requests that the server will never answer."""
+        """Answer all open requests with an error: the server has ended, for *reason*."""
         self.pending.server_gone(reason)
 
     def client_gone(self) -> None:
-        """Let nobody wait for the client any more."""
+        """Fail the requests to the client, and end the waits for its approval."""
         self._calls.client_left.set()
         self.pending.client_gone()
 
     async def settle(self, seconds: float) -> None:
-        """Wait at most *seconds* for all frames that are being judged, also later ones."""
+        """Wait at most *seconds* until no frame is at handlers, including frames that follow."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while tasks := self._tasks:
                     await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Cancel what is under way, and write what is to be kept."""
+        """Cancel the frames at handlers, and write the logs."""
         tasks = self._tasks
         for task in tasks:
             task.cancel()
         if tasks:
-            # A handler that ignores its cancellation is left behind.
+            # A handler that ignores its cancellation is abandoned.
             _, hanging = await asyncio.wait(tasks, timeout=2 * GRACE)
             if hanging:
-                logger.warning("handlers of %d requests do not end; left behind", len(hanging))
+                logger.warning("abandoned the handlers of %d requests, which hang", len(hanging))
         if self._logged is not None:
             self._logged.close()
         await self.log.close()
 
     @property
     def _tasks(self) -> tuple[asyncio.Task[Any], ...]:
-        """The tasks of all frames that are being judged."""
+        """The tasks of all frames at handlers."""
         return (*self._calls.tasks, *self._requests.tasks, *self._answers)
 
-    # --- what the client sends -----------------------------------------------------------------
+    # --- frames of the client ------------------------------------------------------------------
 
-    def _take_line(self, line: bytes, channels: Channels) -> None:
-        """Take a frame; a frame that may not go on is answered, if it wants an answer."""
+    def _receive(self, line: bytes, channels: Channels) -> None:
+        """Process a frame; a refused frame is answered if its sender waits for a response."""
         frame = from_client(line)
         if not isinstance(frame, Refusal):
             self._tokens.learn(frame)
-            self._take_frame(frame, channels)
+            self._dispatch(frame, channels)
             return
-        logger.warning("a frame of the client is refused: %s", frame.reason)
+        logger.warning("refused a frame of the client: %s", frame.reason)
         if frame.wants_answer:
-            reason = f"the frame is refused: {frame.reason}"
+            reason = f"invalid frame: {frame.reason}"
             channels.reply(error_frame(frame.id, frame.code, reason))
 
-    def _take_frame(self, frame: Frame, channels: Channels) -> None:
+    def _dispatch(self, frame: Frame, channels: Channels) -> None:
         if frame.method == CALL:
             self._calls.take(frame, channels)
         elif frame.method == CANCELLED and not frame.is_request:
-            self._take_cancellation(frame, channels)
+            self._cancel(frame, channels)
         elif frame.is_response and self.pending.take_elicited(frame):
             return
         else:
             if frame.method == "initialize":
-                self._calls.introduce(params_of(frame))
+                self._calls.learn_client(params_of(frame))
             if not self._requests.take(frame, channels):
                 self._forward(frame, channels)
 
     def _forward(self, frame: Frame, channels: Channels) -> None:
-        """Send a frame to the server; of a request the answer is expected then."""
+        """Send a frame to the server, and register a request for its response."""
         if frame.is_request:
             if self.pending.gone is not None:
                 channels.reply(error_frame(frame.id, SERVER_GONE, self.pending.gone))
@@ -193,11 +193,11 @@ class JudgedSession:
             self.pending.asked.add(asked)
         channels.to_server(frame.line)
 
-    def _take_cancellation(self, frame: Frame, channels: Channels) -> None:
-        """Pass it on; a request that has not come to the server ends here.
+    def _cancel(self, frame: Frame, channels: Channels) -> None:
+        """Forward a cancellation, unless its request has not reached the server yet.
 
-        A server may still answer a call that it has cancelled, and the client wait for that: see
-        MCP 2025-11-25, basic/utilities/cancellation, "Timing Considerations".
+        A server may still answer a cancelled call, and the client may wait for the response: MCP
+        2025-11-25, basic/utilities/cancellation, "Timing Considerations".
         """
         request_id = cancelled_id(frame)
         if self._requests.stop(request_id):
@@ -211,29 +211,29 @@ class JudgedSession:
         if call is not None:
             call.task.cancel()
 
-    # --- what the server sends -----------------------------------------------------------------
+    # --- frames of the server ------------------------------------------------------------------
 
-    def _take_refused(
+    def _reject(
         self, refusal: Refusal, line: bytes, channels: Channels
     ) -> Coroutine[Any, Any, None] | None:
         if not line.strip():
             channels.to_client(b"\n")
         elif (batch := read_batch(line)) is not None:
-            return self._take_parts(batch, channels)
+            return self._receive_batch(batch, channels)
         elif refusal.kind == "request":
-            logger.warning("a request of the server is refused: %s", refusal.reason)
+            logger.warning("refused a request of the server: %s", refusal.reason)
             channels.to_server(error_frame(refusal.id, refusal.code, refusal.reason))
         else:
-            logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
+            logger.warning("dropped %d bytes of the server: invalid JSON-RPC", len(line))
             if (request := self.pending.asked.take(refusal.id)) is not None:
-                fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
+                fail(request, SERVER_GONE, "the server's response is not valid JSON-RPC")
         return None
 
-    async def _take_parts(self, batch: list[bytes], channels: Channels) -> None:
+    async def _receive_batch(self, batch: list[bytes], channels: Channels) -> None:
         for part in batch:
             await self.from_server(part, channels)
 
-    def _take_answer(self, frame: Frame, channels: Channels) -> Coroutine[Any, Any, None] | None:
+    def _route_response(self, frame: Frame, channels: Channels) -> Coroutine[Any, Any, None] | None:
         request = self.pending.asked.take(frame.id)
         if request is not None and request.future is not None:
             resolve(request, frame)
@@ -245,5 +245,5 @@ class JudgedSession:
             request = OpenRequest(None, ERROR, channels.to_client)
             return self.server_messages.answer(request, frame)
         else:
-            logger.warning(UNASKED, frame.id)
+            logger.warning(UNEXPECTED, frame.id)
         return None

@@ -1,12 +1,11 @@
-"""A session of questions that outlasts the proxy's process: one client after another, by a name.
+"""Named question sessions, which outlast the proxy's process.
 
-Hosts start a proxy on pipes anew for each of their own sessions, and when it was killed. With a
-name the questions and grants of all of these count as those of one session, so the same call again
-attaches to what was asked before. Nobody else does: the session is that of the name, the account,
-machine and folder, what stands behind the proxy and what the client calls itself. As long as one
-process has it, another one has a session of its own.
+A host starts a new proxy on pipes for each of its sessions, and after a kill. With a name, all of
+these processes share the questions and grants of one session, so a repeated call finds its earlier
+question. The session is specific to the name, the account, the machine and folder, the server
+command and the client's name. While one process holds it, another process has its own session.
 
-**Limit.** A client tells its name itself, and whoever can write the store needs no session for it.
+**Limit.** Clients choose their names, and write access to the store bypasses sessions altogether.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ logger = logging.getLogger("toolbus")
 
 
 class NamedSession(NamedTuple):
-    """The session *name*, and *facts* that are the same for nobody but those whose it is."""
+    """The session *name*, with *facts* that identify its account, folder and server."""
 
     name: str
     facts: tuple[str, ...]
 
     def id_for(self, client: str = "") -> str:
-        """Return the id of the session of who calls itself *client*."""
+        """Return the session's id for the client named *client*."""
         digest = hashlib.sha256(canonical([self.name, *self.facts, client])).hexdigest()
         return f"{self.name}-{digest[:16]}"
 
@@ -48,10 +47,9 @@ class NamedSession(NamedTuple):
 async def named_session(
     store: Store, name: str, server: Sequence[str]
 ) -> AsyncIterator[NamedSession | None]:
-    """Give the session *name* in front of *server*, as long as no other process has it.
+    """Hold the session *name* of this account, machine and folder in front of *server*.
 
-    It is that of this account, machine and folder. While another one has it this is None, of which
-    a warning tells.
+    Yields None, and logs a warning, while another process holds the session.
     """
     facts = (str(os.getuid()), os.uname().nodename, str(Path.cwd()), *server)
     session = NamedSession(name, facts)
@@ -61,7 +59,7 @@ async def named_session(
                 Writer(store, session.id_for(), new_id()).hold(_catch_up)
             )
         except SessionBusyError:
-            reason = "another proxy runs in session %r, so questions of this one are its own"
+            reason = "another proxy holds session %r; this proxy keeps its questions separate"
             logger.warning(reason, name)
             yield None
             return
@@ -69,7 +67,7 @@ async def named_session(
 
 
 def client_name(params: Mapping[str, Any]) -> str:
-    """Return what a client calls itself that sent *params*, in `initialize` or any request."""
+    """Return the client's name in *params* of `initialize` or of a stateless request, or ""."""
     meta = params.get("_meta")
     for facts in (params.get("clientInfo"), meta.get(CLIENT) if isinstance(meta, dict) else None):
         match facts:
@@ -79,4 +77,4 @@ def client_name(params: Mapping[str, Any]) -> str:
 
 
 async def _catch_up(_: int) -> None:
-    """Do nothing: there are no messages in it."""
+    """Do nothing: the session has no messages."""

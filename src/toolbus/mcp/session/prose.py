@@ -1,8 +1,8 @@
-"""The prose in what programs read: a handshake, a list of tools, and its schemas.
+"""The prose in data for programs: handshakes, tool lists and their schemas.
 
-All else keeps a client at work: revisions, capabilities, names, cursors, the structure of a schema.
-Handlers that reword what they do not know would take the server off its client. But that holds
-only for what looks as the protocol wants it at its place: everything else is prose as well.
+The structure is hidden from handlers: revisions, capabilities, names, cursors, the keywords of a
+schema. A handler that changed them would break the connection. Only a value that has the form
+required at its place counts as structure; every other value is prose.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolbus.mcp.protocol.revisions import LIST, is_tool_name
 
 HANDSHAKES = ("initialize", "server/discover")
 
-GONE = object()
-"""Stands for prose that is to be left out."""
+OMITTED = object()
+"""A marker for prose to leave out."""
 
 Change: TypeAlias = Callable[[Any], Any]
-"""Returns what stands in place of prose: a string, an array or an object of JSON."""
+"""A function that returns the replacement of prose: a string, an array or an object of JSON."""
 
 Shape: TypeAlias = Any
 """The structure of a value: True if all of it is structure, `[shape]` for the items of an array,
@@ -33,18 +33,18 @@ ANY = ""
 
 _NAME = re.compile(r"[A-Za-z0-9_$@.:/\[\]-]{1,64}")
 _REVISION = re.compile(r"\d{4}-\d\d-\d\d")
-# Of a server's `serverInfo`, without which its handshake is none (MCP, lifecycle, initialization).
-_NEEDED = ("name", "version")
+# Members that `serverInfo` must have: MCP 2025-11-25, basic/lifecycle, "Initialization".
+_REQUIRED = ("name", "version")
 
 
 def rewrite_prose(method: str, body: dict[str, Any], change: Change) -> dict[str, Any]:
-    """Return *body*, the result of *method*, with *change* made to all of its prose.
+    """Return *body*, the result of *method*, with *change* applied to all prose, in fixed order.
 
-    The order is always the same. Prose that becomes `GONE` is left out, or empty if it must stay.
+    Prose that becomes `OMITTED` is left out, or empty where it is required.
     """
 
     def prose(value: Any) -> Any:
-        # A value without text says nothing to a person or a model.
+        # Numbers, booleans and null are not prose.
         return change(value) if isinstance(value, str | list | dict) else value
 
     rewritten: dict[str, Any] = _rewrite(body, _LIST if method == LIST else _HANDSHAKE, prose)
@@ -58,21 +58,21 @@ def _rewrite(value: Any, shape: Shape, prose: Change) -> Any:
         return value
     if isinstance(shape, list) and isinstance(value, list):
         items = [_rewrite(item, shape[0], prose) for item in value]
-        return ["" if item is GONE else item for item in items]
+        return ["" if item is OMITTED else item for item in items]
     if isinstance(shape, dict) and isinstance(value, dict):
         return _members(value, shape, prose)
     return prose(value)
 
 
 def _members(body: dict[str, Any], shape: dict[str, Shape], prose: Change) -> dict[str, Any]:
-    """Return *body* with its values rewritten, and the names that are prose."""
+    """Return *body* with rewritten values, and with rewritten names that are not short names."""
     members: dict[str, Any] = {}
     for name, value in body.items():
         label = name if is_name(name) else prose(name)
         new = _rewrite(value, shape.get(name, shape.get(ANY)), prose)
-        if new is GONE and name in _NEEDED:
+        if new is OMITTED and name in _REQUIRED:
             new = ""
-        if new is not GONE and isinstance(label, str):
+        if new is not OMITTED and isinstance(label, str):
             members[label] = new
     return members
 
@@ -81,7 +81,7 @@ def _members(body: dict[str, Any], shape: dict[str, Shape], prose: Change) -> di
 
 
 def is_name(value: Any) -> bool:
-    """Return whether *value* is a short name, as properties have: no place for prose."""
+    """Return whether *value* is a short name, as of a property: too narrow for prose."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
@@ -99,7 +99,7 @@ def _one_of(*words: str) -> Callable[[Any], bool]:
 
 
 def _is_capability(known: Any, value: Any) -> bool:
-    """Return whether *value* says of a capability what *known* says, or less."""
+    """Return whether the capability *value* has only members of *known*."""
     if known is None or not isinstance(value, dict):
         return isinstance(value, bool)
     return all(name in known and _is_capability(known[name], value[name]) for name in value)
@@ -107,7 +107,7 @@ def _is_capability(known: Any, value: Any) -> bool:
 
 # --- schemas --------------------------------------------------------------------------------------
 
-# The vocabularies of JSON Schema 2020-12, and the older names that are still in use.
+# The vocabularies of JSON Schema 2020-12, and keywords of older drafts still in use.
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _INNER = (
     *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
@@ -124,14 +124,14 @@ _is_dialect = _one_of(
 
 
 def _schema_shape(root: Any) -> Shape:
-    """Return the shape of the schema *root*, and of each schema in it."""
+    """Return the shape of the schema *root*, which is also the shape of its subschemas."""
     is_property = _one_of(*_properties_of(root))
     schema: dict[str, Shape] = {
         "required": [is_property],
         "dependentRequired": {ANY: [is_property]},
         "type": lambda value: all(map(_is_type, value if isinstance(value, list) else [value])),
         "$schema": _is_dialect,
-        **dict.fromkeys(("$ref", "$dynamicRef"), partial(_leads, root)),
+        **dict.fromkeys(("$ref", "$dynamicRef"), partial(_resolves, root)),
     }
     schema |= dict.fromkeys(_INNER, lambda value: [schema] if isinstance(value, list) else schema)
     schema |= {name: {ANY: schema} for name in (*_NAMED, "dependencies")}
@@ -139,7 +139,7 @@ def _schema_shape(root: Any) -> Shape:
 
 
 def _properties_of(schema: Any) -> Iterator[str]:
-    """Give the names of all properties in *schema*, at any depth."""
+    """Yield the names of all properties in *schema*, at any depth."""
     if isinstance(schema, dict):
         properties = schema.get("properties")
         if isinstance(properties, dict):
@@ -151,8 +151,8 @@ def _properties_of(schema: Any) -> Iterator[str]:
             yield from _properties_of(inner)
 
 
-def _leads(root: Any, reference: Any) -> bool:
-    """Return whether *reference* is a pointer to a place in the schema *root*, of names alone."""
+def _resolves(root: Any, reference: Any) -> bool:
+    """Return whether *reference* is a JSON pointer of short names that resolves in *root*."""
     if not isinstance(reference, str) or reference.partition("/")[0] != "#":
         return False
     place = root
@@ -190,7 +190,7 @@ _LIST = {
     **_RESULT,
 }
 _HANDSHAKE = {
-    "instructions": _is_text,  # A text for the model, which is shown as one.
+    "instructions": _is_text,  # Shown to handlers as text, not in the list of prose.
     "protocolVersion": _is_revision,
     "supportedVersions": [_is_revision],
     "capabilities": {name: partial(_is_capability, known) for name, known in _CAPABILITIES.items()},

@@ -1,7 +1,7 @@
-"""A line for each request of a client: when, what, how it ended, and how long that took.
+"""A log line for each request of a client: time, method, name, outcome and duration.
 
-No argument, no URI and no text of an answer stands in it, for those may be secret. What a client or
-a server can choose freely is left out as well, unless it is a name of a few harmless characters.
+Arguments, URIs and texts of responses are left out, because they may be secret. Other values chosen
+by a client or server appear only if they are names of harmless characters.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _OUTCOMES = {REFUSED: "refused", SERVER_GONE: "no_answer"}
 
 
 def open_log(file: Path | None) -> int:
-    """Return the descriptor of *file*, which only its owner can read; None: standard error.
+    """Open *file*, None for standard error, and return its descriptor.
 
-    Raises `OSError`, also for a file that others can read or own, and for what is no file.
+    Raises `OSError`, also if *file* is not a regular file or is accessible to other users.
     """
     if file is None:
         return _STDERR
@@ -43,29 +43,29 @@ def open_log(file: Path | None) -> int:
     status = os.fstat(number)
     if not (stat.S_ISREG(status.st_mode) and is_private(status)):
         os.close(number)
-        reason = "it must be a file that nobody else owns or reads; chmod 600 it"
+        reason = "expected a regular file private to you; run chmod 600 on it"
         raise PermissionError(0, reason, str(file))
     return number
 
 
 class RequestLog:
-    """Writes lines to the descriptor *number*, about *server*.
+    """A log on the descriptor *number* of the requests to *server*.
 
-    Without a *server* there are several, and the name of what is asked for begins with its own.
+    None stands for a group of servers, where the name of a tool begins with its server's name.
     """
 
     def __init__(self, number: int, server: str | None) -> None:
         self._number = number
-        # A path may have spaces, and say more than a log should.
-        self._server = None if server is None else _harmless(server.rpartition("/")[2])
+        # The file name only: a path may hold spaces and private names.
+        self._server = None if server is None else _safe_name(server.rpartition("/")[2])
         self._works = True
 
     def session(self, session_id: str) -> SessionRequests:
-        """Return what takes the requests of a session."""
+        """Return the log of the requests of a session."""
         return SessionRequests(self, session_id)
 
     def write(self, session_id: str, request: LoggedRequest, outcome: str, size: int) -> None:
-        """Write that *request* ended in *outcome*, with an answer of *size* bytes."""
+        """Write the line of *request*: its *outcome*, and the *size* of the response in bytes."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         server = self._server or request.name.partition("_")[0] or "-"
         took = (perf_counter_ns() - request.began_ns) / 1e6
@@ -79,12 +79,12 @@ class RequestLog:
             self._works = True
         except OSError as error:
             if self._works:
-                logger.warning("the log of requests cannot be written: %s", error.strerror)
+                logger.warning("cannot write the request log: %s", error.strerror)
             self._works = False
 
 
 class LoggedRequest(Struct):
-    """A request of *size* bytes for *name*; *status* is what handlers made of a tool call."""
+    """A request of *size* bytes for *name*; *status* is the outcome of a tool call at handlers."""
 
     method: str
     name: str
@@ -94,14 +94,14 @@ class LoggedRequest(Struct):
 
 
 class SessionRequests:
-    """The requests of the session *session_id* that have no line in *log* yet."""
+    """The open requests of the session *session_id*, to be written to *log*."""
 
     def __init__(self, log: RequestLog, session_id: str) -> None:
         self._log, self._session_id = log, session_id
         self._open: dict[Any, LoggedRequest] = {}
 
     def begin(self, line: bytes, channels: Channels) -> Channels:
-        """Take what the client sends; return *channels* that tell how it is answered."""
+        """Register the requests in *line*; return *channels* that also log the responses."""
         batch = read_batch(line)
         for part in [line] if batch is None else batch:
             frame = read_frame(part)
@@ -120,7 +120,7 @@ class SessionRequests:
         return channels._replace(answer=answer, settle=self._settle)
 
     def close(self) -> None:
-        """Write what was never answered."""
+        """Write the lines of unanswered requests."""
         for request_id in tuple(self._open):
             self._end(request_id, "no_answer", 0)
 
@@ -144,19 +144,19 @@ class SessionRequests:
 
 
 def _logged(frame: Frame | None, line: bytes) -> LoggedRequest:
-    method = _harmless(None if frame is None else frame.method)
+    method = _safe_name(None if frame is None else frame.method)
     name = params_of(frame).get("name")
     size = len(line.strip())
-    return LoggedRequest(method, "" if name is None else _harmless(name), size, perf_counter_ns())
+    return LoggedRequest(method, "" if name is None else _safe_name(name), size, perf_counter_ns())
 
 
-def _harmless(name: object) -> str:
-    """Return *name* if it is one, with nothing in it that a reader of the log may mistake."""
+def _safe_name(name: object) -> str:
+    """Return *name* if it is a valid tool name, else "?", so that log lines stay unambiguous."""
     return str(name) if is_tool_name(name) else "?"
 
 
 def _outcome(frame: Frame) -> str:
-    """Return how the request that *frame* answers has ended, in one word."""
+    """Return the outcome in the response *frame*, in one word."""
     if frame.failed:
         code = frame.error.get("code") if isinstance(frame.error, dict) else None
         return _OUTCOMES.get(code, f"error:{code}") if isinstance(code, int) else "error"

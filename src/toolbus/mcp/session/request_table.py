@@ -1,4 +1,4 @@
-"""Requests under way: who asked what, and where the answer goes."""
+"""Tables of open requests of both sides, with the channels for their responses."""
 
 from __future__ import annotations
 
@@ -20,37 +20,36 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 _MAX_ABANDONED = 1_000
-"""How many cancelled requests are remembered, whose answers may still come."""
+"""The number of cancelled requests remembered for late responses."""
 
 _MAX_TOKENS = 10_000
 
 Send: TypeAlias = Callable[[bytes], object]
-"""Takes one line: a JSON-RPC frame, or a batch of them, with its line end."""
+"""A receiver of one line: a JSON-RPC frame, or a batch of frames, with its line end."""
 
 
 class Channels(NamedTuple):
-    """Where the lines go that come of one message of either side.
+    """The destinations of lines caused by one message of either side.
 
-    *to_client* takes the server's notifications and requests, and the proxy's own; *answer* takes
-    what answers the client, if that is another place: over HTTP each of its requests has streams
-    of its own.
+    *to_client* receives notifications and requests of the server and the proxy; *answer*, if set,
+    receives responses to the client: over HTTP each request has its own stream.
     """
 
     to_client: Send
     to_server: Send
     answer: Send | None = None
     settle: Callable[[Any, str], object] | None = None
-    """Takes the id of a tool call and how it ended, for who keeps a log of that."""
+    """A receiver of the id and the outcome of a tool call, for the request log."""
 
     def reply(self, line: bytes) -> None:
-        """Send the client the answer to what it asked."""
+        """Send the client a response."""
         (self.answer or self.to_client)(line)
 
 
 class OpenRequest(NamedTuple):
-    """A request: *send* takes the line that answers it, or *future* the frame, for the proxy.
+    """A request whose response goes as a line to *send*, or as a frame to the proxy's *future*.
 
-    *call* is the tool call that the client has cancelled with it.
+    *call* is the tool call of a request that the client has cancelled.
     """
 
     id: Any
@@ -62,35 +61,35 @@ class OpenRequest(NamedTuple):
 
 
 class RequestTable:
-    """The requests that one side has asked and the other has not answered."""
+    """The unanswered requests of one side."""
 
     def __init__(self) -> None:
-        # A client that gives one id to two requests gets both answers, in the order of asking.
+        # A client that reuses the id of an open request gets both responses, in order.
         self._open: dict[Any, deque[OpenRequest]] = {}
         self._abandoned: OrderedDict[Any, OpenRequest] = OrderedDict()
 
     def add(self, request: OpenRequest) -> None:
-        """Remember a request until its answer comes."""
+        """Register a request until its response comes."""
         self._open.setdefault(request.id, deque()).append(request)
 
     def take(self, request_id: Any) -> OpenRequest | None:
-        """Return the request that an answer with *request_id* is for, and forget it, or None."""
+        """Remove and return the request for a response with *request_id*, or None."""
         return self._take(request_id) or self._abandoned.pop(request_id, None)
 
     def is_open(self, request_id: Any) -> bool:
-        """Return whether a request *request_id* waits for its answer."""
+        """Return whether the request *request_id* is unanswered."""
         return request_id in self._open
 
     def method_of(self, request_id: Any) -> str | None:
-        """Return the method of the request that an answer with *request_id* would answer."""
+        """Return the method of the request that a response with *request_id* belongs to."""
         waiting = self._open.get(request_id)
         request = waiting[0] if waiting else self._abandoned.get(request_id)
         return None if request is None else request.method
 
     def abandon(self, request_id: Any, instead: OpenRequest | None = None) -> OpenRequest | None:
-        """Expect no answer any more to a request, though one may still come; return it.
+        """Remove and return a request whose response is no longer expected.
 
-        An answer that comes all the same is one to *instead*, if that is given.
+        A late response is attributed to *instead*, if that is given.
         """
         if (request := self._take(request_id)) is not None:
             self._abandoned[request_id] = instead or request
@@ -108,14 +107,14 @@ class RequestTable:
         return request
 
     def take_all(self) -> list[OpenRequest]:
-        """Return all requests, and forget them."""
+        """Remove and return all requests."""
         requests = [request for waiting in self._open.values() for request in waiting]
         self._open.clear()
         return requests
 
 
 class PendingRequests:
-    """Requests without an answer yet: *asked* of the server, *elicited* of the client."""
+    """The unanswered requests of a session: *asked* of the server, *elicited* of the client."""
 
     def __init__(self) -> None:
         self.asked, self.elicited = RequestTable(), RequestTable()
@@ -123,35 +122,35 @@ class PendingRequests:
         self._one_question = LoopLock()
 
     def server_gone(self, reason: str) -> None:
-        """Answer what the server will never answer."""
+        """Fail the requests to the server, now and later, with *reason*."""
         self.gone = reason
         for request in self.asked.take_all():
             fail(request, SERVER_GONE, reason)
 
     def client_gone(self) -> None:
-        """Let nobody wait for the client any more."""
+        """Fail the requests to the client."""
         for request in self.elicited.take_all():
             fail(request, REFUSED, "the client is gone")
 
     def take_elicited(self, frame: Frame) -> bool:
-        """Take an answer of the client, if the proxy has asked for it."""
+        """Resolve the proxy's request that the client's *frame* answers; return whether it did."""
         request = self.elicited.take(frame.id)
         if request is not None:
             resolve(request, frame)
         return request is not None
 
     async def ask(self, request_id: Any, line: bytes, to_server: Send, method: str = CALL) -> Frame:
-        """Send the server a request in the place of the client; return the answer."""
+        """Send the server a request in place of the client's; return the response."""
         return await self._ask(self.asked, request_id, method, line, to_server)
 
     async def ask_list(self, params: dict[str, Any], to_server: Send) -> Frame:
-        """Ask the server for its tools."""
+        """Ask the server for a page of its tools."""
         request_id = f"toolbus-{new_id()}"
         line = write_frame(id=request_id, method=LIST, params=params)
         return await self.ask(request_id, line, to_server, LIST)
 
     async def ask_client(self, method: str, params: dict[str, Any], to_client: Send) -> Frame:
-        """Ask the client, one question at a time; return the answer."""
+        """Send the client a request, one at a time; return the response."""
         request_id = f"toolbus-{new_id()}"
         line = write_frame(id=request_id, method=method, params=params)
         async with self._one_question.current():
@@ -160,7 +159,7 @@ class PendingRequests:
     async def _ask(
         self, table: RequestTable, request_id: Any, method: str, line: bytes, send: Send
     ) -> Frame:
-        """Write *line* with *send*, and return its answer; cancelling this cancels the request."""
+        """Send *line*, and return the response; a cancellation is sent on to the other side."""
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         request = OpenRequest(request_id, method, send, future)
         if table is self.asked and self.gone is not None:
@@ -171,15 +170,15 @@ class PendingRequests:
         try:
             return await future
         except asyncio.CancelledError:
-            # MCP 2025-11-25, basic/utilities/cancellation: whoever asked says so.
+            # MCP 2025-11-25, basic/utilities/cancellation: the sender of a request cancels it.
             if table.abandon(request_id) is not None:
-                params = {"requestId": request_id, "reason": "nobody waits for it any more"}
+                params = {"requestId": request_id, "reason": "the response is no longer needed"}
                 send(write_frame(method=CANCELLED, params=params))
             raise
 
 
 def resolve(request: OpenRequest, answer: Frame) -> None:
-    """Give *answer* to the client, or to the part of the proxy that waits for it."""
+    """Deliver *answer* to the client, or to the proxy's own future."""
     if request.future is None:
         request.send(answer.line)
     elif not request.future.done():
@@ -193,11 +192,11 @@ def fail(request: OpenRequest, code: int, reason: str) -> None:
 
 
 async def run_or_fail(work: Awaitable[None], fail: Callable[[BaseException], object]) -> None:
-    """Await *work*; if it dies, give *fail* the reason: whoever waits for an answer gets one."""
+    """Await *work*, and pass its exception to *fail*, so that each request gets a response."""
     try:
         await work
     except asyncio.CancelledError as error:
-        # A handler, or a future of a handler's, may say so though nobody cancels this task.
+        # A handler may raise this itself, without a cancellation of this task.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
@@ -207,16 +206,16 @@ async def run_or_fail(work: Awaitable[None], fail: Callable[[BaseException], obj
 
 
 class ProgressTokens:
-    """The latest texts by which the client wants to be told of progress: it gets no others.
+    """The client's latest progress tokens that are strings; progress with others is dropped.
 
-    Numbers are no secret to anybody. See MCP 2025-11-25, basic/utilities/progress.
+    Numbers cannot carry prose and always pass. See MCP 2025-11-25, basic/utilities/progress.
     """
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def learn(self, frame: Frame) -> None:
-        """Take the token of the request *frame*, if it has one."""
+        """Remember the token of the request *frame*, if it has one."""
         match frame.params:
             case {"_meta": {"progressToken": str(token)}}:
                 self._known[token] = None
@@ -224,7 +223,7 @@ class ProgressTokens:
                     self._known.popitem(last=False)
 
     def holds(self, frame: Frame) -> bool:
-        """Return whether the notification *frame* names no token but one of these."""
+        """Return whether the token of the notification *frame* is known, or not a string."""
         match frame.params:
             case {"progressToken": str(token)}:
                 return token in self._known

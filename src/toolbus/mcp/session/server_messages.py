@@ -1,4 +1,4 @@
-"""Messages of a server, past `MESSAGE_APPEND_BEFORE` to the client."""
+"""Messages of a server, through `MESSAGE_APPEND_BEFORE` to the client."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 UNCHANGED = object()
-"""Stands for a body that no handler changed, so that its bytes may go on."""
+"""A marker for a body that no handler changed, whose original line is forwarded."""
 
 _WITHHELD = frozenset({"denied", "withheld", "invalid_result"})
 _RECORDED = frozenset({"resources/read", "prompts/get"})
-_OF_TASKS = frozenset({"tasks/get", "tasks/result", "notifications/tasks"})
-"""What brings the result of a call later: MCP 2025-11-25, basic/utilities/tasks, and SEP-2663."""
+_TASK_METHODS = frozenset({"tasks/get", "tasks/result", "notifications/tasks"})
+"""Methods with the result of an earlier call: MCP 2025-11-25, basic/utilities/tasks; SEP-2663."""
 _MAX_TASKS = 10_000
 
 
 class ResponseRejected(ToolbusError):
-    """A message of the server must not reach the client, for *reason*."""
+    """A message must not be forwarded, for *reason*."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -53,18 +53,18 @@ class ResponseRejected(ToolbusError):
 
 
 class ServerMessages:
-    """Shows messages of the server to the handlers of *bus*, each as the result of a tool.
+    """The server's messages at the handlers of *bus*, each in the form of a tool's result.
 
-    Answers to tool calls come to them by the bus; of those only the rest is shown here.
+    Results of tool calls reach handlers through the bus; only their rest is shown here.
     """
 
     def __init__(self, bus: EventBus, scope: Scope, tool_list: ToolList, log: SessionLog) -> None:
         self._bus, self._scope, self._tool_list, self._log = bus, scope, tool_list, log
         self.task_calls: OrderedDict[str, ToolCall] = OrderedDict()
-        """By the ids of tasks: the calls that made them."""
+        """By task id: the call that created the task."""
 
     def learn_task(self, call: ToolCall, result: dict[str, Any]) -> None:
-        """Remember that *call* has made the task in *result*, if there is one."""
+        """Remember *call* as the creator of the task in *result*, if there is one."""
         for owner in (result, result.get("task")):
             if isinstance(owner, dict) and isinstance(owner.get("taskId"), str):
                 self.task_calls[owner["taskId"]] = call
@@ -72,7 +72,7 @@ class ServerMessages:
                     self.task_calls.popitem(last=False)
 
     async def answer(self, request: OpenRequest, frame: Frame) -> None:
-        """Send the client the answer *frame* to its *request* as handlers leave it."""
+        """Send the client the response *frame* to its *request*, as changed by handlers."""
 
         def fail(error: BaseException) -> None:
             reason = explain(request.method, error)
@@ -91,27 +91,27 @@ class ServerMessages:
         request.send(frame.line if unchanged else write_frame(id=request.id, **{member: body}))
 
     async def _judge(self, request: OpenRequest, member: str, came: Any) -> Any:
-        """Return what handlers leave of *came*, the *member* that answers *request*."""
+        """Return *came*, the *member* of the response to *request*, as changed by handlers."""
         if member == "error":
             return await self._body(member, came, request.call or _call(request.method))
         if request.call is not None:
             return await self._result(request.call, came)
         params = {} if request.params is UNSET else request.params
         if request.method == LIST:
-            # Handlers see the tools, and then what the list says of them.
+            # Handlers see the tools as specs first, and then the prose of the list.
             first = not (isinstance(params, dict) and params.get("cursor"))
             with fail_closed(LIST):
                 listed = await self._tool_list.relist(came, first=first)
             body = await self._body(LIST, listed, _call(LIST))
             return listed if body is UNCHANGED and listed is not came else body
-        if request.method in _OF_TASKS:
+        if request.method in _TASK_METHODS:
             return await self._task(request.method, came, params)
         if request.method in _RECORDED:
             return await self._recorded(request.method, came, params)
         return await self._body(request.method, came, _call(request.method))
 
     async def _result(self, call: ToolCall, came: Any) -> Any:
-        """Return what handlers leave of the result of *call*, for which nothing waits any more."""
+        """Return the late result of *call*, as changed by handlers."""
         with fail_closed(call.name):
             seen = decode_body(CALL, came)
             response = await self._show(call, seen.response)
@@ -123,7 +123,7 @@ class ServerMessages:
             return seen.lower_result(response, seen.rest if rest is UNCHANGED else rest)
 
     async def _task(self, method: str, came: Any, params: Any) -> Any:
-        """Return what handlers leave of a task with *params*, whose result is that of a call."""
+        """Return a task with *params*, as changed by handlers; its result is a call's result."""
         task_id = params.get("taskId") if isinstance(params, dict) else None
         call = self.task_calls.get(task_id) if isinstance(task_id, str) else None
         has_result = isinstance(came, dict) and isinstance(came.get("result"), dict)
@@ -131,8 +131,8 @@ class ServerMessages:
         if not has_result and method != "tasks/result":
             return await self._body(method, came, _call(method), params=is_notice)
         if call is None:
-            # Handlers of one tool would not know that the result is that tool's.
-            reason = "no call of this session made the task, so that its result cannot be judged"
+            # Handlers scoped to one tool could not recognise the result as that tool's.
+            reason = "no call of this session created the task, so its result cannot be checked"
             raise ResponseRejected(f"{reason}; call the tool again")
         if method == "tasks/result":
             return await self._result(call, came)
@@ -145,7 +145,7 @@ class ServerMessages:
         return {**state, "result": came["result"] if result is UNCHANGED else result}
 
     async def _recorded(self, method: str, came: Any, params: Any) -> Any:
-        """Return what handlers leave of a result that the model will read, and keep it."""
+        """Record a result that the model will read, and return it as changed by handlers."""
         record = self._log.call_record()
         with fail_closed(method):
             call = _call(method, params)
@@ -156,27 +156,27 @@ class ServerMessages:
 
         return await self._body(method, came, call, append=append)
 
-    async def pass_on(self, frame: Frame, channels: Channels) -> None:
-        """Send the client a notification or a request of the server as handlers leave it."""
+    async def forward(self, frame: Frame, channels: Channels) -> None:
+        """Send the client a notification or request of the server, as changed by handlers."""
 
         def fail(error: BaseException) -> None:
             reason = explain(str(frame.method), error)
             if frame.is_request:
                 channels.to_server(error_frame(frame.id, INTERNAL_ERROR, reason))
 
-        await run_or_fail(self._pass_on(frame, channels), fail)
+        await run_or_fail(self._forward(frame, channels), fail)
 
-    async def _pass_on(self, frame: Frame, channels: Channels) -> None:
+    async def _forward(self, frame: Frame, channels: Channels) -> None:
         method, body = str(frame.method), UNCHANGED
         if method.endswith("list_changed"):
             self._tool_list.forget()
         try:
-            if method in _OF_TASKS and frame.params is not UNSET:
+            if method in _TASK_METHODS and frame.params is not UNSET:
                 body = await self._task(method, frame.params, frame.params)
             elif frame.params is not UNSET:
                 body = await self._body(method, frame.params, _call(method), params=True)
         except ResponseRejected as error:
-            logger.warning("%s of the server was withheld: %s", method, error.reason)
+            logger.warning("withheld %s of the server: %s", method, error.reason)
             if frame.is_request:
                 channels.to_server(error_frame(frame.id, REFUSED, error.reason))
             return
@@ -187,9 +187,9 @@ class ServerMessages:
         channels.to_client(write_frame(**request_id, method=method, params=body))
 
     async def rest(self, call: ToolCall, seen: CallResult) -> Any:
-        """Return what handlers leave of the rest of *seen*, which stands beside its texts.
+        """Return the rest of *seen*, as changed by handlers, or `UNCHANGED`.
 
-        That is `UNCHANGED` if it is the same. Raises `ResponseRejected`.
+        Raises `ResponseRejected`.
         """
         if seen.has_only_types:
             return UNCHANGED
@@ -209,10 +209,10 @@ class ServerMessages:
         append: Append | None = None,
         params: bool = False,
     ) -> Any:
-        """Return what handlers leave of *body*, the result of *method* or its *params*.
+        """Return *body*, the result of *method* or its *params*, as changed by handlers.
 
-        They see it as the response to *call*. It is `UNCHANGED` if it is the same. Raises
-        `ResponseRejected` for what must not be read or could not be judged.
+        Handlers see it as the response to *call*. Returns `UNCHANGED` if they keep it. Raises
+        `ResponseRejected` if they withhold it or fail.
         """
         with fail_closed(call.name):
             seen = decode_body(method, body, params=params)
@@ -241,7 +241,7 @@ class ServerMessages:
         if isinstance(shown, ToolMessage) and shown.tool_response is not None:
             response = shown.tool_response
         else:
-            # A handler took the response away.
+            # A handler removed the response.
             response = ToolResponse.from_text(shown.text)
         if is_withheld(response):
             raise ResponseRejected(response.text)
@@ -249,19 +249,19 @@ class ServerMessages:
 
 
 def answer_member(frame: Frame) -> tuple[str, Any]:
-    """Return the member that makes *frame* an answer, `error` or `result`, and its value."""
+    """Return the name of the response's member, `error` or `result`, and its value."""
     if frame.failed:
         return "error", frame.error
     return "result", None if frame.result is UNSET else frame.result
 
 
 def is_withheld(response: ToolResponse) -> bool:
-    """Return whether *response* stands for one that must not be read."""
+    """Return whether *response* replaces a withheld or denied one."""
     return response.is_error and response.error_type in _WITHHELD
 
 
 def is_same(response: ToolResponse, other: ToolResponse) -> bool:
-    """Return whether both say the same: then the bytes of the one say the other as well."""
+    """Return whether both are equal, so that the original line can be forwarded."""
     return (
         response.structured is other.structured
         and response.is_error == other.is_error
@@ -274,7 +274,7 @@ def _call(name: str, arguments: JsonObject = EMPTY) -> ToolCall:
 
 
 class fail_closed:  # noqa: N801 - used as a function
-    """Turns every failure on the way into a refusal: what was not judged does not pass."""
+    """A context manager that turns any exception of handlers into a `ResponseRejected`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -289,19 +289,19 @@ class fail_closed:  # noqa: N801 - used as a function
 
 
 def explain(name: str, error: BaseException) -> str:
-    """Return what the client may know of *error*, and log the rest."""
+    """Return the text of *error* for the client, and log the details."""
     match error:
         case MessageDenied():
             return error.reason
         case FreezeError():
-            # The path may hold a key of the server's, and that a secret.
-            logger.warning("%s cannot be judged: %s", name, error)
-            return f"{name} cannot be judged: {error.reason}"
+            # The reason alone: the path may hold a key of the server, which may be secret.
+            logger.warning("%s could not be checked: %s", name, error)
+            return f"{name} could not be checked: {error.reason}"
         case HandlerError():
             logger.error("%s: %s", name, error)
             return f"handler {error.handler!r} failed"
         case ValueError() | ToolbusError():
-            logger.warning("%s cannot be judged: %s", name, error)
-            return f"{name} cannot be judged: {error}"
-    logger.error("%s cannot be judged", name, exc_info=error)
-    return f"{name} cannot be judged: {type(error).__name__}"
+            logger.warning("%s could not be checked: %s", name, error)
+            return f"{name} could not be checked: {error}"
+    logger.error("%s could not be checked", name, exc_info=error)
+    return f"{name} could not be checked: {type(error).__name__}"

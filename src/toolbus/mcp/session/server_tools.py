@@ -1,4 +1,4 @@
-"""A server's tools, and those of components, as one call finds them."""
+"""The tools available to one call: the server's, and the components'."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 class ServerTool(Tool):
-    """A tool of the server, for one call."""
+    """A tool of the server, bound to one call."""
 
-    lenient = False  # The client's own arguments the server judges.
+    lenient = False  # The server validates the client's own arguments.
     is_async = True
 
     def __init__(self, spec: ToolSpec, offered: ToolSpec | None, call: ProxiedCall) -> None:
-        # Not found by looking at `run`: there is one of these for each call.
+        # Set directly, not derived from `run`, because each call makes an instance.
         self.spec, self._offered, self._call = spec, offered or spec, call
         self.timeout = call.timeout
         self.idempotent = spec.annotations.get("idempotentHint") is True
 
     async def run(self, arguments: JsonObject) -> ToolResponse:
-        """Let the server run it."""
+        """Run the tool on the server."""
         original = self._call.call.arguments
-        # Not `==`, by which 1 is True. What was approved is compared with the line itself: a
-        # handler may have changed the original in place.
+        # Encoded, because 1 == True; and compared with the line, because a handler may have
+        # mutated the original.
         if arguments is not original and encode(arguments) == encode(self._call.sent_arguments):
             arguments = original
         return await self._call.ask_server(self.spec.name, arguments)
@@ -47,11 +47,14 @@ class ServerTool(Tool):
         values: Mapping[str, Any],
         context: Callable[[], ToolContext],  # noqa: ARG002 - as `Tool.bind`
     ) -> Callable[[], Any]:
-        """Return `run`, ready with *values*; the server has no use for *context*."""
+        """Return `run` with *values*; *context* is not used."""
         return partial(self.run, **values)
 
     def fit(self, arguments: JsonObject) -> tuple[dict[str, Any], str | None]:
-        """Return *arguments*, and what a handler broke; the client's own the server judges."""
+        """Return *arguments*, and a schema error introduced by a handler, if any.
+
+        Errors in the client's own arguments are left to the server.
+        """
         original, values = self._call.call.arguments, {"arguments": arguments}
         if arguments is original or not self._fits(original):
             return values, None
@@ -63,10 +66,9 @@ class ServerTool(Tool):
 
 
 class ServerTools(Toolset):
-    """The tools that *call* may find: those of the server's *tool_list*, and *of_components*.
+    """The tools available to *call*: the server's, in *tool_list*, and *of_components*.
 
-    A call that waited finds what a tool has become meanwhile. A tool that is on the list no more
-    it finds as it was.
+    After a wait the call gets the current version of a tool, or the last one of a removed tool.
     """
 
     def __init__(
@@ -87,11 +89,11 @@ class ServerTools(Toolset):
         return iter([tool for name in dict.fromkeys(names) if (tool := self.get(name)) is not None])
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool *name*, or None; the server's hides one of a component."""
+        """Return the tool *name*, or None; the server's takes precedence over a component's."""
         tool, spec = self._made.get(name), self._tool_list.specs.get(name) or self._specs.get(name)
         if spec is None:
             return self._components.get(name)
         if tool is None or tool.spec is not spec:
-            # Asked for several times in a call.
+            # Cached, because a call looks its tool up several times.
             tool = self._made[name] = ServerTool(spec, self._advertised.specs.get(name), self._call)
         return tool

@@ -1,4 +1,4 @@
-"""The log of a client's session: its messages and its ledger, in a store if there is one."""
+"""The log of a client's session: its messages and ledger, in the proxy's store."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _SOON = 0.005
-"""Seconds that a call waits for its answer, to be written with it."""
+"""Seconds for which a call waits to be written together with its response."""
 
 
 class SessionLog:
-    """Writes the session *session_id* to *store*; without one it keeps nothing.
+    """The log of the session *session_id* in *store*; None keeps nothing.
 
-    *discard* is told at its end which session is over, for what components keep in memory.
+    *discard* is called with the session's id at its end, to free the components' memory of it.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SessionLog:
         self.session_id, self._discard = session_id, discard
         self._bus, self._store = bus, store
         self.stores = store is not None
-        # Whether a call may go to the server before it is written: if the last write was good.
+        # Whether a call may reach the server before it is written: only after a successful write.
         self.works = False
         self.waiting: set[CallRecord] = set()
         self._unsaved = WriteBehind(MAX_WAITING)
@@ -54,12 +54,12 @@ class SessionLog:
             self._end_tap = bus.tap(add, idle=False, without=without, session_id=session_id)
 
     def call_record(self, *, sheltered: bool = False) -> CallRecord:
-        """Return the record of one call and its answer; *sheltered* as a transcript has it."""
+        """Return the record of a call and its response; *sheltered* as in `Transcript`."""
         transcript = Transcript(self._bus, self.session_id, None, sheltered=sheltered)
         return CallRecord(self, transcript)
 
     async def close(self) -> None:
-        """Write what waits, and the last records."""
+        """Write the waiting calls and the last records."""
         self._discard(self.session_id)
         if self._end_tap is None:
             return
@@ -68,23 +68,23 @@ class SessionLog:
         await self._unsaved.flush(self.write, "are lost")
 
     async def write(self, message: Message | None = None, *before: Message) -> None:
-        """Write *message*, right after *before*, with the records so far."""
-        assert self._store is not None  # noqa: S101 - only what is kept is written
+        """Write *before* and then *message*, with the records so far; raises `StoreError`."""
+        assert self._store is not None  # noqa: S101 - called only with a store
         try:
             with self._unsaved.taking() as records:
                 stored = AppendRequest(message=message, before=before, records=records)
                 await self._store.append(self.session_id, stored)
-        except Exception as error:  # noqa: BLE001 - it is raised as ours
+        except Exception as error:  # noqa: BLE001 - raised as a `StoreError`
             self.works = False
-            raise store_error(self.session_id, error)  # noqa: B904 - it has its cause
+            raise store_error(self.session_id, error)  # noqa: B904 - the cause is set
         self.works = True
 
 
 class CallRecord:
-    """The messages of one call and its answer, next to each other in a *transcript* of their own.
+    """The messages of one call and its response, adjacent in a *transcript* of their own.
 
-    A client may have many calls under way, and a proxy runs for weeks. A call is written together
-    with its answer if that comes soon, which is one commit less.
+    A separate transcript keeps concurrent calls apart and bounds the memory of a long session. A
+    call is written together with its response if that comes soon, which saves a commit.
     """
 
     def __init__(self, log: SessionLog, transcript: Transcript) -> None:
@@ -94,7 +94,7 @@ class CallRecord:
         self._writing: asyncio.Task[None] | None = None
 
     async def ask(self, message: Message, scope: Scope) -> Message:
-        """Let the message of the call in, and return it; it is written at once, or soon."""
+        """Admit the message of the call, write it now or soon, and return it as admitted."""
         entering = await self._transcript.prepare(message, scope, is_written=self._log.stores)
         if self._log.works:
             self._unwritten = (entering,)
@@ -105,7 +105,7 @@ class CallRecord:
         return entering.message
 
     async def answer(self, message: Message, scope: Scope, tool: ToolSpec | None = None) -> Message:
-        """Append the answer, behind the call, and return it as it was appended."""
+        """Append the response after the call, and return it as appended."""
         is_written = self._log.stores
         entering = await self._transcript.prepare(message, scope, tool, is_written=is_written)
         if self._writing is not None:
@@ -114,12 +114,12 @@ class CallRecord:
         return entering.message
 
     async def flush(self) -> None:
-        """Write the call now, if it still waits."""
+        """Write the call now, if it is still unwritten."""
         if self._unwritten:
             await asyncio.shield(self._write_soon())
 
     async def _write(self, *entering: EnteringMessage) -> None:
-        """Write messages in one commit, and announce them; a cancellation comes after that."""
+        """Write messages in one commit and announce them, shielded from a cancellation."""
         if self._log.stores:
             await shield_until_done(partial(self._write_now, *entering))
             return
@@ -133,7 +133,7 @@ class CallRecord:
             await self._transcript.announce(each)
 
     def _take(self) -> tuple[EnteringMessage, ...]:
-        """Return the call if it is not written yet, as its only writer."""
+        """Claim and return the unwritten call, so that it is written once."""
         taken, self._unwritten = self._unwritten, ()
         self._log.waiting.discard(self)
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""The tool calls of one client on the bus: judged, run by the server, judged again."""
+"""The tool calls of one client on the bus: handlers, the server, handlers again."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ logger = logging.getLogger("toolbus")
 
 
 class ToolCalls:
-    """The calls of *session* that are under way.
+    """The running calls of *session*.
 
-    Questions about them are kept in *question_session*; if that is "", in what the proxy's named
-    session has for the client, and without one in the session itself.
+    Their questions belong to *question_session*; if that is "", to the client's part of the proxy's
+    named session, or else to the session itself.
     """
 
     def __init__(self, session: JudgedSession, question_session: str) -> None:
@@ -69,44 +69,44 @@ class ToolCalls:
         self._approvals = session.proxy.client_approvals
         self._elicits, self._client = False, ""
         self.client_left = asyncio.Event()
-        # All that are under way, and by the client's ids, of which it may use one twice.
+        # A set besides the dict, because a client may reuse the id of a running call.
         self._under_way: set[ProxiedCall] = set()
         self._by_id: dict[Any, ProxiedCall] = {}
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """The tasks of all that are under way."""
+        """The tasks of the running calls."""
         return [call.task for call in self._under_way]
 
-    def introduce(self, params: dict[str, Any]) -> None:
-        """Learn from *params* of `initialize` who the client is, and whether it shows forms."""
+    def learn_client(self, params: dict[str, Any]) -> None:
+        """Learn the client's name and its support for forms from *params* of `initialize`."""
         self._elicits, self._client = self._elicits or can_elicit(params), client_name(params)
 
     def take(self, frame: Frame, channels: Channels) -> None:
-        """Begin the call *frame*."""
+        """Start the call *frame*."""
         if frame.id is UNSET or frame.id is None:
-            logger.warning("the client sent a tool call without an id; it is dropped")
+            logger.warning("dropped a tool call of the client: it has no id")
             if frame.id is None:
                 channels.reply(error_frame(None, INVALID_REQUEST, "a tool call needs an id"))
             return
         try:
             call = ProxiedCall(self._session, frame, channels)
         except ValueError as error:
-            channels.reply(error_frame(frame.id, INVALID_PARAMS, f"no tool call: {error}"))
+            channels.reply(error_frame(frame.id, INVALID_PARAMS, f"invalid tool call: {error}"))
             return
         self._by_id[call.id] = call
         self._under_way.add(call)
         approvals = self._approvals_of(call)
         call.task = asyncio.create_task(call.run(approvals))
-        # Not in its `finally`, which a task that is cancelled before it begins never enters.
+        # A callback, because a task cancelled before it starts never enters its `finally`.
         call.task.add_done_callback(lambda _: self._end(call))
 
     def pop(self, request_id: Any) -> ProxiedCall | None:
-        """Return the call of the client's *request_id*, which no longer finds it, or None."""
+        """Remove and return the call with the client's *request_id*, or None."""
         return self._by_id.pop(request_id, None)
 
     def _approvals_of(self, call: ProxiedCall) -> CallApprovals | None:
-        """Return the gate that decides what guards ask about *call*; None if nobody decides."""
+        """Return the gate for the questions of guards about *call*, None without any channel."""
         if not self._elicits and self._approvals.stored is None:
             return None
         ask = partial(elicit, self._session.pending, call.channels.to_client)
@@ -132,9 +132,9 @@ class ToolCalls:
 
 
 class ProxiedCall:
-    """A `tools/call` of the client on its way, in *task*; its lines go to *channels*.
+    """A running `tools/call` of the client, in *task*; its lines go to *channels*.
 
-    Raises `FreezeError` and `ValueError` for a frame that is not a call of a tool.
+    Raises `FreezeError` and `ValueError` for an invalid call.
     """
 
     task: asyncio.Task[None]
@@ -143,32 +143,32 @@ class ProxiedCall:
         params = {} if frame.params is UNSET else frame.params
         name = params.get("name") if isinstance(params, dict) else None
         if not isinstance(name, str):
-            raise ValueError("it needs a `name`")  # noqa: TRY004 - of what came, not of an argument
+            raise ValueError("expected a string as `name`")  # noqa: TRY004 - invalid input
         arguments = params.get("arguments")
         if not (arguments is None or isinstance(arguments, dict)):
-            raise ValueError("`arguments` must be an object")
+            raise ValueError("expected an object as `arguments`")
         self.id, self.channels, self.timeout = frame.id, channels, session.proxy.timeout
         self.params: dict[str, Any] = params
         self.call = ToolCall(id=new_id(), name=name, arguments=arguments or {})
         self._line, self._session, self._asked = frame.line, session, 0
-        # By the tools' names: what handlers saw of the server's answer, and that answer.
+        # By tool name: the body of the server's response as handlers saw it, and the response.
         self._answers: dict[str, tuple[Body, Frame]] = {}
 
     @property
     def sent_arguments(self) -> dict[str, Any]:
-        """The arguments that its line says."""
+        """The arguments in the call's line."""
         arguments: dict[str, Any] = self.params.get("arguments") or {}
         return arguments
 
     def restore(self, params: dict[str, Any]) -> None:
-        """Have it say *params*: those of the call that the client repeats, for the server."""
+        """Replace the params, and the line, by those for the server in a repeated call."""
         self.params, self._line = params, write_frame(id=self.id, method=CALL, params=params)
 
     async def run(self, approvals: CallApprovals | None) -> None:
-        """Take the call past the handlers and to the server, and answer it.
+        """Run the call through the handlers and on the server, and send the response.
 
-        A denial is a result as well. Being cancelled, it still comes to its end in the session's
-        log, and is not answered: nobody waits for that.
+        A denial is sent as a result. A cancelled call is completed in the session's log, but not
+        answered: the client no longer waits.
         """
 
         def fail(error: BaseException) -> None:
@@ -182,7 +182,7 @@ class ProxiedCall:
         advertised = await session.tool_list.advertise(self, session.pending.ask_list)
         try:
             if approvals is not None:
-                await approvals.take_verdict()
+                await approvals.record_answer()
         except ForeignStateError as error:
             self.channels.reply(error_frame(self.id, INVALID_PARAMS, str(error)))
             return
@@ -202,7 +202,7 @@ class ProxiedCall:
             asked = await record.ask(asking, session.scope)
             calls = asked.tool_calls if isinstance(asked, AssistantMessage) else ()
             outcomes = await runner.call_all(calls, advertised)
-            line = self._line_with(refusal("a handler took the call away"))
+            line = self._line_with(refusal("a handler removed the call"))
             for outcome in outcomes:
                 if outcome.requested.id == self.call.id:
                     line = await self._line_of(outcome, toolset, approvals)
@@ -216,7 +216,7 @@ class ProxiedCall:
             settle(self.id, status)
 
     async def ask_server(self, name: str, arguments: JsonObject) -> ToolResponse:
-        """Let the server run its tool *name*; return what handlers see of the answer."""
+        """Run the tool *name* on the server; return the response as handlers see it."""
         self._asked += 1
         request_id = self.id if self._asked == 1 else f"toolbus-{new_id()}"
         line = self._line_for(request_id, name, arguments)
@@ -233,7 +233,7 @@ class ProxiedCall:
         return seen.response
 
     def _line_for(self, request_id: Any, name: str, arguments: JsonObject) -> bytes:
-        """Return the line that asks for *name* with *arguments* under *request_id*."""
+        """Return the request line for *name* with *arguments* and *request_id*."""
         call = self.call
         if request_id is self.id and name == call.name and arguments is call.arguments:
             return self._line
@@ -241,9 +241,9 @@ class ProxiedCall:
         return write_frame(id=request_id, method=CALL, params=params)
 
     def _line_with(self, result: dict[str, Any]) -> bytes:
-        """Return the line that answers with *result*, which no server gave."""
+        """Return the response line with *result*, which is not the server's."""
         meta = self.params.get("_meta")
-        # The stateless revision tells results that are whole from those that ask back.
+        # The stateless revision distinguishes complete results from `input_required` ones.
         if isinstance(meta, dict) and VERSION in meta:
             result = {"resultType": "complete"} | result
         return write_frame(id=self.id, result=result)
@@ -251,10 +251,10 @@ class ProxiedCall:
     async def _line_of(
         self, outcome: ToolCallOutcome, toolset: Toolset, approvals: CallApprovals | None
     ) -> bytes:
-        """Return the line that says *outcome*: the server's own, if no handler changed a thing."""
+        """Return the response line for *outcome*: the server's own if no handler changed it."""
         self._settle(outcome.status)
         if approvals is not None and outcome.pending:
-            asked_back = await approvals.result_of(outcome.pending)
+            asked_back = await approvals.input_required_result(outcome.pending)
             if asked_back is not None:
                 return self._line_with(asked_back)
         response, executed = outcome.response, outcome.executed
@@ -270,7 +270,7 @@ class ProxiedCall:
             return _with_id(self.id, answer)
         result = seen.lower_result(response, seen.rest if rest is UNCHANGED else rest)
         if seen.has_lost_structure(response) and _promises_structure(toolset, response):
-            # A client refuses a result without the structure that the tool promises.
+            # A client rejects a successful result without the structure that the tool promises.
             result["isError"] = True
         return write_frame(id=self.id, result=result)
 
@@ -282,13 +282,13 @@ def _promises_structure(toolset: Toolset, response: ToolResponse) -> bool:
 
 
 def _ids_of(call: ToolCall) -> Callable[[], str]:
-    """Return what gives the ids of the messages about *call*: its own and a number."""
+    """Return a factory of message ids for *call*: its id and a number."""
     return (f"{call.id}-{number}" for number in count(1)).__next__
 
 
 def _with_id(request_id: Any, answer: Frame) -> bytes:
-    """Return the line of *answer* under *request_id*."""
+    """Return the line of *answer* with the id *request_id*."""
     if answer.id == request_id:
         return answer.line
-    # Its values were changed when they were shown to handlers, its line was not.
+    # From the line, because showing the frame's values to handlers has mutated them.
     return write_frame(**{**read_json(answer.line), "id": request_id})

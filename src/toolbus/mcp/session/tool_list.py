@@ -1,4 +1,4 @@
-"""The server's tools, as handlers let the client see them: what it may call.
+"""The tools advertised to a client, after handlers of `TOOLS_PROVIDE`.
 
 See MCP 2025-11-25, server/tools, "Listing Tools", and server/utilities/pagination.
 """
@@ -41,7 +41,7 @@ _MEMBERS = {
 
 
 class ToolList:
-    """The server's tools, and those *of_components*, as one client was told of them."""
+    """The tools advertised to one client: the server's, and those *of_components*."""
 
     def __init__(self, bus: EventBus, scope: Scope, of_components: Toolset) -> None:
         self._bus, self._scope, self._of_components = bus, scope, of_components
@@ -52,38 +52,38 @@ class ToolList:
         self.listed = False
 
     def adopt(self, other: ToolList) -> None:
-        """Take over what *other* was told of the same server."""
+        """Copy the tools from *other*, a list of the same server."""
         self.specs, self._advertised = dict(other.specs), other._advertised
         self._hidden = dict(other._hidden)
         self._complete = True
 
     def forget(self) -> None:
-        """Ask the server for its tools before the next call: it has said that they changed."""
+        """Have the list fetched before the next call, because the server's tools have changed."""
         self._complete = False
 
     async def relist(self, body: Any, *, first: bool) -> Any:
-        """Return *body*, a result of `tools/list`, as handlers leave it: itself if unchanged."""
+        """Return *body*, a result of `tools/list`, as changed by handlers, or itself."""
         return await self._relist(body, first=first) if isinstance(body, dict) else body
 
     async def advertise(self, call: ProxiedCall, ask: AskList) -> AdvertisedTools:
-        """Return what the client may call; a client that never asked is told nothing else.
+        """Return the tools that the client may call; the list is fetched if it is not known.
 
-        If the list is not known, *ask* gets the params of `tools/list`, and returns the answer.
+        *ask* takes the params of `tools/list` and returns the response.
         """
         if self._waiting or not self._complete:
             await self._wait_for_list(call, ask)
         name = call.call.name
         if name not in self.specs and self._of_components.get(name) is None:
-            # Servers may have tools that they do not list; a handler may still hide one.
+            # Servers may have unlisted tools; a handler may still hide one.
             await self._provide((ToolSpec(name=name),))
             self.specs[name] = ToolSpec(name=name)
         elif (hidden := self._hidden.get(name)) is not None:
-            # A person may have accepted since then what handlers hid.
+            # A person may have accepted a hidden tool since then.
             await self._provide((hidden,))
         return self._advertised
 
     async def _wait_for_list(self, call: ProxiedCall, ask: AskList) -> None:
-        """Let one call ask for the list; those that wait for it go on in their order."""
+        """Fetch the list for one call; other calls wait, and continue in order."""
         self._waiting += 1
         try:
             async with self._lock.current():
@@ -93,7 +93,7 @@ class ToolList:
             self._waiting -= 1
 
     async def _list(self, call: ProxiedCall, ask: AskList) -> None:
-        """Ask the server for all pages, with the metadata of *call*."""
+        """Fetch all pages of the list, with the metadata of *call*."""
         meta = call.params.get("_meta")
         params: dict[str, Any] = {}
         if isinstance(meta, dict):
@@ -110,13 +110,13 @@ class ToolList:
         self._complete = True
 
     async def _relist(self, body: dict[str, Any], *, first: bool) -> Any:
-        """Take one page of the list; return it as handlers leave it: itself if unchanged."""
+        """Process one page of the list; return it as changed by handlers, or itself."""
         listed, final = body.get("tools"), not body.get("nextCursor")
         tools = listed if isinstance(listed, list) else []
         if first:
             self.specs, self._advertised, self._hidden = {}, AdvertisedTools(()), {}
         theirs = _specs_of(tools)
-        self.specs |= {spec.name: _sound(spec) for spec in theirs}
+        self.specs |= {spec.name: _with_valid_schemas(spec) for spec in theirs}
         ours = self._unlisted() if final else []
         before = (*theirs, *ours)
         context = await self._provide(before)
@@ -128,11 +128,11 @@ class ToolList:
             return body
         listed, unknown = _rebuild_list([*tools, *map(_listing_of, ours)], before, after)
         for name in unknown:
-            logger.warning("a handler offers the tool %r, which nobody has; left out", name)
+            logger.warning("left out the tool %r of a handler: no tool has this name", name)
         return {**body, "tools": listed}
 
     def _note_hidden(self, before: Sequence[ToolSpec], after: Iterable[ToolSpec]) -> None:
-        """Keep what was hidden, but of tools under one name none: which one would be called?"""
+        """Remember hidden tools, except for tools with the same name, which are ambiguous."""
         shown, names = {spec.name for spec in after}, Counter(spec.name for spec in before)
         self._hidden |= {
             spec.name: spec for spec in before if spec.name not in shown and names[spec.name] == 1
@@ -148,14 +148,14 @@ class ToolList:
 
 
 def _specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
-    """Return the specs of *tools*, as JSON; what has no name is none. Raises `FreezeError`."""
+    """Return the specs of *tools*, JSON objects with a name; raises `FreezeError`."""
     return tuple([_spec(tool) for tool in tools if _member(tool, "name", str, None) is not None])
 
 
 def _spec(tool: dict[str, Any]) -> ToolSpec:
     annotations = _member(tool, "annotations", dict, EMPTY)
     if title := _member(tool, "title", str, ""):
-        # Where handlers look for it, and where older servers have it: MCP 2025-11-25, schema, Tool.
+        # Handlers read the title there, as in older servers: MCP 2025-11-25, schema, Tool.
         annotations = {**annotations, "title": title}
     return ToolSpec(
         name=tool["name"],
@@ -166,8 +166,8 @@ def _spec(tool: dict[str, Any]) -> ToolSpec:
     )
 
 
-def _sound(spec: ToolSpec) -> ToolSpec:
-    """Return *spec* without the schemas that nothing can be checked against."""
+def _with_valid_schemas(spec: ToolSpec) -> ToolSpec:
+    """Return *spec* without its invalid schemas."""
     output, takes = spec.output_schema, spec.input_schema
     return ToolSpec(
         name=spec.name,
@@ -181,27 +181,27 @@ def _sound(spec: ToolSpec) -> ToolSpec:
 def _rebuild_list(
     tools: list[Any], before: Iterable[ToolSpec], after: Iterable[ToolSpec]
 ) -> tuple[list[Any], tuple[str, ...]]:
-    """Return *tools* as handlers left their specs, and the names of specs that are no tool's.
+    """Return *tools* with the changes of handlers, and the names of specs without a tool.
 
-    Members of a tool that a spec does not have, such as icons, stay.
+    Members of a tool that a spec does not have, such as icons, are kept.
     """
     originals = {spec.name: spec for spec in before}
     known = {_member(tool, "name", str, None): tool for tool in tools}
-    strange = tuple([spec.name for spec in after if spec.name not in originals])
+    unknown = tuple([spec.name for spec in after if spec.name not in originals])
     listed = [
-        _reworded(known[spec.name], originals[spec.name], spec)
+        _with_changes(known[spec.name], originals[spec.name], spec)
         for spec in after
         if spec.name in originals
     ]
-    return listed, strange
+    return listed, unknown
 
 
 def _listing_of(spec: ToolSpec) -> dict[str, Any]:
-    """Return what a list says of a tool that no server has."""
-    return _reworded({"name": spec.name}, ToolSpec(name=spec.name, input_schema=EMPTY), spec)
+    """Return the list item of a component's tool."""
+    return _with_changes({"name": spec.name}, ToolSpec(name=spec.name, input_schema=EMPTY), spec)
 
 
-def _reworded(tool: dict[str, Any], before: ToolSpec, after: ToolSpec) -> dict[str, Any]:
+def _with_changes(tool: dict[str, Any], before: ToolSpec, after: ToolSpec) -> dict[str, Any]:
     changed = {
         member: thaw(getattr(after, field))
         for field, member in _MEMBERS.items()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from toolbus.mcp.session.client_approvals import telling_progress
+from toolbus.mcp.session.client_approvals import progress_notifications
 
 
 async def told(params, count):
@@ -16,7 +16,7 @@ async def told(params, count):
         if len(lines) >= count:
             enough.set()
 
-    async with telling_progress(params, send, pause=0.001):
+    async with progress_notifications(params, send, pause=0.001):
         await enough.wait()
     number = len(lines)
     await asyncio.sleep(0.01)
@@ -39,6 +39,6 @@ async def test_progress_grows_until_the_answer_is_there(token):
 @pytest.mark.parametrize("params", [{}, {"_meta": 5}, {"_meta": {"progressToken": True}}])
 async def test_who_gave_no_token_is_told_nothing(params):
     lines = []
-    async with telling_progress(params, lines.append, pause=0.001):
+    async with progress_notifications(params, lines.append, pause=0.001):
         await asyncio.sleep(0.02)
     assert lines == []

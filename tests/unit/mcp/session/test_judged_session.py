@@ -173,12 +173,12 @@ async def test_a_list_that_cannot_be_judged_is_refused():
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        ({"id": 1, "params": {}}, "needs a `name`"),
-        ({"id": 1, "params": [1]}, "needs a `name`"),
-        ({"id": 1}, "needs a `name`"),
-        ({"id": 1, "params": {"name": "a", "arguments": [1]}}, "must be an object"),
+        ({"id": 1, "params": {}}, "expected a string as `name`"),
+        ({"id": 1, "params": [1]}, "expected a string as `name`"),
+        ({"id": 1}, "expected a string as `name`"),
+        ({"id": 1, "params": {"name": "a", "arguments": [1]}}, "expected an object as `arguments`"),
         ({"id": 1, "params": {"name": "a", "arguments": {"n": 1e22}}}, None),
-        ({"id": 1, "params": {"name": "a", "arguments": {"n": 10**30}}}, "would round"),
+        ({"id": 1, "params": {"name": "a", "arguments": {"n": 10**30}}}, "some readers round"),
         ({"id": None, "params": {"name": "a"}}, "needs an id"),
         ({"params": {"name": "a"}}, None),
     ],
@@ -459,7 +459,7 @@ async def test_a_handler_may_take_the_call_away_or_refuse_it():
         await wires.listed("taken", "refused")
         said = [one["result"]["content"][0]["text"] for one in wires.client]
 
-        assert said == ["a handler took the call away", "not this one"]
+        assert said == ["a handler removed the call", "not this one"]
 
 
 async def test_a_store_that_fails_is_an_error_of_the_call():
@@ -595,7 +595,7 @@ async def test_a_request_of_the_server_whose_task_dies_is_answered():
         await Dying().die()
 
     async with wired(Watcher()) as wires:
-        wires.session.server_messages._pass_on = die
+        wires.session.server_messages._forward = die
         await wires.tell(id="s", method="sampling/createMessage", params={"text": "x"})
 
     assert wires.client == []

@@ -5,7 +5,7 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbus.mcp.session.prose import GONE, rewrite_prose
+from toolbus.mcp.session.prose import OMITTED, rewrite_prose
 
 texts = st.sampled_from(["", "word", "name", "type", "properties", "items"])
 plain = st.recursive(
@@ -120,7 +120,7 @@ def test_a_name_that_is_reworded_keeps_its_place():
         ("a", 1), ("b", 2), ("d", 3),
     ]  # fmt: skip
     assert rewrite_prose("initialize", body, lambda _: None) == {"a": 1, "d": 3}
-    assert rewrite_prose("initialize", body, lambda _: GONE) == {"a": 1, "d": 3}
+    assert rewrite_prose("initialize", body, lambda _: OMITTED) == {"a": 1, "d": 3}
 
 
 @given(st.dictionaries(texts | st.sampled_from(["tools", "serverInfo"]), plain, max_size=4))
@@ -136,8 +136,8 @@ def test_prose_that_is_gone_leaves_empty_what_is_needed():
     tools = {"tools": [{"name": "t", "title": "T"}, "odd"]}
     handshake = {"serverInfo": {"name": "n", "title": "T"}, "supportedVersions": ["a"]}
 
-    assert rewrite_prose("tools/list", tools, lambda _: GONE) == {"tools": [{"name": "t"}, ""]}
-    assert rewrite_prose("initialize", handshake, lambda _: GONE) == {
+    assert rewrite_prose("tools/list", tools, lambda _: OMITTED) == {"tools": [{"name": "t"}, ""]}
+    assert rewrite_prose("initialize", handshake, lambda _: OMITTED) == {
         "serverInfo": {"name": ""},
         "supportedVersions": [""],
     }

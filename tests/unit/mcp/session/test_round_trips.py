@@ -3,14 +3,14 @@
 import pytest
 
 from toolbus.mcp.session.client_approvals import (
-    AskedBefore,
     ForeignStateError,
+    PriorQuestion,
     RequestStates,
-    asks_back,
     input_required,
+    supports_input_required,
 )
 
-ASKED = AskedBefore(question_id="q", digest="d", session_id="s", restored={"requestState": "x"})
+ASKED = PriorQuestion(question_id="q", digest="d", session_id="s", restored={"requestState": "x"})
 
 
 def test_what_the_server_gave_is_put_back():
@@ -94,6 +94,6 @@ def test_who_shows_forms_says_so_in_each_request(capabilities, asks):
         "io.modelcontextprotocol/clientCapabilities": capabilities,
     }
 
-    assert asks_back({"_meta": meta}) is asks
+    assert supports_input_required({"_meta": meta}) is asks
     del meta["io.modelcontextprotocol/protocolVersion"]
-    assert not asks_back({"_meta": meta})
+    assert not supports_input_required({"_meta": meta})
