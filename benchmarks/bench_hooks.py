@@ -92,7 +92,7 @@ def _installed(folder: Path, *, workers: bool) -> list[str]:
         config=str(folder / "toolbus.toml"),
         idle=60.0,
     )
-    blocks = {"AfterTool": dialect(HOST).block("AfterTool", None, "unreadable")}
+    blocks = {"AfterTool": dialect(HOST).fail_closed_answer("AfterTool", None, "unreadable")}
     write_files(folder / "hooks", client_files(settings, HOST, blocks))
     return [sys.executable, "-I", "-S", str(folder / "hooks" / SCRIPT), HOST, "AfterTool"]
 

@@ -48,7 +48,9 @@ class InstalledHooks:
             "idle": 60.0,
         }
         self.settings = ClientSettings(**{**fields, **changes})
-        self.blocks = {name: dialect(HOST).block(name, None, "unanswered") for name in EVENTS}
+        self.blocks = {
+            name: dialect(HOST).fail_closed_answer(name, None, "unanswered") for name in EVENTS
+        }
         self.script = write_files(folder / "hooks", client_files(self.settings, HOST, self.blocks))
 
     def line(self, event):

@@ -67,7 +67,7 @@ class PlainDialect:
     def can_ask(self, event):
         return self.facts.abilities["ask"] == "yes"
 
-    def block(self, name, payload, reason):
+    def fail_closed_answer(self, name, payload, reason):
         return HookAnswer(stdout=json.dumps({"blocked": reason}).encode())
 
 

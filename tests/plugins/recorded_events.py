@@ -36,7 +36,7 @@ def answered(host, name, **decision):
 
 def blocked(host, event, payload=None):
     """What stops *event*, as a JSON value, None if it is empty; and what is undelivered."""
-    answer = dialect(host).block(event, payload, "toolbus: it broke")
+    answer = dialect(host).fail_closed_answer(event, payload, "toolbus: it broke")
     assert answer.exit_code == 0
     return json.loads(answer.stdout) if answer.stdout else None, answer.undelivered
 

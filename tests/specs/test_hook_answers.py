@@ -155,7 +155,7 @@ def test_a_block_needs_no_payload():
     for host, name, payload in EVENTS:
         kind = dialect(host).decode(name, payload).kind
         for shown in (None, payload):
-            made = dialect(host).block(name, shown, "it broke")
+            made = dialect(host).fail_closed_answer(name, shown, "it broke")
 
             value = check_answer(host, name, made)
             if kind in {"call", "prompt", "result"}:

@@ -15,7 +15,7 @@ from tests.servers.terminal import Terminal, run_as_person
 from toolbus.cli import main
 from toolbus.hosts.doctor.codex_inspection import hooks_of_program
 from toolbus.hosts.install.host_files import HOSTS, hooks_file
-from toolbus.hosts.install.targets import blocks_of
+from toolbus.hosts.install.targets import fail_closed_answers
 
 RUN_BY_SHELL = tuple(host for host in HOSTS if HOSTS[host].form != "bridge")
 MINE = "echo mine"
@@ -482,7 +482,7 @@ def test_a_command_without_its_client_stops(home):
     shutil.rmtree(home.path / ".local/state/toolbus/hooks")
 
     for host in RUN_BY_SHELL:
-        blocks = blocks_of(host)
+        blocks = fail_closed_answers(host)
         lines = commands(host, hooks_file(host).read_text())
         assert set(lines) == set(HOSTS[host].events)
         for event in HOSTS[host].tool_events:

@@ -53,7 +53,7 @@ def command() -> Command:
             print_json(output, report)
         else:
             _show(report, open_screen(output))
-        return 0 if report.is_well else 1
+        return 0 if report.is_healthy else 1
 
     return parser, run
 

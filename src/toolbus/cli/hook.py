@@ -77,7 +77,7 @@ def _stop(*_: object) -> NoReturn:
 
 def _answer(parsed: argparse.Namespace, host: WaitingHost) -> HookAnswer:
     from toolbus.hosts.run import event_answer  # noqa: PLC0415 - as above
-    from toolbus.hosts.run.event_input import block_of  # noqa: PLC0415
+    from toolbus.hosts.run.event_input import answer_unread  # noqa: PLC0415
     from toolbus.hosts.run.requests import HookSettings, default_store  # noqa: PLC0415
 
     try:
@@ -85,6 +85,6 @@ def _answer(parsed: argparse.Namespace, host: WaitingHost) -> HookAnswer:
         config = None if parsed.config is None else str(Path(parsed.config).absolute())
     except (OSError, RuntimeError):
         reason = "there is no home or no working folder"
-        return block_of(parsed.host, parsed.event, host.data, reason)
+        return answer_unread(parsed.host, parsed.event, host.data, reason)
     settings = HookSettings(config=config, store=store, limit=host.limit)
     return event_answer.answer(parsed.host, parsed.event, host.data, settings, on_answer=host.write)

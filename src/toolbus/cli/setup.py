@@ -180,7 +180,7 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
         print_json(output, _report(plan, answers, report, written=is_written))
     elif report is not None:
         _show_end(open_screen(output), plan, report, written=is_written)
-    return 0 if report is None or report.is_well else 1
+    return 0 if report is None or report.is_healthy else 1
 
 
 def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:

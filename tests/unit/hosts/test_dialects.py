@@ -55,7 +55,10 @@ def test_a_blank_reason_is_said_in_words(host):
     spoken = dialect(host)
     for name, payload in all_recorded(host):
         event = spoken.decode(name, payload)
-        told = [spoken.encode(event, HookDecision(denied=" ")), spoken.block(name, payload, " ")]
+        told = [
+            spoken.encode(event, HookDecision(denied=" ")),
+            spoken.fail_closed_answer(name, payload, " "),
+        ]
         if event.kind in {"call", "result", "prompt"}:
             said = [each for each in told if "replace_failure" not in each.undelivered]
             assert all(b"no reason was given" in each.stdout for each in said if each.stdout)

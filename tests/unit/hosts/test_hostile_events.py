@@ -11,7 +11,7 @@ from hostile_events import HOSTS, has_secret, hostile_events, without_secrets
 from recorded_events import all_recorded
 from toolbus.hosts.dialects import DIALECTS, dialect
 from toolbus.hosts.dialects.hook_events import HookDecision
-from toolbus.hosts.run.event_input import blocked, read_payload
+from toolbus.hosts.run.event_input import fail_closed, read_payload
 
 CASES = 10_000
 UNSTOPPABLE = {
@@ -46,7 +46,7 @@ def answer_to(host, name, data):
         is_clean = event.response is not None and decision.response == event.response
         return spoken.encode(event, decision), is_clean
     except Exception:  # noqa: BLE001 - as the hook command does
-        return blocked(spoken, name, payload, "toolbus: it broke"), False
+        return fail_closed(spoken, name, payload, "toolbus: it broke"), False
 
 
 def check(host, name, data):

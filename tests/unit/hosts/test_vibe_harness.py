@@ -72,7 +72,7 @@ def test_calls_are_read_and_answered():
     rewritten = event.call.with_arguments({"command": "pwd", "timeout": 5})
     decisions = [HookDecision(), HookDecision(denied="no"), HookDecision(call=rewritten)]
     answers = [vibe.encode(event, each).stdout.decode() for each in decisions]
-    answers.append(vibe.block("pre_tool", None, "it broke").stdout.decode())
+    answers.append(vibe.fail_closed_answer("pre_tool", None, "it broke").stdout.decode())
     made = in_harness(*[{"tool_call": asked, "stdout": each} for each in answers])
 
     passed, denied, changed, stopped = (outcome for _, outcome in made)
@@ -94,7 +94,7 @@ def test_results_are_read_and_replaced(result):
     answers = [
         vibe.encode(event, HookDecision(response=redacted, context=("more",))),
         vibe.encode(event, HookDecision(response=with_texts("short"))),
-        vibe.block("post_tool", None, "it broke"),
+        vibe.fail_closed_answer("post_tool", None, "it broke"),
     ]
     items = [
         {"tool_call": call(), "tool_result": result, "stdout": each.stdout.decode()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolbus.errors import DecodeError
-from toolbus.hosts.dialects.claude_results import for_any_tool, frame_of, replaced
+from toolbus.hosts.dialects.claude_results import for_any_tool, replaced, template_of
 from toolbus.hosts.dialects.host_dialect import (
     ALL_ABILITIES,
     BLOCK,
@@ -65,7 +65,7 @@ class ClaudeCodeDialect(HostDialect):
             }
         ),
         notice="systemMessage",
-        unseen=(MENTIONED,),
+        blind_spots=(MENTIONED,),
     )
     forms: ClassVar = Forms(
         denial=specific(permissionDecision="deny", permissionDecisionReason="{value}"),
@@ -82,14 +82,14 @@ class ClaudeCodeDialect(HostDialect):
         """Return the texts of a result, in the frame of its tool."""
         if "tool_response" not in payload:
             raise DecodeError("expected the result of the tool, got nothing", "$.tool_response")
-        frame = frame_of(text_at(payload, "tool_name"))
-        return ToolResponse(content=parts_in(payload["tool_response"], frame))
+        template = template_of(text_at(payload, "tool_name"))
+        return ToolResponse(content=parts_in(payload["tool_response"], template))
 
     def changed_result(self, event: HookEvent, response: ToolResponse) -> Json:
         """Return the changed texts in their places, else one text in the shape of the tool."""
         assert event.response is not None  # noqa: S101 - it was changed
-        result, frame = event.payload["tool_response"], frame_of(event.payload["tool_name"])
-        mapped = put_in_place(result, frame, event.response, response)
+        result, template = event.payload["tool_response"], template_of(event.payload["tool_name"])
+        mapped = put_in_place(result, template, event.response, response)
         if mapped is None:
             text = whole_text(event.response, response)
             return self.replacement(event.name, event.payload, text)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolbus.hosts.dialects.result_templates import BLOCKS, ResultFrame, are_blocks, put_whole
+from toolbus.hosts.dialects.result_templates import BLOCKS, ResultTemplate, are_blocks, put_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_OWN = ResultFrame(
+_OWN = ResultTemplate(
     identifiers=True,
     fixed=frozenset(
         {
@@ -40,7 +40,7 @@ _OWN = ResultFrame(
 )
 
 
-def frame_of(tool: str) -> ResultFrame:
+def template_of(tool: str) -> ResultTemplate:
     """Return what belongs to the frame in the results of *tool*."""
     return BLOCKS if is_mcp(tool) else _OWN
 

@@ -20,7 +20,7 @@ from toolbus.hosts.dialects.host_dialect import (
     specific,
     text_at,
 )
-from toolbus.hosts.dialects.result_templates import BLOCKS, ResultFrame, parts_in
+from toolbus.hosts.dialects.result_templates import BLOCKS, ResultTemplate, parts_in
 from toolbus.messages.records import ToolResponse
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _LASTING = (
     "what a command has written when Codex stops waiting for it goes to the model, and no hook is "
     "told of it before the command ends: let long commands write to a file that is read afterwards"
 )
-_IMAGES = ResultFrame(
+_IMAGES = ResultTemplate(
     names=frozenset({"type", "image_url", "detail"}),
     fixed=frozenset({"type", "image_url", "detail"}),
 )
@@ -67,7 +67,7 @@ class CodexDialect(HostDialect):
             {"PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SubagentStart"}
         ),
         notice="systemMessage",
-        unseen=(_LASTING,),
+        blind_spots=(_LASTING,),
     )
     forms: ClassVar = Forms(
         denial=specific(permissionDecision="deny", permissionDecisionReason="{value}"),
@@ -95,6 +95,10 @@ class CodexDialect(HostDialect):
             is_error=result.get("isError") is True,
         )
 
-    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
+    def fail_closed_answer(self, name: str, payload: Any, reason: str) -> HookAnswer:
         """Return what stops the event *name*; the end of a session takes no answer at all."""
-        return self.write({}) if name == "SessionEnd" else super().block(name, payload, reason)
+        return (
+            self.write({})
+            if name == "SessionEnd"
+            else super().fail_closed_answer(name, payload, reason)
+        )

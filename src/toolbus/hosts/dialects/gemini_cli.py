@@ -20,7 +20,7 @@ from toolbus.hosts.dialects.host_dialect import (
     object_at,
     specific,
 )
-from toolbus.hosts.dialects.result_templates import ResultFrame, parts_in
+from toolbus.hosts.dialects.result_templates import ResultTemplate, parts_in
 from toolbus.messages.immutable import replace_surrogates
 from toolbus.messages.records import TextPart, ToolResponse
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import HookEvent
 
 _DENIAL = {"decision": "deny", "reason": "{value}"}
-_PARTS = ResultFrame(
+_PARTS = ResultTemplate(
     names=frozenset(
         {
             *("text", "inlineData", "fileData", "mimeType", "data", "fileUri", "displayName"),
@@ -67,7 +67,7 @@ class GeminiCliDialect(HostDialect):
         # Not AfterAgent: there it demands another answer.
         also_denied=frozenset({"BeforeModel", "AfterModel"}),
         notice="systemMessage",
-        unseen=(MENTIONED,),
+        blind_spots=(MENTIONED,),
     )
     forms: ClassVar = Forms(
         denial=_DENIAL,

@@ -102,7 +102,7 @@ class DialectFacts(Struct, frozen=True, kw_only=True):
     most_context: int = 2**20
     also_denied: frozenset[str] = frozenset()
     notice: str = ""
-    unseen: tuple[str, ...] = ()
+    blind_spots: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -226,7 +226,7 @@ class HostDialect(ABC):
             answer = {**answer, self.facts.notice: decision.notice}
         return self.write(answer, *undelivered)
 
-    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
+    def fail_closed_answer(self, name: str, payload: Any, reason: str) -> HookAnswer:
         """Return what stops the event *name* whatever it was about: something of ours failed.
 
         Before a call it is the host's denial; after it, the host's replacement by a notice, in the

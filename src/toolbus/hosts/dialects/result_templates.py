@@ -52,7 +52,7 @@ _FIXED = re.compile(
 _IDENTIFIER = re.compile(r"[a-z][A-Za-z_]{0,39}")
 
 
-class ResultFrame(Struct, frozen=True, kw_only=True):
+class ResultTemplate(Struct, frozen=True, kw_only=True):
     """The parts of a tool's results that its host wrote, so that they are not texts.
 
     Args:
@@ -77,7 +77,7 @@ class ResultFrame(Struct, frozen=True, kw_only=True):
     excerpts: frozenset[str] = frozenset()
 
 
-BLOCKS = ResultFrame(
+BLOCKS = ResultTemplate(
     names=frozenset(
         {
             *("type", "text", "data", "mimeType", "resource", "uri", "blob", "name", "title"),
@@ -100,10 +100,10 @@ class _NameChangedError(Exception):
     """The name of a member was changed."""
 
 
-def parts_in(value: Any, frame: ResultFrame) -> tuple[Part, ...]:
+def parts_in(value: Any, template: ResultTemplate) -> tuple[Part, ...]:
     """Return a text part for each text in the JSON *value* that is not empty, in its order.
 
-    Names of members that are not of the *frame* are texts too; base64 data of a stated type is a
+    Names of members that are not of the *template* are texts too; base64 data of a stated type is a
     part of its own kind. Raises `DecodeError` for what is nested deeper than 200.
     """
     parts: list[Part] = []
@@ -112,23 +112,27 @@ def parts_in(value: Any, frame: ResultFrame) -> tuple[Part, ...]:
         parts.append(part)
         return part
 
-    _walk(value, frame, note)
+    _walk(value, template, note)
     return tuple(parts)
 
 
-def put_back(value: Any, frame: ResultFrame, before: ToolResponse, after: ToolResponse) -> Any:
+def put_back(
+    value: Any, template: ResultTemplate, before: ToolResponse, after: ToolResponse
+) -> Any:
     """Return *value* with the texts of *after*; *before* has what `parts_in` gave for it.
 
     Each part goes back to its place if they are as many and of the same kinds; else the whole text
-    of *after* goes to where the *frame* has room for it. None if it has none.
+    of *after* goes to where the *template* has room for it. None if it has none.
     """
     if before.content == after.content:
         return value
-    in_place = put_in_place(value, frame, before, after)
-    return put_whole(value, frame, whole_text(before, after)) if in_place is None else in_place
+    in_place = put_in_place(value, template, before, after)
+    return put_whole(value, template, whole_text(before, after)) if in_place is None else in_place
 
 
-def put_in_place(value: Any, frame: ResultFrame, before: ToolResponse, after: ToolResponse) -> Any:
+def put_in_place(
+    value: Any, template: ResultTemplate, before: ToolResponse, after: ToolResponse
+) -> Any:
     """Return *value* with each part of *after* in its place; None if they have not all a place.
 
     That is so if they are not as many as in *before* and of the same kinds, or if one is a name.
@@ -137,7 +141,7 @@ def put_in_place(value: Any, frame: ResultFrame, before: ToolResponse, after: To
         return None
     parts = iter(after.content)
     try:
-        return _walk(value, frame, lambda _: next(parts))
+        return _walk(value, template, lambda _: next(parts))
     except _NameChangedError:
         return None
 
@@ -147,7 +151,7 @@ def whole_text(before: ToolResponse, after: ToolResponse) -> str:
     return WITHHELD_NAME if _are_alike(before, after) else after.text
 
 
-def put_whole(value: Any, frame: ResultFrame, text: str) -> Any:
+def put_whole(value: Any, template: ResultTemplate, text: str) -> Any:
     """Return *value* with *text* and no other text; None if there is no place for a text.
 
     Content blocks become a single one. A main place beside media is none: the host would read the
@@ -160,13 +164,13 @@ def put_whole(value: Any, frame: ResultFrame, text: str) -> Any:
     if not isinstance(value, dict):
         return None
     if are_blocks(value.get("content")):
-        empty = _emptied({**value, "content": None}, frame)
+        empty = _emptied({**value, "content": None}, template)
         others = {key: item for key, item in empty.items() if key not in _COPIES}
         return {**others, "content": [{"type": "text", "text": text}]}
-    path = next((path for path in frame.main if isinstance(_item_at(value, path), str)), None)
-    if path is None or any(not isinstance(part, TextPart) for part in parts_in(value, frame)):
+    path = next((path for path in template.main if isinstance(_item_at(value, path), str)), None)
+    if path is None or any(not isinstance(part, TextPart) for part in parts_in(value, template)):
         return None
-    return _with_text(_emptied(value, frame), path, text)
+    return _with_text(_emptied(value, template), path, text)
 
 
 def are_blocks(value: Any) -> bool:
@@ -180,41 +184,43 @@ def _are_alike(before: ToolResponse, after: ToolResponse) -> bool:
     return [*map(type, before.content)] == [*map(type, after.content)]
 
 
-def _walk(value: Any, frame: ResultFrame, change: Change, name: str = "", depth: int = 0) -> Any:
+def _walk(
+    value: Any, template: ResultTemplate, change: Change, name: str = "", depth: int = 0
+) -> Any:
     """Return *value*, the member *name* or an item of it, with its parts as *change* has them."""
     if depth > MAX_DEPTH:
         raise DecodeError(f"nested deeper than {MAX_DEPTH}", "$")
     match value:
-        case str() if value and not _is_word(value, name, frame):
+        case str() if value and not _is_word(value, name, template):
             return _changed(value, TextPart(text=replace_surrogates(value)), change)
         case list() | tuple():
-            return [_walk(item, frame, change, name, depth + 1) for item in value]
+            return [_walk(item, template, change, name, depth + 1) for item in value]
         case dict():
-            return dict(_walk_members(value, frame, change, depth + 1))
+            return dict(_walk_members(value, template, change, depth + 1))
     return value
 
 
 def _walk_members(
-    value: dict[str, Any], frame: ResultFrame, change: Change, depth: int
+    value: dict[str, Any], template: ResultTemplate, change: Change, depth: int
 ) -> Iterator[tuple[str, Any]]:
     mime_name = next((name for name in _MIME_NAMES if _is_mime_type(value.get(name))), "")
     for key, item in value.items():
-        if key in frame.excerpts:
-            yield key, _emptied(item, frame, key)
+        if key in template.excerpts:
+            yield key, _emptied(item, template, key)
             continue
-        _check_name(key, frame, change)
+        _check_name(key, template, change)
         if mime_name and key == mime_name:
             yield key, item
-        elif _is_data(key, value, frame, typed=bool(mime_name)):
+        elif _is_data(key, value, template, typed=bool(mime_name)):
             mime_type = value[mime_name] if mime_name else "application/octet-stream"
             yield key, _changed(item, _media(replace_surrogates(item), mime_type), change)
         else:
-            yield key, _walk(item, frame, change, key, depth)
+            yield key, _walk(item, template, change, key, depth)
 
 
-def _check_name(key: str, frame: ResultFrame, change: Change) -> None:
+def _check_name(key: str, template: ResultTemplate, change: Change) -> None:
     """Raise `_NameChangedError` if *key* is a text that changes: a name has no other place."""
-    if not _is_name(key, frame):
+    if not _is_name(key, template):
         part = TextPart(text=replace_surrogates(key))
         if change(part) != part:
             raise _NameChangedError
@@ -234,17 +240,17 @@ def _changed(text: str, part: Part, change: Change) -> str:
     return ""
 
 
-def _is_name(key: str, frame: ResultFrame) -> bool:
+def _is_name(key: str, template: ResultTemplate) -> bool:
     """Return whether the host gave the name *key*."""
-    if not key or key in frame.names or key in frame.media:
+    if not key or key in template.names or key in template.media:
         return True
-    return frame.identifiers and _IDENTIFIER.fullmatch(key) is not None
+    return template.identifiers and _IDENTIFIER.fullmatch(key) is not None
 
 
-def _is_word(text: str, name: str, frame: ResultFrame) -> bool:
+def _is_word(text: str, name: str, template: ResultTemplate) -> bool:
     """Return whether the host wrote *text* in the member *name*."""
-    return text in frame.words.get(name, ()) or (
-        name in frame.fixed and _FIXED.fullmatch(text) is not None
+    return text in template.words.get(name, ()) or (
+        name in template.fixed and _FIXED.fullmatch(text) is not None
     )
 
 
@@ -252,9 +258,9 @@ def _is_mime_type(value: Any) -> bool:
     return isinstance(value, str) and _MIME_TYPE.fullmatch(value) is not None
 
 
-def _is_data(key: str, value: Mapping[str, Any], frame: ResultFrame, *, typed: bool) -> bool:
+def _is_data(key: str, value: Mapping[str, Any], template: ResultTemplate, *, typed: bool) -> bool:
     """Return whether the member *key* of *value*, which has a type or not, is base64 data."""
-    is_known, item = key in frame.media, value[key]
+    is_known, item = key in template.media, value[key]
     if not is_known and not (typed and key in _DATA_NAMES):
         return False
     if not isinstance(item, str) or _BASE64.fullmatch(item) is None:
@@ -271,16 +277,20 @@ def _media(data: str, mime_type: str) -> Part:
     return ResourcePart(resource=Resource(uri="", mime_type=mime_type, blob=data))
 
 
-def _emptied(value: Any, frame: ResultFrame, name: str = "") -> Any:
+def _emptied(value: Any, template: ResultTemplate, name: str = "") -> Any:
     """Return *value* without its texts, and without members whose names may be texts."""
     match value:
         case str():
-            return value if _is_word(value, name, frame) else ""
+            return value if _is_word(value, name, template) else ""
         case list() | tuple():
-            return [] if name in frame.excerpts else [_emptied(item, frame, name) for item in value]
+            return (
+                []
+                if name in template.excerpts
+                else [_emptied(item, template, name) for item in value]
+            )
         case dict():
-            members = [(key, item) for key, item in value.items() if _is_name(key, frame)]
-            return {key: _emptied(item, frame, key) for key, item in members}
+            members = [(key, item) for key, item in value.items() if _is_name(key, template)]
+            return {key: _emptied(item, template, key) for key, item in members}
     return value
 
 

@@ -22,7 +22,7 @@ from toolbus.hosts.dialects.host_dialect import (
     filled,
     optional_text,
 )
-from toolbus.hosts.dialects.result_templates import ResultFrame, parts_in
+from toolbus.hosts.dialects.result_templates import ResultTemplate, parts_in
 from toolbus.messages.records import TextPart, ToolResponse
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class VibeDialect(HostDialect):
         members=Members(call_id="tool_call_id"),
         takes_context=frozenset({"post_tool"}),
         notice="system_message",
-        unseen=(MENTIONED,),
+        blind_spots=(MENTIONED,),
     )
     forms: ClassVar = Forms(
         denial=_DENIAL,
@@ -70,7 +70,7 @@ class VibeDialect(HostDialect):
     def read_result(self, payload: Mapping[str, Any]) -> ToolResponse:
         """Return what the model reads, and behind it what only its programs read."""
         text = optional_text(payload, "tool_output_text")
-        structured = parts_in(payload.get("tool_output"), ResultFrame())
+        structured = parts_in(payload.get("tool_output"), ResultTemplate())
         hidden = [part for part in structured if not _stands_in(part, text)]
         failed = payload.get("tool_status") != "success"
         return ToolResponse(content=(TextPart(text=text), *hidden), is_error=failed)
@@ -90,10 +90,10 @@ class VibeDialect(HostDialect):
             return made
         return super().write(filled(_DENIAL, "", _TOO_LONG), *undelivered)
 
-    def block(self, name: str, payload: Any, reason: str) -> HookAnswer:
+    def fail_closed_answer(self, name: str, payload: Any, reason: str) -> HookAnswer:
         """Return what stops the event *name*; one of tomorrow is taken for one that can be."""
         if name in self.facts.kinds:
-            return super().block(name, payload, reason)
+            return super().fail_closed_answer(name, payload, reason)
         return self.write(filled(_DENIAL, name, reason))
 
 

@@ -80,7 +80,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostReport, ...]
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether nothing is open that was promised closed, and nothing is broken."""
         findings = [*self.configuration.findings, *[f for h in self.hosts for f in h.findings]]
         return not any(finding.severity in {"open", "broken"} for finding in findings)

@@ -15,7 +15,7 @@ from toolbus.hosts.dialects import dialect
 from toolbus.hosts.doctor.findings import Finding
 from toolbus.hosts.install.client_files import copied_files, shell_line, write_files
 from toolbus.hosts.install.host_files import HOSTS
-from toolbus.hosts.install.targets import blocks_of
+from toolbus.hosts.install.targets import fail_closed_answers
 from toolbus.settings.spans import sanitize
 from toolbus.settings.usage_error import UsageError
 
@@ -119,7 +119,7 @@ def _try_hooks(state: InstalledState, folder: Path) -> list[TrialAnswer]:
         ]
         answers = []
         for client, event, data in trials:
-            block = blocks_of(host)[event]
+            block = fail_closed_answers(host)[event]
             line = shell_line(state.python or "", client, host, event, block)
             answers.append(_run(line, data, folder, block, secret))
         return answers

@@ -142,7 +142,7 @@ def inspect_settings(
     for each in settings:
         yield from _foreign_hooks(host, each, is_compared=each.file in whole)
     yield from _foreign_programs(host, projects)
-    yield from [_warning(f"not seen: {each}") for each in dialect(host).facts.unseen]
+    yield from [_warning(f"not seen: {each}") for each in dialect(host).facts.blind_spots]
 
 
 def inspect_folder_trust(host: str, project: str) -> Iterator[Finding]:

@@ -148,8 +148,9 @@ def client_files(
 ) -> dict[str, bytes]:
     """Return the files of a client for the events of *host* by name; the script is the last.
 
-    *blocks* are by event the answer that stops it when nobody could read it: the dialect's
-    `block(event, None, reason)`. Raises `UsageError` for a setting that no line can hold.
+    *blocks* has by event the answer that stops it when it cannot be judged: the dialect's
+    `fail_closed_answer(event, None, reason)`. Raises `UsageError` for a setting that does not fit
+    into one line.
     """
     return {
         "hook_client.py": Path(hook_client.__file__).read_bytes(),

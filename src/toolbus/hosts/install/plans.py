@@ -35,8 +35,8 @@ from toolbus.hosts.install.settings_files import SettingsFile, read_settings, re
 from toolbus.hosts.install.targets import (
     JsonHooks,
     OwnFile,
-    blocks_of,
     codex_trust,
+    fail_closed_answers,
     install_target,
     removal_targets,
 )
@@ -146,7 +146,7 @@ def plan_install(
     # The script is the last: without it a command answers the block.
     contents = {
         RECORD: encode(InstallRecord(files=files, folders=made)),
-        **client_files(settings, host, blocks_of(host)),
+        **client_files(settings, host, fail_closed_answers(host)),
     }
     return InstallPlan(
         host=host,

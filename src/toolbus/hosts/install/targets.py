@@ -221,7 +221,7 @@ def install_target(host: str, project: Path | None, script: Path, python: str) -
         return OwnFile(path=hooks_file(host, project), content=content)
     entries = [
         (event, hook_entry(host, event, shell_line(python, script, host, event, block)))
-        for event, block in blocks_of(host).items()
+        for event, block in fail_closed_answers(host).items()
     ]
     return _hooks_target(host, project, entries)
 
@@ -237,11 +237,14 @@ def removal_targets(host: str, project: Path | None) -> Iterator[EditTarget]:
         yield _trust_target(path, "")
 
 
-def blocks_of(host: str) -> dict[str, HookAnswer]:
+def fail_closed_answers(host: str) -> dict[str, HookAnswer]:
     """Return by event of *host* the answer that stops it when nothing of ours can judge it."""
-    spoken = dialect(host)
+    host_dialect = dialect(host)
     reason = "toolbus could not judge this event, so it is stopped; see: toolbus doctor"
-    return {event: spoken.block(event, None, reason) for event in host_files(host).events}
+    return {
+        event: host_dialect.fail_closed_answer(event, None, reason)
+        for event in host_files(host).events
+    }
 
 
 def codex_trust(path: Path, text: str, stored: str) -> TomlBlock | None:

@@ -92,7 +92,7 @@ class CallOnBus(EventOnBus):
             approver=self._chain.approvals,
             append=self._enter,
             reported={call_id: None} if answers else None,
-            may_be_told=lambda _: self._log.is_again,
+            may_be_told=lambda _: self._log.is_retry,
             ids=lambda: f"{call_id}-{next(numbers)}" if has_id else self._log.message_id,
         )
 
@@ -162,14 +162,14 @@ class CallOnBus(EventOnBus):
 
     async def _ask(self, judged: GatedCall, decision: HookDecision) -> HookDecision | str:
         """Return *decision* as it is after the question of *judged*, or why that does not run."""
-        ask, taken = judged.question, self._taken
+        ask, approved = judged.question, self._approved
         assert ask is not None  # noqa: S101 - it asks
         if self._keepers:
             judged.fill = lambda: self._filled(judged.call)
         can_ask = self._chain.host_asks and self._dialect.can_ask(self._event)
-        if can_ask and await taken.hand_over(judged, self._chain.approvals, self._log):
+        if can_ask and await approved.delegate_to_host(judged, self._chain.approvals, self._log):
             return replace(decision, asked=ask.prompt)
-        if await taken.is_again(judged.call, ask, self._log.message_id):
+        if await approved.is_retry(judged.call, ask, self._log.message_id):
             return await self._decision_of(judged)
         return await self._ask_person(judged)
 
@@ -184,7 +184,7 @@ class CallOnBus(EventOnBus):
         decision = await self._decision_of(judged)
         if isinstance(decision, str):
             return decision
-        refusal = await self._taken.take(
+        refusal = await self._approved.take(
             judged.permit,
             self._call_id,
             self._scope.session_id,

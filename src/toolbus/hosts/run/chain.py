@@ -58,7 +58,7 @@ class HookChain(Participant):
     ) -> None:
         self.store, self.skippers, self.host_asks = store, skippers, host_asks
         self.approvals = approvals or StoredApprovals(store=store, host=name)
-        self.sessions, self._logs = HookSessions(store), EventLogs(store, self._conceal)
+        self.sessions, self._logs = HookSessions(store), EventLogs(store, self._redact)
         super().__init__(EventBus(), Toolset(), Scope(agent_id=name), tuple(components))
         self._end_tap = self.bus.tap(self._logs.add, idle=False, without=(MODEL_CALL_DELTA,))
 
@@ -103,7 +103,7 @@ class HookChain(Participant):
         log = self._logs.current
         return text_before(call, log.scope) if log is not None and log.fills else None
 
-    async def _conceal(self, text: str, scope: Scope) -> str:
+    async def _redact(self, text: str, scope: Scope) -> str:
         """Return *text* without what components take away, which it may quote."""
         for component in self.components:
             if not isinstance(component, Concealer):

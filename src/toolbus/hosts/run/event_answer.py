@@ -12,8 +12,8 @@ from toolbus.hosts.dialects.hook_events import HookAnswer, HookDecision
 from toolbus.hosts.run.event_input import (
     MAX_BYTES,
     ReadEvent,
-    block_of,
-    blocked,
+    answer_unread,
+    fail_closed,
     folder_of,
     read_event,
     reason_of,
@@ -69,7 +69,7 @@ class WaitingHost:
         self.exit_code = made.exit_code
 
     def _end(self, *_: object) -> NoReturn:
-        self.write(block_of(self._name, self._event, self.data, self._late))
+        self.write(answer_unread(self._name, self._event, self.data, self._late))
         os._exit(self.exit_code)
 
 
@@ -93,16 +93,16 @@ def answer(
     if isinstance(read, HookAnswer):
         return read
     try:
-        if concerns_nobody(read, settings):
+        if no_handlers_for(read, settings):
             return read.dialect.encode(read.event, HookDecision())
         import asyncio  # noqa: PLC0415 - not for what concerns nobody
 
         return asyncio.run(_answer(read, settings, event_id, on_answer))
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
-        return blocked(read.dialect, read.event.name, read.payload, reason_of(error))
+        return fail_closed(read.dialect, read.event.name, read.payload, reason_of(error))
 
 
-def concerns_nobody(read: ReadEvent, settings: HookSettings) -> bool:
+def no_handlers_for(read: ReadEvent, settings: HookSettings) -> bool:
     """Return whether no handler could have to do with an event, as far as that is seen at once.
 
     Raises `LoadError` for a configuration that cannot be used.

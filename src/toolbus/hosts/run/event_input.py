@@ -73,42 +73,42 @@ def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
     """
     payload: Any = None
     try:
-        spoken = dialect(host)
+        host_dialect = dialect(host)
     except Exception as error:  # noqa: BLE001 - as below
         return _unworded(reason_of(error))
     try:
         payload = read_payload(data)
-        spoken, name = _speaker(spoken, name, payload)
-        event = spoken.decode(name, payload)
-        if spoken.facts.name != host and _is_judged_by_cursor(name):
+        host_dialect, name = _speaker(host_dialect, name, payload)
+        event = host_dialect.decode(name, payload)
+        if host_dialect.facts.name != host and _is_judged_by_cursor(name):
             event = HookEvent(host=event.host, name=name, kind="other", session_id=event.session_id)
-        elif event.kind == "other" and (problem := _misnamed(spoken, name, payload)):
+        elif event.kind == "other" and (problem := _misnamed(host_dialect, name, payload)):
             return _unworded(sanitize(f"toolbus: {problem}"))
         if event.folder and (not event.folder.startswith("/") or "\0" in event.folder):
             raise DecodeError("the event's folder is no absolute path")  # noqa: TRY301 - for all dialects
-        return ReadEvent(spoken, payload, event)
+        return ReadEvent(host_dialect, payload, event)
     except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
-        return blocked(spoken, name, payload, reason_of(error))
+        return fail_closed(host_dialect, name, payload, reason_of(error))
 
 
-def block_of(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
+def answer_unread(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
     """Return the block of the event *name* of *host*; it raises nothing."""
     reason, payload = sanitize(f"toolbus: {reason}"), None
     try:
-        spoken = dialect(host)
+        host_dialect = dialect(host)
     except Exception as error:  # noqa: BLE001 - as above
         return _unworded(reason_of(error))
     with suppress(Exception):
         payload = read_payload(data)
-        spoken, name = _speaker(spoken, name, payload)
-    return blocked(spoken, name, payload, reason)
+        host_dialect, name = _speaker(host_dialect, name, payload)
+    return fail_closed(host_dialect, name, payload, reason)
 
 
-def blocked(spoken: HostDialect, name: str, payload: Any, reason: str) -> HookAnswer:
+def fail_closed(host_dialect: HostDialect, name: str, payload: Any, reason: str) -> HookAnswer:
     """Return what stops the event *name*, also if its payload is hostile; it raises nothing."""
     for shown in (payload, None):
         try:
-            return spoken.block(name, shown, reason)
+            return host_dialect.fail_closed_answer(name, shown, reason)
         except Exception:  # noqa: BLE001, S112 - there is another way to say it
             continue
     return _unworded(reason)
@@ -169,12 +169,12 @@ def _refuse(_: str) -> NoReturn:
     raise ValueError
 
 
-def _speaker(spoken: HostDialect, name: str, payload: Any) -> tuple[HostDialect, str]:
+def _speaker(host_dialect: HostDialect, name: str, payload: Any) -> tuple[HostDialect, str]:
     """Return the dialect of the host that sent *payload*, and its name for the event."""
     is_of_cursor = isinstance(payload, dict) and isinstance(payload.get("cursor_version"), str)
-    if spoken.facts.name == "claude-code" and is_of_cursor:
+    if host_dialect.facts.name == "claude-code" and is_of_cursor:
         return dialect("cursor"), _CURSOR_NAMES.get(name, name)
-    return spoken, name
+    return host_dialect, name
 
 
 def _is_judged_by_cursor(name: str) -> bool:
@@ -192,12 +192,12 @@ def _is_judged_by_cursor(name: str) -> bool:
         return False
 
 
-def _misnamed(spoken: HostDialect, name: str, payload: Any) -> str | None:
+def _misnamed(host_dialect: HostDialect, name: str, payload: Any) -> str | None:
     """Return that *payload* names an event that is judged, where the hook's *name* is none."""
     real_name = payload.get("hook_event_name")
     if not isinstance(real_name, str) or real_name == name:
         return None
-    if spoken.facts.kinds.get(real_name, "other") == "other":
+    if host_dialect.facts.kinds.get(real_name, "other") == "other":
         return None
     return f"the hook answers to {name!r}, but the event is {real_name!r}; correct its command"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolbus.store.sqlite.writes import Writes
     from toolbus.transcript.transcript import EnteringMessage
 
-    Conceal: TypeAlias = Callable[[str, Scope], Awaitable[str]]
+    Redact: TypeAlias = Callable[[str, Scope], Awaitable[str]]
 
 
 _AGAIN = hook_client.AGAIN.decode()
@@ -82,16 +82,16 @@ class HookStore(SqliteStore):
 class EventLog:
     """The messages of one event that were let in, and the records of its dispatches.
 
-    *message_id* is that of what the event itself says; *is_again*: a worker that was killed may
-    have judged it already. *conceal* returns a text without secrets. *enqueued* are the messages
+    *message_id* is that of what the event itself says; *is_retry*: a worker that was killed may
+    have judged it already. *redact* returns a text without secrets. *enqueued* are the messages
     that handlers let wait for the model meanwhile; *fills* says whether files that a call writes
     get back what was taken out of them.
     """
 
-    def __init__(self, scope: Scope, event_id: str, conceal: Conceal) -> None:
-        self.scope, self._conceal = scope, conceal
+    def __init__(self, scope: Scope, event_id: str, redact: Redact) -> None:
+        self.scope, self._redact = scope, redact
         own_id = event_id.removesuffix(_AGAIN)
-        self.is_again = own_id != event_id
+        self.is_retry = own_id != event_id
         self.message_id = f"{scope.session_id}/{own_id or new_id()}"
         self.messages: list[EnteringMessage] = []
         self.records: list[DispatchRecord] = []
@@ -104,9 +104,9 @@ class EventLog:
         entries = [entry for record in self.records for entry in record.entries]
         return any(entry.status in _FAILURES for entry in entries)
 
-    async def concealed(self, text: str | None) -> str | None:
+    async def redacted(self, text: str | None) -> str | None:
         """Return *text* as it may be told and written; None for None."""
-        return None if text is None else await self._conceal(text, self.scope)
+        return None if text is None else await self._redact(text, self.scope)
 
     def note(self, event: str, reason: str, subject: str = "", call_id: str = "") -> None:
         """Put into the ledger what no dispatch tells."""
@@ -130,13 +130,13 @@ _CURRENT: ContextVar[EventLog | None] = ContextVar("toolbus_hook_event", default
 class EventLogs:
     """The logs of all events that are handled at the same time; they are written to *store*.
 
-    Of what records say, *conceal* leaves no secret: a reason may quote what was refused.
+    Of what records say, *redact* leaves no secret: a reason may quote what was refused.
     An observer may end after its event was written: what it did is written with the next event
     of the session, or at the end.
     """
 
-    def __init__(self, store: HookStore, conceal: Conceal) -> None:
-        self._store, self._conceal = store, conceal
+    def __init__(self, store: HookStore, redact: Redact) -> None:
+        self._store, self._redact = store, redact
         self._late: dict[str, list[DispatchRecord]] = {}
 
     @property
@@ -147,7 +147,7 @@ class EventLogs:
     @contextmanager
     def collecting(self, scope: Scope, event_id: str) -> Iterator[EventLog]:
         """Give the log of an event that is handled in this block, for what *scope* says there."""
-        log = EventLog(scope, event_id, self._conceal)
+        log = EventLog(scope, event_id, self._redact)
         token = _CURRENT.set(log)
         try:
             yield log
@@ -175,7 +175,7 @@ class EventLogs:
         copies = [entering.copy for entering in log.messages]
         log.is_written = True
         try:
-            records = [await self._concealed(record) for record in (*late, *log.records)]
+            records = [await self._redacted(record) for record in (*late, *log.records)]
             await self._store.append_once(session_id, copies, records)
         except Exception:
             self._late[session_id] = [*late, *self._late.get(session_id, [])]
@@ -185,16 +185,16 @@ class EventLogs:
         """Write what came late."""
         while self._late:
             session_id, late = self._late.popitem()
-            records = [await self._concealed(record) for record in late]
+            records = [await self._redacted(record) for record in late]
             await self._store.append(session_id, AppendRequest(records=tuple(records)))
 
-    async def _concealed(self, record: DispatchRecord) -> DispatchRecord:
+    async def _redacted(self, record: DispatchRecord) -> DispatchRecord:
         """Return *record* as it may be written."""
         if record.reason is None and all(entry.reason is None for entry in record.entries):
             return record
         entries = []
         for entry in record.entries:
-            reason = entry.reason and await self._conceal(entry.reason, record.scope)
+            reason = entry.reason and await self._redact(entry.reason, record.scope)
             entries.append(replace(entry, reason=reason))
-        reason = record.reason and await self._conceal(record.reason, record.scope)
+        reason = record.reason and await self._redact(record.reason, record.scope)
         return replace(record, reason=reason, entries=tuple(entries))

@@ -11,7 +11,7 @@ from toolbus.errors import MessageDenied
 from toolbus.events.catalogue import RUN_BEFORE, RunStart
 from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.hosts.doctor.vendors import switch_warning
-from toolbus.hosts.run.approved_calls import TakenCalls
+from toolbus.hosts.run.approved_calls import ApprovedCalls
 from toolbus.messages.records import AssistantMessage, UserMessage
 from toolbus.tools.calls.gate import Pending, ask_about_run
 from toolbus.transcript.transcript import Transcript
@@ -51,7 +51,7 @@ class EventOnBus:
         self._event, self._dialect = event, dialect
         self._log, self._scope = log, log.scope
         self._root = log.scope.root_session_id or log.scope.session_id
-        self._taken = TakenCalls(chain.store, chain.sessions, self._root, session.taken)
+        self._approved = ApprovedCalls(chain.store, chain.sessions, self._root, session.approved)
         self._transcript = Transcript(chain.bus, log.scope.session_id, None)
         self._call_id = ""
 
@@ -65,8 +65,8 @@ class EventOnBus:
         # A reason may quote what it is about, and what a host is told, it keeps.
         decision = replace(
             decision,
-            denied=await self._log.concealed(decision.denied),
-            asked=await self._log.concealed(decision.asked),
+            denied=await self._log.redacted(decision.denied),
+            asked=await self._log.redacted(decision.asked),
             context=texts,
         )
         answer = self._dialect.encode(self._event, decision)
@@ -81,11 +81,11 @@ class EventOnBus:
             await self._transcript.announce(entering)
         match self._event.kind:
             case "result":
-                await self._taken.end(self._call_id)
+                await self._approved.end(self._call_id)
             case "prompt" | "answer":
-                await self._taken.lose(self._scope.session_id)
+                await self._approved.mark_unknown(self._scope.session_id)
             case "session_start" | "session_end":
-                await self._taken.lose(None)
+                await self._approved.mark_unknown(None)
 
     async def _decide(self) -> HookDecision:
         event = self._event

@@ -67,7 +67,7 @@ def main(host: str, event: str, offset: int = 0) -> int:
     except BaseException:  # noqa: BLE001 - whatever it is, the host must be stopped
         _on_signals(_signal.SIG_IGN)
         try:
-            answer = block(f"{_FOLDER}/{host}.blocks", event)
+            answer = fail_closed_answer(f"{_FOLDER}/{host}.blocks", event)
         except BaseException:  # noqa: BLE001 - as above; a shell around us knows the block, too
             posix.write(2, b"toolbus: its hook could not answer\n")
             return failure
@@ -92,7 +92,7 @@ def read_settings(file: str) -> Settings:
     return settings
 
 
-def block(file: str, event: str) -> Answer:
+def fail_closed_answer(file: str, event: str) -> Answer:
     """Return what stops *event*, by the *file* of its host: `EVENT=CODE STDOUT STDERR`, in hex."""
     code, stdout, stderr = read_settings(file)[event.encode()][0].split(b" ")
     return int(code), bytes.fromhex(stdout.decode()), bytes.fromhex(stderr.decode())

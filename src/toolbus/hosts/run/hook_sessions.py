@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolbus.components.state import State
@@ -28,7 +28,7 @@ _MOST, _LONGEST = 20, 20_000
 """Texts that wait for an event that can carry them at most, and the letters of each."""
 
 
-class TakenCall(Struct, frozen=True, kw_only=True):
+class ApprovedCall(Struct, frozen=True, kw_only=True):
     """A call that the host was let run by the yes to a question, which is kept in *session_id*.
 
     *event_id* is that of the event which the host was to be told so for. Of a call of which the
@@ -55,7 +55,8 @@ class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder: str
     configuration: str | None = None
     context: tuple[str, ...] = ()
-    taken: dict[str, TakenCall] = {}  # msgspec makes a new one each time.
+    # Sessions of older versions are stored with the name "taken".
+    approved: dict[str, ApprovedCall] = field(default_factory=dict, name="taken")
     failed: bool = False
 
     def with_context(self, texts: Sequence[str]) -> HookSession:

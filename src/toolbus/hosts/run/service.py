@@ -14,7 +14,7 @@ from toolbus.config.trust import find_or_missed, read_owned
 from toolbus.errors import DeadlineError, LoadError, StoreError
 from toolbus.hosts.dialects.hook_events import HookDecision
 from toolbus.hosts.run.chain import HookChain, session_id_of
-from toolbus.hosts.run.event_input import blocked, folder_of, reason_of
+from toolbus.hosts.run.event_input import fail_closed, folder_of, reason_of
 from toolbus.hosts.run.event_log import HookStore
 from toolbus.hosts.run.hook_sessions import HookSessions
 from toolbus.hosts.run.required_configuration import missing_required
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from toolbus.hosts.run.requests import HookSettings
 
 
-class _ChainInForce(NamedTuple):
+class _ActiveChain(NamedTuple):
     """A *chain*, None if nothing was in force; *project* is its project's configuration, if any."""
 
     chain: HookChain | None
@@ -56,7 +56,7 @@ class HookService:
     ) -> None:
         self._settings, self._folder, self._recording = settings, folder, recording
         self._store: HookStore | None = None
-        self._chains: dict[tuple[str, str, str | None], _ChainInForce] = {}
+        self._chains: dict[tuple[str, str, str | None], _ActiveChain] = {}
         self._making = LoopLock()
         self._opened = AsyncExitStack()
 
@@ -74,7 +74,7 @@ class HookService:
         """Make ready what events of *host* pass in its folder; what is wrong says the first one."""
         if self._folder is not None:
             with suppress(Exception):
-                await self._in_force(host, self._folder, None)
+                await self._active_chain(host, self._folder, None)
 
     async def answer(self, read: ReadEvent, event_id: str = "") -> HookAnswer | Path:
         """Return what the host of *read* is told, or the folder whose worker has its session.
@@ -97,7 +97,7 @@ class HookService:
             error = failure
         finally:
             task.cancel()
-        return blocked(read.dialect, read.event.name, read.payload, reason_of(error))
+        return fail_closed(read.dialect, read.event.name, read.payload, reason_of(error))
 
     async def _answer(self, read: ReadEvent, event_id: str) -> HookAnswer | Path:
         event, dialect = read.event, read.dialect
@@ -109,7 +109,7 @@ class HookService:
             if self._folder not in {None, folder}:
                 return folder
             async with self._making.current():
-                in_force = await self._in_force(host, folder, session)
+                in_force = await self._active_chain(host, folder, session)
             if in_force.chain is None:
                 return dialect.encode(event, HookDecision())
             project = in_force.project
@@ -129,9 +129,9 @@ class HookService:
             self._store = HookStore(file)
         return self._store
 
-    async def _in_force(
+    async def _active_chain(
         self, host: str, folder: Path, session: HookSession | None
-    ) -> _ChainInForce:
+    ) -> _ActiveChain:
         """Return the chain for a session in *folder*.
 
         Raises `LoadError` for a configuration that cannot be used, or that was trusted and changed.
@@ -146,7 +146,7 @@ class HookService:
                 self._chains[key] = await self._make(host, file)
         return self._chains[key]
 
-    async def _make(self, host: str, file: Path | None) -> _ChainInForce:
+    async def _make(self, host: str, file: Path | None) -> _ActiveChain:
         named = self._settings.config
         # A component may take long to import, or for ever.
         if named is not None:
@@ -158,7 +158,7 @@ class HookService:
         if reason := missing_required(self._settings.required, read):
             raise LoadError(reason)
         if read is None or not read.components:
-            return _ChainInForce(None, None)
+            return _ActiveChain(None, None)
         is_project = named is None and file is not None and read.file.samefile(file)
         project = str(read.file) if is_project else None
         store, settings = self._open_store(), read.approvals
@@ -171,4 +171,4 @@ class HookService:
             host, read.components, store, approvals, host_asks=host_asks, skippers=skippers
         )
         await self._opened.enter_async_context(chain)
-        return _ChainInForce(chain, project)
+        return _ActiveChain(chain, project)

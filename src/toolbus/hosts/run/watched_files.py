@@ -28,8 +28,8 @@ class WatchedFiles:
         self._ignored = ("/dev/", "/proc/", data)
         self._signatures = {os.fspath(path): signature(path) for path in paths}
         self._modules = self._recordings = 0
-        self._take_modules()
-        sys.addaudithook(self._hear)  # Python lets nobody take a hook away.
+        self._add_modules()
+        sys.addaudithook(self._on_audit_event)  # Python lets nobody take a hook away.
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -42,18 +42,18 @@ class WatchedFiles:
             yield
         finally:
             self._recordings -= 1
-        self._take_modules()
+        self._add_modules()
 
     def changed(self) -> str | None:
         """Return a file that is not as it was, be it missing or new; None if all are."""
         if len(sys.modules) != self._modules:
-            self._take_modules()
+            self._add_modules()
         for path, known in self._signatures.items():
             if signature(path) != known:
                 return path
         return None
 
-    def _hear(self, event: str, words: tuple[Any, ...]) -> None:
+    def _on_audit_event(self, event: str, words: tuple[Any, ...]) -> None:
         if not self._recordings or event != "open":
             return
         path, mode, flags = words
@@ -63,7 +63,7 @@ class WatchedFiles:
         if is_read and not ignored and not path.startswith(self._ignored):
             self._signatures.setdefault(os.path.abspath(path), signature(path))  # noqa: PTH100
 
-    def _take_modules(self) -> None:
+    def _add_modules(self) -> None:
         self._modules = len(sys.modules)
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)

@@ -84,7 +84,7 @@ class WorkerSocket:
         self.listener.listen(_BACKLOG)
         self._identity = self._look()
 
-    def is_found(self) -> bool:
+    def is_reachable(self) -> bool:
         """Return whether a client that looks for it comes here."""
         return self._look() == self._identity
 
@@ -92,7 +92,7 @@ class WorkerSocket:
         """Make room for another worker: no client comes here from now on."""
         if self._lock < 0:
             return
-        if self.is_found():
+        if self.is_reachable():
             with suppress(OSError):
                 os.unlink(self._path)  # noqa: PTH108 - as above
                 os.unlink(self._path + b".lock")  # noqa: PTH108 - as above
@@ -168,7 +168,7 @@ class HookWorker:
             kill_later(self._limits.stuck, self._log.handle)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), pause)
-            if not place.is_found():
+            if not place.is_reachable():
                 self._end("its socket is gone")
             elif (file := self._changed()) is not None:
                 self._end(f"{file!r} has changed")
@@ -189,7 +189,7 @@ class HookWorker:
         try:
             hook_client.check_peer(writer.get_extra_info("socket"))
             request = await read_request(reader)
-            if self._takes(request):
+            if self._accepts(request):
                 self._bytes += request.size
                 try:
                     await respond(self._answer, request, reader, writer)
@@ -207,7 +207,7 @@ class HookWorker:
             self._last_event = asyncio.get_running_loop().time()
             writer.close()
 
-    def _takes(self, request: HookRequest) -> bool:
+    def _accepts(self, request: HookRequest) -> bool:
         """Return whether an event of *request* is answered here, as it would be anew."""
         if not self._ended.is_set() and (file := self._changed()) is not None:
             self._end(f"{file!r} has changed")

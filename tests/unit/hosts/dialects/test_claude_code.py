@@ -319,7 +319,7 @@ def test_every_recorded_event_passes_without_a_decision():
     ],
 )
 def test_blocks(name, payload, output):
-    answer = CLAUDE.block(name, payload, "broken")
+    answer = CLAUDE.fail_closed_answer(name, payload, "broken")
 
     assert check_answer("claude-code", name, answer) == output
     assert answer.undelivered == (("replace_failure",) if name == "PostToolUseFailure" else ())

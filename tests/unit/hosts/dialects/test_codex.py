@@ -157,7 +157,7 @@ def test_every_recorded_event_passes_without_a_decision():
     ],
 )
 def test_blocks(name, output):
-    assert check_answer("codex", name, CODEX.block(name, None, "broken")) == output
+    assert check_answer("codex", name, CODEX.fail_closed_answer(name, None, "broken")) == output
 
 
 @pytest.mark.parametrize("missing", ["session_id", "tool_name", "tool_use_id", "tool_response"])

@@ -138,7 +138,7 @@ def test_every_recorded_event_passes_without_a_decision():
     ],
 )
 def test_blocks(name, output, stderr):
-    answer = COPILOT.block(name, None, "broken")
+    answer = COPILOT.fail_closed_answer(name, None, "broken")
 
     assert check_answer("copilot", name, answer) == output
     assert answer.stderr == stderr

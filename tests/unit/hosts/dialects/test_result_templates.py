@@ -8,19 +8,19 @@ from toolbus.errors import DecodeError
 from toolbus.hosts.dialects.result_templates import (
     BLOCKS,
     WITHHELD_NAME,
-    ResultFrame,
+    ResultTemplate,
     parts_in,
     put_back,
     put_whole,
 )
 from toolbus.messages.records import AudioPart, ImagePart, TextPart, ToolResponse
 
-SHELL = ResultFrame(
+SHELL = ResultTemplate(
     names=frozenset({"stdout", "stderr", "interrupted", "type"}),
     words={"type": frozenset({"text"})},
     main=(("stdout",),),
 )
-FILE = ResultFrame(
+FILE = ResultTemplate(
     names=frozenset({"type", "file", "filePath", "content", "base64"}),
     words={"type": frozenset({"text", "image"})},
     main=(("file", "content"),),
@@ -100,7 +100,7 @@ def test_a_whole_text_stands_alone_in_the_result_of_a_server():
 
 
 def test_a_program_s_names_and_its_own_words_are_no_texts():
-    frame = ResultFrame(identifiers=True, fixed=frozenset({"id"}), main=(("text",),))
+    frame = ResultTemplate(identifiers=True, fixed=frozenset({"id"}), main=(("text",),))
     value = {"id": "a1", "text": "b", "otherText": "c", "A question": "d", "key9": "e"}
 
     assert [part.text for part in parts_in(value, frame)] == [
@@ -115,7 +115,7 @@ def test_a_program_s_names_and_its_own_words_are_no_texts():
 
 
 def test_data_of_an_unknown_type_is_no_text():
-    frame = ResultFrame(identifiers=True, media=frozenset({"base64"}))
+    frame = ResultTemplate(identifiers=True, media=frozenset({"base64"}))
 
     (part,) = parts_in({"base64": "aGk="}, frame)
 
@@ -146,14 +146,14 @@ def test_media_are_parts_of_their_kind():
     ],
 )
 def test_what_is_called_data_and_is_a_text_is_a_text(value):
-    frame = ResultFrame(identifiers=True, media=frozenset({"base64"}), fixed=frozenset({"uri"}))
+    frame = ResultTemplate(identifiers=True, media=frozenset({"base64"}), fixed=frozenset({"uri"}))
     text = next(item for key, item in value.items() if key in {"data", "blob", "base64"})
 
     assert TextPart(text) in parts_in(value, frame)
 
 
 def test_an_id_that_is_longer_than_ids_are_is_a_text():
-    frame = ResultFrame(identifiers=True, fixed=frozenset({"id", "status"}))
+    frame = ResultTemplate(identifiers=True, fixed=frozenset({"id", "status"}))
     value = {"id": "ae0b5b71550317b9b", "status": "done", "below": {"id": "a text of some length"}}
 
     assert parts_in(value, frame) == (TextPart("a text of some length"),)

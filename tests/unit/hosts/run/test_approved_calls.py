@@ -8,7 +8,7 @@ from toolbus.approvals import StoredApprovals, answer
 from toolbus.approvals.records import questions_of
 from toolbus.bus.bus import EventBus
 from toolbus.events.catalogue import MESSAGE_PERSIST_BEFORE, Ask, Scope
-from toolbus.hosts.run.approved_calls import TakenCalls
+from toolbus.hosts.run.approved_calls import ApprovedCalls
 from toolbus.hosts.run.hook_sessions import HookSessions
 from toolbus.messages.records import ToolCall
 from toolbus.store.memory import MemoryStore
@@ -26,9 +26,9 @@ class Place:
         self.store, self.sessions = store, HookSessions(store)
         self.approvals, self.bus = StoredApprovals(store=store), EventBus()
 
-    async def taken(self):
+    async def calls(self):
         session = await self.sessions.read("h:s")
-        return TakenCalls(self.store, self.sessions, "h:s", session.taken)
+        return ApprovedCalls(self.store, self.sessions, "h:s", session.approved)
 
     async def permit(self, number, session_id="h:s"):
         """Return the yes to a call."""
@@ -41,7 +41,7 @@ class Place:
 
     async def take(self, number, session_id="h:s"):
         permit = await self.permit(number, session_id)
-        return await (await self.taken()).take(permit, f"c{number}", session_id)
+        return await (await self.calls()).take(permit, f"c{number}", session_id)
 
     async def states(self, session_id="h:s"):
         return [question.state for question in await questions_of(self.store, session_id)]
@@ -58,23 +58,23 @@ async def place():
 async def test_a_result_ends_its_call_alone():
     async with place() as here:
         assert [await here.take(number) for number in (1, 2)] == [None, None]
-        await (await here.taken()).end("c1")
-        await (await here.taken()).end("c9")
+        await (await here.calls()).end("c1")
+        await (await here.calls()).end("c9")
 
         assert sorted(await here.states()) == ["done", "taken"]
-        assert [*(await here.sessions.read("h:s")).taken] == ["c2"]
+        assert [*(await here.sessions.read("h:s")).approved] == ["c2"]
 
 
 async def test_a_session_that_goes_on_leaves_the_others_alone():
     async with place() as here:
         await here.take(1)
         await here.take(2, "h:s/below")
-        await (await here.taken()).lose("h:s/below")
+        await (await here.calls()).mark_unknown("h:s/below")
 
         assert (await here.states(), await here.states("h:s/below")) == (["taken"], ["unknown"])
-        await (await here.taken()).lose(None)
+        await (await here.calls()).mark_unknown(None)
         assert await here.states() == ["unknown"]
-        await (await here.taken()).end("c1")
+        await (await here.calls()).end("c1")
         assert await here.states() == ["done"]
 
 
@@ -82,10 +82,10 @@ async def test_a_refused_yes_is_no_call_without_an_end():
     async with place() as here:
         permit = await here.permit(1)
         await here.approvals.withdraw("h:s")
-        refusal = await (await here.taken()).take(permit, "c1", "h:s")
+        refusal = await (await here.calls()).take(permit, "c1", "h:s")
 
         assert "withdrawn" in refusal.reason
-        assert (await here.sessions.read("h:s")).taken == {}
+        assert (await here.sessions.read("h:s")).approved == {}
 
 
 async def test_the_oldest_of_many_is_unknown():
@@ -94,26 +94,26 @@ async def test_the_oldest_of_many_is_unknown():
             await here.take(number)
         session = await here.sessions.read("h:s")
 
-        assert [*session.taken] == [f"c{number}" for number in range(2, 103)]
+        assert [*session.approved] == [f"c{number}" for number in range(2, 103)]
         assert (await here.states()).count("unknown") == 2
 
 
 async def test_a_yes_of_nobody_s_question_is_simply_taken():
     async with place() as here:
-        assert await (await here.taken()).take(None, "c1", "h:s") is None
-        assert (await here.sessions.read("h:s")).taken == {}
+        assert await (await here.calls()).take(None, "c1", "h:s") is None
+        assert (await here.sessions.read("h:s")).approved == {}
 
 
 async def test_an_event_that_comes_again_is_known_by_what_it_hid():
     async with place() as here:
         here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
-        await (await here.taken()).take(
+        await (await here.calls()).take(
             await here.permit(1), "c1", "h:s", "event-1", call=call_of(1)
         )
 
-        taken = await here.taken()
+        calls = await here.calls()
         again = [
-            await taken.is_again(call, Ask("?"), event_id)
+            await calls.is_retry(call, Ask("?"), event_id)
             for call, event_id in [
                 (call_of(1), "event-1"),
                 (call_of(1), "event-2"),
@@ -123,7 +123,7 @@ async def test_an_event_that_comes_again_is_known_by_what_it_hid():
         ]
 
         assert again == [True, False, False, False]
-        assert (await here.sessions.read("h:s")).taken["c1"].live
+        assert (await here.sessions.read("h:s")).approved["c1"].live
 
 
 def hide_numbers(ctx):
@@ -135,8 +135,8 @@ async def test_without_a_key_an_event_that_comes_again_is_asked_about(monkeypatc
     monkeypatch.setattr("toolbus.settings.user_key.value_key", lambda **_: None)
     async with place() as here:
         here.bus.on(MESSAGE_PERSIST_BEFORE, hide_numbers)
-        await (await here.taken()).take(
+        await (await here.calls()).take(
             await here.permit(1), "c1", "h:s", "event-1", call=call_of(1)
         )
 
-        assert not await (await here.taken()).is_again(call_of(1), Ask("?"), "event-1")
+        assert not await (await here.calls()).is_retry(call_of(1), Ask("?"), "event-1")

@@ -7,7 +7,7 @@ import pytest
 from host_answers import check_answer
 from recorded_events import recorded
 from toolbus.hosts.dialects.hook_events import HookDecision
-from toolbus.hosts.run.event_input import block_of, read_event
+from toolbus.hosts.run.event_input import answer_unread, read_event
 
 OURS = (
     "/usr/bin/python3 -I -S /home/ann/.local/state/toolbus/hooks/a1/hook.py cursor preToolUse 100"
@@ -99,7 +99,7 @@ def test_what_a_project_says_of_our_hook_does_not_count(home):
 
 
 def test_what_fails_is_blocked_as_cursor_blocks(home):
-    answer = block_of("claude-code", "PreToolUse", b'{"cursor_version": "1"}', "broken")
+    answer = answer_unread("claude-code", "PreToolUse", b'{"cursor_version": "1"}', "broken")
 
     reason = "toolbus: broken"
     assert json.loads(answer.stdout) == {
