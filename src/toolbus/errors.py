@@ -153,7 +153,7 @@ class ToolNotRunError(ToolbusError):
 
     def __str__(self) -> str:
         way_out = "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
-        return f"no guard would see a direct call of tool {self.name!r}; {way_out}"
+        return f"tool {self.name!r} cannot run without a runner and its guards; {way_out}"
 
 
 class RunStatusError(ToolbusError):

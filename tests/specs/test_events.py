@@ -242,7 +242,10 @@ def test_an_unknown_name_gets_the_nearest():
     with pytest.raises(RegistrationError) as caught:
         by_name(slip)
 
-    assert str(caught.value) == "event 'tool:call:befor': there is none; known: tool:call:before"
+    assert (
+        str(caught.value)
+        == "event 'tool:call:befor': not in the catalogue; known: tool:call:before"
+    )
 
 
 def test_a_name_like_none_gets_them_all():

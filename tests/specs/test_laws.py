@@ -341,7 +341,7 @@ def test_swapped_arguments_are_explained():
         (
             check_handler,
             ("tool:call:before", inside_only),
-            "event 'tool:call:before': it is a name; give the event itself",
+            "event 'tool:call:before': events are objects, not strings; use",
         ),
         (check_handler, (NeverAsked,), "component 'NeverAsked': it is a class; give an instance"),
         (check_guard, (TOOL_CALL_AFTER, inside_only), "this event is only observed"),

@@ -1198,7 +1198,7 @@ def test_a_tool_executed_directly_refuses():
         with pytest.raises(ToolNotRunError) as caught:
             one.execute(**arguments)
         assert str(caught.value) == (
-            f"tool {one.spec.name!r} is not executed directly: no guard would see the call; "
+            f"tool {one.spec.name!r} cannot run without a runner and its guards; "
             "use `await ToolRunner(bus, toolset, scope).call(name, arguments)`"
         )
         assert caught.value.name == one.spec.name

@@ -1,27 +1,27 @@
-"""The named points in an agent's life, and the values that are shown there.
+"""The events of an agent's life, and their values.
 
 Dispatched with `apply`, where handlers may change the value, refuse it, or answer:
 `RUN_BEFORE` - a `RunStart`; a run begins
 `RUN_ERROR` - a `RunFailure`; an exception is about to leave the run
-`TOOLS_PROVIDE` - a tuple of `ToolSpec`; what the model is told of, before each of its calls
+`TOOLS_PROVIDE` - a tuple of `ToolSpec`; the tools for the model, before each of its calls
 `MODEL_CALL_BEFORE` - a `ModelRequest`; as it will be sent
 `MODEL_CALL_ERROR` - a `ModelFailure`; a model call raised
 `TOOL_CALL_BEFORE` - a `ToolCall`; before its tool runs
 `TOOL_CALL_ERROR` - a `ToolCallFailure`; the tool raised, timed out or returned an error
 `MESSAGE_APPEND_BEFORE` - a `Message`; before it enters the transcript
 `MESSAGE_PERSIST_BEFORE` - a `Message`; the copy for the store
-`MCP_REQUEST_BEFORE` - an `McpRequest`; a client of `toolbus proxy` asks for what is no tool
+`MCP_REQUEST_BEFORE` - an `McpRequest`; a request of a client of `toolbus proxy`, except tool calls
 
-Dispatched with `do` or `observe`, and only seen:
+Dispatched with `do` or `observe`, for observers:
 `RUN_AFTER` - a `RunResult`; once per run
 `MODEL_CALL_DELTA` - a `ModelDelta`; a piece of a streamed answer
 `MODEL_CALL_AFTER` - a `ModelReply`; the model answered
 `TOOL_CALL_AFTER` - a `ToolCallOutcome`; once per call, after a kill once more, marked `again`
-`TOOL_CALL_PERSIST_BEFORE` - a `ToolCallPersist`; before a result is written
-`TOOL_CALL_PERSIST_AFTER` - a `ToolCallPersist`; after it was written
-`MESSAGE_APPEND_AFTER` - a `Message`; it is in the transcript and in the store
+`TOOL_CALL_PERSIST_BEFORE` - a `ToolCallPersist`; before a result is stored
+`TOOL_CALL_PERSIST_AFTER` - a `ToolCallPersist`; after it was stored
+`MESSAGE_APPEND_AFTER` - a `Message`; now in the transcript and in the store
 
-`toolbus guide failures` tells of each what becomes of a value when a handler fails.
+`toolbus guide failures` describes for each event the effect of a failed handler.
 """
 
 from toolbus.events.call_values import ToolStatus as ToolStatus

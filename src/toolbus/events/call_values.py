@@ -1,4 +1,4 @@
-"""The records of tools and of their calls that pass through events."""
+"""The values of events about tools and their calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ToolStatus = Literal[
 
 
 class ToolSpec(Record, frozen=True, kw_only=True):
-    """What a model is told of a tool.
+    """A tool as the model sees it.
 
     >>> tool(greet).spec.name
     'greet'
@@ -56,9 +56,9 @@ class ToolSpec(Record, frozen=True, kw_only=True):
         return replace(self, input_schema=schema)
 
     def without_parameters(self, *names: str) -> Self:
-        """Return this spec whose arguments are told without *names*; those it lacks are ignored.
+        """Return this spec without the parameters *names*; unknown names are ignored.
 
-        They are neither described nor required; what else its schema says of them stays.
+        They are removed from `properties` and `required`; the rest of the schema stays.
         """
         schema = {
             keyword: _without(value, names) if keyword in {"properties", "required"} else value
@@ -78,11 +78,11 @@ def _without(value: object, names: Collection[str]) -> object:
 
 
 class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a call: as *requested* by the model, as *executed* (None if it never ran).
+    """The end of a call: as *requested* by the model, as *executed* (None if it never ran).
 
-    *status* tells what happened to the tool, also when a fallback answered; "pending": a person
-    has not answered the questions of the ids *pending* yet. *again* says that another process,
-    which was killed or took the session over, may have told of the call already.
+    *status* describes the tool, also when a fallback answered; "pending": the questions with the
+    ids *pending* wait for a person. With *again* another process, which was killed or lost the
+    session, may have dispatched this outcome before.
 
     >>> outcome = asyncio.run(ToolRunner(EventBus(), Toolset([])).call("add"))
     >>> outcome.status, outcome.executed
@@ -100,9 +100,9 @@ class ToolCallOutcome(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCallPersist(Record, frozen=True, kw_only=True):
-    """A tool's result on its way into the store; *tool_result* is None before it was written.
+    """A tool's result on its way into the store; *tool_result* is None before it was stored.
 
-    *tool_input* are the arguments as executed, or as requested if the tool never ran.
+    *tool_input* has the arguments as executed, or as requested if the tool never ran.
 
     >>> def watch(ctx):
     ...     print(ctx.value.tool_name, dict(ctx.value.tool_input))
@@ -123,9 +123,9 @@ class ToolCallPersist(Record, frozen=True, kw_only=True):
 
 
 class McpRequest(Record, frozen=True, kw_only=True):
-    """What an MCP client asks of a server that is no tool call: its *method* and *params*.
+    """A request of an MCP client other than a tool call: its *method* and *params*.
 
-    The params are as the client wrote them: two URIs that differ may mean one file.
+    The params are unchanged: two different URIs may mean one file.
 
     >>> def closed(ctx):
     ...     return Deny("no resources") if ctx.value.method == "resources/read" else None
@@ -141,16 +141,16 @@ class McpRequest(Record, frozen=True, kw_only=True):
 
     @property
     def uri(self) -> str | None:
-        """The URI of the resource that is asked for, or its template; None: it is about none."""
+        """The URI of the requested resource, or its template; None for other requests."""
         return self._reference("uri")
 
     @property
     def name(self) -> str | None:
-        """The name of the prompt that is asked for; None: it is about none."""
+        """The name of the requested prompt; None for other requests."""
         return self._reference("name")
 
     def _reference(self, member: str) -> str | None:
-        # A completion says in `ref` what it is about: MCP 2025-11-25, server/utilities/completion.
+        # A completion has its subject in `ref`: MCP 2025-11-25, server/utilities/completion.
         value = self.params.get(member)
         if value is None and isinstance(reference := self.params.get("ref"), dict):
             value = reference.get(member)

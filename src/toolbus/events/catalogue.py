@@ -1,4 +1,4 @@
-"""The named points in an agent's life, and what handlers may say there."""
+"""All events of an agent's life, each with the types of its value and of a handler's results."""
 
 from __future__ import annotations
 
@@ -72,22 +72,22 @@ __all__ = [
 RUN_BEFORE: TransformEvent[RunStart, RunStart | Deny] = TransformEvent(
     "run:before", RunStart, asks=True
 )
-"""`agent.run` was called. Denied: the model sees nothing. A transformer's failure lets it run."""
+"""`agent.run` was called. Denied: the model sees nothing. A failed transformer lets it run."""
 RUN_ERROR: TransformEvent[RunFailure, RunFailure | RunResult[Any] | Deny] = TransformEvent(
     "run:error", RunFailure, answer=RunResult
 )
-"""An exception is about to leave the run. Denied, or a handler fails: it leaves."""
+"""An exception is about to leave the run. Denied, or a handler fails: the exception leaves."""
 RUN_AFTER: ObserveEvent[RunResult[Any]] = ObserveEvent("run:after", RunResult)
-"""A run has ended; always, once per run."""
+"""A run has ended; exactly once per run."""
 TOOLS_PROVIDE: TransformEvent[tuple[ToolSpec, ...], tuple[ToolSpec, ...] | Deny] = TransformEvent(
     "tools:provide", tuple[ToolSpec, ...]
 )
-"""Before each model call. Denied: no tools this turn. A transformer that fails hides nothing, an
-adapter that fails hides its tool."""
+"""Before each model call. Denied: no tools this turn. A failed transformer hides nothing, a
+failed adapter hides its tool."""
 MODEL_CALL_BEFORE: TransformEvent[ModelRequest, ModelRequest | AssistantMessage | Deny] = (
     TransformEvent("model:call:before", ModelRequest, answer=AssistantMessage)
 )
-"""What the model will be sent. Denied: the run ends. A transformer's failure sends it as it is."""
+"""The request before it is sent. Denied: the run ends. A failed transformer leaves it as it is."""
 MODEL_CALL_ERROR: TransformEvent[ModelFailure, ModelFailure | AssistantMessage | Deny] = (
     TransformEvent("model:call:error", ModelFailure, answer=AssistantMessage)
 )
@@ -97,38 +97,38 @@ MODEL_CALL_DELTA: ObserveEvent[ModelDelta] = ObserveEvent("model:call:delta", Mo
 MODEL_CALL_AFTER: ObserveEvent[ModelReply] = ObserveEvent("model:call:after", ModelReply)
 """The model has answered: the answer is as the model gave it, before any handler has judged it.
 
-What was let in is seen at `MESSAGE_APPEND_AFTER`; who writes answers down does it there."""
+To log answers, observe `MESSAGE_APPEND_AFTER`, which has the admitted message."""
 TOOL_CALL_BEFORE: TransformEvent[ToolCall, ToolCall | ToolResponse | Deny] = TransformEvent(
     "tool:call:before", ToolCall, answer=ToolResponse, asks=True, strict=True
 )
 """A tool is about to run. Denied: it does not.
 
-A transformer that raises lets it run; one that returns what is no value, answer or verdict (the
-class `Deny`, False, a dict) denies, whatever its policy."""
+A transformer that raises lets it run. A result that is not a value, answer or verdict (the class
+`Deny`, False, a dict) denies, whatever the handler's policy."""
 TOOL_CALL_ERROR: TransformEvent[ToolCallFailure, ToolCallFailure | ToolResponse | Retry | Deny] = (
     TransformEvent("tool:call:error", ToolCallFailure, answer=ToolResponse | Retry)
 )
 """A tool failed or timed out. Denied, or a handler fails: the error stands."""
 TOOL_CALL_AFTER: ObserveEvent[ToolCallOutcome] = ObserveEvent("tool:call:after", ToolCallOutcome)
-"""What became of a call, on every path."""
+"""A call has ended, on every path: its outcome."""
 MESSAGE_APPEND_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
     "message:append:before", Message
 )
-"""A message is about to enter the transcript. Denied: it does not; of a tool message the refusal
-does. A transformer's failure lets it in as it is; an adapter's withholds the result."""
+"""A message is about to enter the transcript. Denied: it does not; in place of a tool message the
+denial enters. A failed transformer admits it as it is; a failed adapter withholds the result."""
 MESSAGE_PERSIST_BEFORE: TransformEvent[Message, Message | Deny] = TransformEvent(
     "message:persist:before", Message
 )
-"""The copy for the store. Denied: a stub is stored. A transformer's failure stores it as it is,
-also what it was to take out: redact with `on_error="closed"`."""
+"""The copy for the store. Denied: a stub is stored. A failed transformer stores the copy as it is,
+unredacted: redact with `on_error="closed"`."""
 TOOL_CALL_PERSIST_BEFORE: ObserveEvent[ToolCallPersist] = ObserveEvent(
     "tool:call:persist:before", ToolCallPersist, awaited=True
 )
-"""A tool's result is about to be written."""
+"""A tool's result is about to be stored."""
 TOOL_CALL_PERSIST_AFTER: ObserveEvent[ToolCallPersist] = ObserveEvent(
     "tool:call:persist:after", ToolCallPersist, awaited=True
 )
-"""A tool's result was written."""
+"""A tool's result was stored."""
 MESSAGE_APPEND_AFTER: ObserveEvent[Message] = ObserveEvent("message:append:after", Message)
 """A message is in the transcript and in the store."""
 
@@ -137,7 +137,7 @@ MCP_REQUEST_BEFORE: TransformEvent[McpRequest, McpRequest | Deny] = TransformEve
 )
 """A client of `toolbus proxy` reads or subscribes to a resource, gets a prompt, or has an argument
 completed, and the server has not seen it yet. Denied: it never does. A transformer that raises lets
-it pass; one that returns what is no value or verdict denies, as at `TOOL_CALL_BEFORE`."""
+it pass; a result that is not a value or verdict denies, as at `TOOL_CALL_BEFORE`."""
 
 CATALOGUE: tuple[Event, ...] = (
     RUN_BEFORE,
@@ -158,20 +158,20 @@ CATALOGUE: tuple[Event, ...] = (
     MESSAGE_APPEND_AFTER,
     MCP_REQUEST_BEFORE,
 )
-"""Every event that the library fires."""
+"""Every event that the library dispatches."""
 
 
 def check_event(event: object) -> None:
-    """Raise `RegistrationError` for what is no event; for a name it tells which object is meant."""
+    """Raise `RegistrationError` unless *event* is an event; for a name, suggest its object."""
     if isinstance(event, TransformEvent | ObserveEvent):
         return
     reason = "expected a TransformEvent or an ObserveEvent"
     if isinstance(event, str):
-        # A name, or that of the constant.
+        # The name of an event or of its constant.
         known = by_name(event.lower().replace("_", ":"))
         constant = known.name.upper().replace(":", "_")
-        reason = f"it is a name; give the event itself, `toolbus.events.{constant}`, "
-        reason += f"which `toolbus.events.by_name({known.name!r})` finds"
+        reason = f"events are objects, not strings; use `toolbus.events.{constant}` "
+        reason += f"or `toolbus.events.by_name({known.name!r})`"
     elif callable(event):
         reason = f"{reason}; the event comes first, `on(EVENT, handler)` or `@on(EVENT)`"
     raise RegistrationError(f"event {event!r}", reason)
@@ -185,4 +185,4 @@ def by_name(name: str) -> Event:
     from difflib import get_close_matches  # noqa: PLC0415 - slow to import, rarely needed
 
     near = get_close_matches(name, known, 1) or sorted(known)
-    raise RegistrationError(f"event {name!r}", f"there is none; known: {', '.join(near)}")
+    raise RegistrationError(f"event {name!r}", f"not in the catalogue; known: {', '.join(near)}")

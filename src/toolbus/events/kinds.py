@@ -1,4 +1,4 @@
-"""The two kinds of events, and who is speaking when one is dispatched."""
+"""The two kinds of events, and the scope of a dispatch."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ A = TypeVar("A")
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """Who is speaking; *lineage* names the agents above a sub-agent, the outermost first.
+    """The sender of a dispatch: an agent in a session, a run and a turn.
 
-    *root_session_id* is the session of that outermost agent, *parent_session_id* the session of
-    the agent directly above, whose call *parent_call_id* runs the sub-agent; without an agent
-    above all three are "".
-    *context* is what the caller of `run` gave: user, tenant, language. Its calls' relative paths
-    begin in *folder*, its session began in *project*, a real path; "" is the process's folder.
+    *lineage* names the agents above a sub-agent, the outermost first. *root_session_id* is the
+    session of the outermost agent, *parent_session_id* the session of the agent directly above,
+    whose call *parent_call_id* runs the sub-agent; all three are "" without an agent above.
+    *context* is the caller's argument of `run`: user, tenant, language. Relative paths of calls
+    start at *folder*; the session began in *project*, a real path; "" is the process's folder.
 
     >>> Scope(agent_id="writer", session_id="s", context={"user": "jane"}).context["user"]
     'jane'
@@ -61,12 +61,12 @@ class Scope(Struct, frozen=True, kw_only=True):
 
 
 class TransformEvent(Generic[V, R]):
-    """A point where handlers may replace the value, answer or refuse; dispatched with `apply`.
+    """A point where handlers may replace the value, answer or deny; dispatched with `apply`.
 
-    *value* is the type that passes, *answer* what a handler may give instead of going on;
-    *asks* says that guards may return `Ask`; *strict* that a return which is nothing of all this
-    denies, whatever the handler's policy, because a refusal may have been meant. `R` is all that
-    a handler may return but None.
+    *value* is the type of the value, *answer* the type that ends the dispatch in place of a value.
+    With *asks* guards may return `Ask`. With *strict* a result of any other type denies, whatever
+    the handler's policy, because a refusal may have been meant. `R` is the type of all results
+    but None.
 
     >>> PRICE: TransformEvent[int, int] = TransformEvent("price:before", int)
     >>> handle = EventBus().on(PRICE, lambda ctx: ctx.value + 1)
@@ -117,18 +117,18 @@ class TransformEvent(Generic[V, R]):
         return f"<TransformEvent {self.name}>"
 
     def accepts(self, value: object) -> bool:
-        """Tell whether *value* is of the event's type; of `tuple[X, ...]` every item must be."""
+        """Return whether *value* is of the event's type; for `tuple[X, ...]` check every item."""
         if self._items is None or not isinstance(value, tuple):
             return isinstance(value, self._accepted)
         return all(isinstance(item, self._items) for item in value)
 
     def takes(self, kind: type) -> bool:
-        """Tell whether every value of the class *kind* is of the event's type."""
+        """Return whether every value of the class *kind* is of the event's type."""
         return self._items is None and issubclass(kind, self._accepted)
 
 
 class ObserveEvent(Generic[V]):
-    """A point that handlers see and cannot change.
+    """A point that handlers observe and cannot change.
 
     It is dispatched with `do`, or with `observe` if it is *awaited*.
 
@@ -155,13 +155,13 @@ Event: TypeAlias = TransformEvent[Any, Any] | ObserveEvent[Any]
 
 
 def _checked_classes(event: str, annotation: Any) -> tuple[type, ...]:
-    """Return what `isinstance` takes for *annotation*; raises `RegistrationError`."""
+    """Return the classes of *annotation* for `isinstance`; raises `RegistrationError`."""
     kinds = classes_of(annotation)
     try:
         for kind in kinds:
             isinstance(None, kind)
     except TypeError:
-        reason = f"no value can be checked against {annotation!r}; take a class or a union of them"
+        reason = f"no value can be checked against {annotation!r}; use a class or a union of them"
         raise RegistrationError(f"event {event!r}", reason) from None
     return kinds
 

@@ -1,4 +1,4 @@
-"""What a value is about: the ids that the ledger knows, its tool, its role; choosing by these."""
+"""The subject of a value: the ids for the ledger, its tool, its role; and selectors by these."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOOL_VALUES = (ToolCall, ToolCallFailure, ToolCallOutcome, ToolCallPersist, Too
 
 
 def ids_of(value: object) -> tuple[str, str]:
-    """Return the id of the message or call that *value* is about, and the tool call's id."""
+    """Return the id of the message or call in *value*, and the tool call's id."""
     match value:
         case ToolMessage():
             return value.id, value.tool_call_id
@@ -50,10 +50,7 @@ def ids_of(value: object) -> tuple[str, str]:
 
 
 def tool_of(value: object) -> str | None:
-    """Return the name of the tool that *value* is about, None if it is about none, or several.
-
-    That of a call is the one that it has now, after the handlers before.
-    """
+    """Return the current name of the tool in *value*, None without a tool or with several."""
     match value:
         case ToolCall(name=name) | ToolCallFailure(call=ToolCall(name=name)):
             return name
@@ -65,17 +62,17 @@ def tool_of(value: object) -> str | None:
 
 
 def has_tools(event: Event) -> bool:
-    """Tell whether values of *event* may be about a tool, as `tool_of` says."""
+    """Return whether values of *event* may have a tool, in the sense of `tool_of`."""
     return _may_be(event, _TOOL_VALUES)
 
 
 def has_messages(event: Event) -> bool:
-    """Tell whether values of *event* may be messages."""
+    """Return whether values of *event* may be messages."""
     return _may_be(event, _MESSAGES)
 
 
 def _may_be(event: Event, kinds: tuple[type, ...]) -> bool:
-    """Tell whether a value of *event* may be of *kinds*; yes, if that cannot be told."""
+    """Return whether a value of *event* may be of *kinds*; True if that cannot be decided."""
     for wanted in classes_of(event.value):
         if not isinstance(wanted, type) or issubclass(wanted, kinds):
             return True
@@ -85,7 +82,7 @@ def _may_be(event: Event, kinds: tuple[type, ...]) -> bool:
 
 
 class ToolSelector:
-    """A choice of tools by glob patterns of their names; capitals are told from small letters."""
+    """A choice of tools by glob patterns of their names, case-sensitive."""
 
     __slots__ = ("patterns",)
 
@@ -93,16 +90,16 @@ class ToolSelector:
         self.patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
     def matches(self, tool_name: str) -> bool:
-        """Tell whether the tool *tool_name* is chosen."""
+        """Return whether the tool *tool_name* is chosen."""
         return matches(self.patterns, tool_name)
 
     def admits(self, value: object) -> bool:
-        """Tell whether *value* is about a chosen tool, or about no single tool at all."""
+        """Return whether *value* has a chosen tool, or no single tool at all."""
         name = tool_of(value)
         return name is None or matches(self.patterns, name)
 
     def selects(self, value: object) -> bool:
-        """Tell whether *value* is about a chosen tool, and not about none or several."""
+        """Return whether *value* has exactly one tool, a chosen one."""
         name = tool_of(value)
         return name is not None and matches(self.patterns, name)
 
@@ -113,7 +110,7 @@ class ToolSelector:
 
     @property
     def problem(self) -> str | None:
-        """Why the patterns make no sense, or None."""
+        """The reason why the patterns are invalid, or None."""
         if self.patterns and all(isinstance(pattern, str) and pattern for pattern in self.patterns):
             return None
         return f"tools must be names or glob patterns, not {self.patterns!r}"
@@ -128,12 +125,12 @@ class RoleSelector:
         self.roles = (roles,) if isinstance(roles, str) else tuple(roles)
 
     def selects(self, value: object) -> bool:
-        """Tell whether *value* is a message of a chosen role."""
+        """Return whether *value* is a message of a chosen role."""
         return isinstance(value, Message) and value.role in self.roles
 
     @property
     def problem(self) -> str | None:
-        """Why the roles make no sense, or None."""
+        """The reason why the roles are invalid, or None."""
         known = ", ".join(ROLES)
         if not self.roles or not all(isinstance(role, str) for role in self.roles):
             return f"roles must be some of {known}, not {self.roles!r}"
@@ -144,7 +141,7 @@ class RoleSelector:
 
 
 def matches(patterns: Iterable[str] | str, tool_name: str) -> bool:
-    """Tell whether one of *patterns*, glob patterns of names, matches *tool_name*."""
+    """Return whether one of *patterns*, glob patterns of names, matches *tool_name*."""
     for pattern in (patterns,) if isinstance(patterns, str) else patterns:
         if _fits(tool_name, pattern):
             return True

@@ -1,4 +1,4 @@
-"""The records that pass through events, one for each that has no record of its own."""
+"""The values of events, for events that have no record of their own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolbus.messages.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # The library of that name is not needed: type checkers know it, and nothing else does.
+    # The package of that name is not needed at run time: type checkers know it.
     from typing_extensions import TypeVar
 
     OutputT_co = TypeVar("OutputT_co", default=Any, covariant=True)
@@ -59,17 +59,17 @@ class RunStart(Record, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of the prompt, parts one a line."""
+        """The text of the prompt, one part per line."""
         return self.prompt if isinstance(self.prompt, str) else join_text(self.prompt)
 
 
 class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=True):
-    """How a run ended: *message* is the model's last answer, *reason* says why if not "ok".
+    """The end of a run: *message* is the model's last answer, *reason* explains a status not "ok".
 
-    *usage* sums the counts of all answers, *messages* are those that the run appended; *pending*
-    are the ids of the questions on which a run of that status waits.
-    *output_json* is the JSON of `output`, None if that is the text. Printed, it is its text, or how
-    and why it ended otherwise; `raise_for_status` raises that.
+    *usage* sums the counts of all answers, *messages* are the run's own; a "pending" run waits for
+    the answers to the questions with the ids *pending*. *output_json* is the JSON of `output`, None
+    for plain text. `str` gives the text, or the status and the reason; `raise_for_status` raises
+    them.
 
     >>> print(RunResult(status="denied", reason="not at night"))
     denied: not at night
@@ -91,19 +91,19 @@ class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=Tru
 
     @property
     def output(self) -> OutputT_co:
-        """The answer as a value of the run's `output_type`, made anew each time, or else its text.
+        """The answer as a value of the run's `output_type`, decoded on each access, or its text.
 
-        Of a result that was decoded it is a plain JSON value: nobody tells there of which type.
+        Of a decoded result it is a plain JSON value, because the type is not stored.
         Raises `RunStatusError` unless the run ended as "ok".
         """
         self.raise_for_status()
         value: Any = self.text
         if self.output_json is not None:
             value = vars(self).get("_decode", _read_json)(self.output_json)
-        return value  # type: ignore[no-any-return]  # it is what the run's type decodes
+        return value  # type: ignore[no-any-return]  # decoded as the run's output type
 
     def with_decoder(self, decode: Callable[[str], Any]) -> Self:
-        """Return this result, whose `output` is what *decode* makes of its JSON."""
+        """Return this result with an `output` that *decode* makes of its JSON."""
         typed: Self = copied(self)
         vars(typed)["_decode"] = decode
         return typed
@@ -117,16 +117,16 @@ class RunResult(Record, Generic[OutputT_co], frozen=True, kw_only=True, dict=Tru
         return self.text if self.status == "ok" else f"{self.status}: {self.reason}"
 
     def raise_for_status(self) -> Self:
-        """Return it itself if the run ended as "ok"; else raise `RunStatusError`."""
+        """Return this result if the run ended as "ok"; else raise `RunStatusError`."""
         if self.status != "ok":
             raise RunStatusError(self.status, self.reason)
         return self
 
 
 class ModelRequest(Record, frozen=True, kw_only=True):
-    """What is sent to the model.
+    """A request to the model.
 
-    *output_schema* is the JSON schema that its answer shall fit, one of an object; None: text.
+    *output_schema* is the JSON schema of an object that the answer must fit; None: text.
 
     >>> request = ModelRequest(model="NAME", messages=(UserMessage(content="hi"),))
     >>> request.messages[-1].text
@@ -163,10 +163,9 @@ class ModelReply(Record, frozen=True, kw_only=True):
 class ModelDelta(Record, frozen=True, kw_only=True):
     """A piece of a streamed answer; "void": all pieces of this turn so far are void.
 
-    *index* counts the tool calls of the answer; *name* and *id* are those that the model gave the
-    call, empty if they are not known yet. In its message a call has another id if the model gave
-    none, or one that was there before. After "void" the turn may begin again, with the answer of
-    a handler of `MODEL_CALL_ERROR`.
+    *index* counts the tool calls of the answer; *name* and *id* are the model's own for the call,
+    empty while unknown. The message has another id for a call if the model gave none, or a used
+    one. After "void" the turn may begin again, with the answer of a handler of `MODEL_CALL_ERROR`.
 
     >>> ModelDelta(kind="text", text="It ").text
     'It '
@@ -180,7 +179,7 @@ class ModelDelta(Record, frozen=True, kw_only=True):
 
 
 class TurnEnd(Record, frozen=True, kw_only=True):
-    """The end of a turn: the answer as it was appended, and what its calls were answered.
+    """The end of a turn: the answer as it was appended, and the results of its calls.
 
     >>> TurnEnd(turn=1, message=AssistantMessage(content="It is 5.")).tool_messages
     ()
@@ -195,7 +194,7 @@ class TurnEnd(Record, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """What is left of an exception, so that it can be encoded: its type's name and its text.
+    """An exception in a form that can be encoded: its type's name and its text.
 
     >>> Failure(error_type="ValueError", error_text="no number").error_type
     'ValueError'
@@ -206,7 +205,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     attempts: int = 1
 
     def __post_init__(self) -> None:
-        # The text of an exception may quote anything, and telling of a failure must not fail.
+        # The text of an exception may quote anything, and the report of a failure must not fail.
         force_setattr(self, "error_text", escape_surrogates(self.error_text))
 
 

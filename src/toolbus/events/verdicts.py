@@ -1,4 +1,4 @@
-"""What handlers may say instead of a value: `Deny`, `Ask`, `Retry`."""
+"""The verdicts of handlers: `Deny`, `Ask`, `Retry`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 NO_REASON = "refused without a reason"
 NO_PROMPT = "may this go on?"
-"""What stands for a reason or a question that is no text, or an empty one."""
+"""The defaults for a reason or a prompt that is empty or not text."""
 
 
 class Deny(Struct, frozen=True):
     """A refusal: *reason* is for the model, *detail* for operators only.
 
-    To make one never fails: a reason that is no text, an exception say, becomes the detail.
+    The constructor never fails: a reason that is not text, an exception say, becomes the detail.
 
     >>> Deny("only inside the project", detail="/etc is in the list of folders").reason
     'only inside the project'
@@ -40,11 +40,10 @@ class Deny(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """A guard's wish that a person decides about the final value; *prompt* is the question.
+    """A guard's request that a person decides about the final value; *prompt* is the question.
 
-    A guard that judges by rules names the *rule* that asks, and the *rules* in force by a digest:
-    an approval that waits does not outlive them. As with `Deny`, to
-    make one never fails.
+    A guard with rules names the *rule* that asks, and gives a digest of its active *rules*: a
+    waiting approval expires with them. The constructor never fails, as for `Deny`.
 
     >>> Ask("Pay 500?").prompt
     'Pay 500?'
@@ -65,7 +64,7 @@ class Ask(Struct, frozen=True):
 
     @classmethod
     def merged(cls, asks: Sequence[Ask]) -> Ask:
-        """Return the one question that *asks* are: what each says stands on lines of its own."""
+        """Return *asks* as one question, with each prompt and rule on lines of its own."""
         if len(asks) == 1:
             return asks[0]
         columns = zip(*((ask.prompt, ask.rule, ask.rules) for ask in asks), strict=True)
@@ -73,22 +72,19 @@ class Ask(Struct, frozen=True):
 
 
 def in_words(value: object) -> str:
-    """Return *value* in words that UTF-8 can carry, "" for an empty text.
-
-    It may be anything, and broken as well.
-    """
+    """Return any *value* as text that UTF-8 can carry, "" for empty text."""
     try:
         if isinstance(value, str):
             text = plain(value)
             return escape_surrogates(text) if text.strip() else ""
         is_error = isinstance(value, BaseException)
         return escape_surrogates(f"{type(value).__name__}: {value}" if is_error else repr(value))
-    except Exception:  # noqa: BLE001 - telling of a refusal must not fail
+    except Exception:  # noqa: BLE001 - the description of a refusal must not fail
         return type(value).__name__
 
 
 class Retry(Struct, frozen=True):
-    """A wish to run a failed tool again, after *delay* seconds.
+    """A request to run a failed tool again, after *delay* seconds.
 
     >>> Retry(delay=0.5)
     Retry(delay=0.5)

@@ -1,4 +1,4 @@
-"""The frozen records that agents exchange, and the way to bytes and back."""
+"""The frozen messages of a conversation, and their encoding as bytes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ __all__ = [
 ]
 
 
-# Messages and calls that are made in code without an `id` get a fresh one; what is decoded must
-# have its own (see `ids`).
+# Messages and calls created in code without an `id` get a fresh one; decoded ones must have their
+# own (see `ids`).
 
 
 class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="system"):
@@ -93,7 +93,7 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
 
     @property
     def text(self) -> str:
-        """What the model reads."""
+        """The text for the model."""
         return self.content
 
     def with_text(self, text: str) -> SystemMessage:
@@ -106,7 +106,7 @@ class SystemMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="sy
 
 
 class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user"):
-    """What a person, or a program in a person's place, says.
+    """A message of a person, or of a program in a person's place.
 
     >>> UserMessage(content=(TextPart("Who is this?"),)).text
     'Who is this?'
@@ -130,7 +130,7 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
 
     @property
     def text(self) -> str:
-        """The text of its content, parts one a line."""
+        """The text of the content, one part per line."""
         return self.content if isinstance(self.content, str) else join_text(self.content)
 
     def with_text(self, text: str) -> UserMessage:
@@ -140,7 +140,7 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
     def map_text(self, change: Callable[[str], str]) -> UserMessage:
         """Return this message with *change* applied to each text of its content.
 
-        Of parts those that `ToolResponse.map_text` reaches; the others stay.
+        In parts, the same texts change as in `ToolResponse.map_text`.
         """
         if isinstance(self.content, str):
             return _changed_content(self, change(self.content))
@@ -150,8 +150,8 @@ class UserMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="user
 class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
     """A model's answer: text, tool calls or both.
 
-    *usage* counts tokens: those of `toolbus.formats.usage`, and others in the provider's terms. Of
-    *reasoning* that was changed, what was changed is not sent back (see `ReasoningPart`).
+    *usage* counts tokens: by the names of `toolbus.formats.usage`, and in the provider's own terms.
+    Changed parts of *reasoning* are not sent back (see `ReasoningPart`).
 
     >>> AssistantMessage(content="One moment.", tool_calls=(ToolCall(name="greet"),)).text
     'One moment.'
@@ -181,20 +181,20 @@ class AssistantMessage(Record, frozen=True, kw_only=True, tag_field="role", tag=
 
     @property
     def text(self) -> str:
-        """What the model said."""
+        """The text of the answer."""
         return self.content
 
     @property
     def reasoning_text(self) -> str:
-        """What it thought, as far as its provider shows that; parts one a line."""
+        """The reasoning text, as far as the provider shows it; one part per line."""
         return join_reasoning(self.reasoning)
 
     def with_text(self, text: str) -> AssistantMessage:
-        """Return this message with *text* for its content; its calls and all else stay."""
+        """Return this message with *text* for its content; all other fields stay."""
         return replace(self, content=text)
 
     def map_text(self, change: Callable[[str], str]) -> AssistantMessage:
-        """Return this message with *change* applied to its content; its calls and all else stay."""
+        """Return this message with *change* applied to its content; all other fields stay."""
         return _changed_content(self, change(self.content))
 
 
@@ -225,13 +225,13 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
 
     @property
     def text(self) -> str:
-        """What the model reads: the response's text if there is a response, else `content`."""
+        """The text for the model: of the response if there is one, else `content`."""
         return self.content if self.tool_response is None else self.tool_response.text
 
     def with_text(self, text: str) -> ToolMessage:
         """Return this message with *text* for the model: in its response, if there is one.
 
-        As `ToolResponse.with_text` does, that replaces all parts and `structured`.
+        Like `ToolResponse.with_text`, this replaces all parts and `structured`.
         """
         if self.tool_response is None:
             return replace(self, content=text)
@@ -240,7 +240,7 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
     def map_text(self, change: Callable[[str], str]) -> ToolMessage:
         """Return this message with *change* applied to every text that the model could read.
 
-        As `ToolResponse.map_text` does, which see; without a response, to `content`.
+        See `ToolResponse.map_text`; without a response, *change* applies to `content`.
         """
         if self.tool_response is None:
             return _changed_content(self, change(self.content))
@@ -251,14 +251,14 @@ class ToolMessage(Record, frozen=True, kw_only=True, tag_field="role", tag="tool
         """Return a new message that carries *response*; every other field is the same object."""
         if type(response) is not ToolResponse:
             return replace(self, tool_response=response)
-        # All else was checked when this message was made, so the copy is not checked again.
+        # All other fields were checked when this message was made, so the copy is not checked.
         new: ToolMessage = copied(self)
         force_setattr(new, "tool_response", response)
         return new
 
 
 def _changed_content(message: M, content: object) -> M:
-    """Return *message* with *content*; if that is what it has, the same object."""
+    """Return *message* with *content*; the same object if the content is equal."""
     return message if content == message.content else replace(message, content=content)
 
 
@@ -270,10 +270,10 @@ _decode_msgpack: Callable[[bytes], Message] = msgpack_decoder(Message)
 
 
 def decode(data: bytes | str) -> Message:
-    """Return the message that the JSON *data* holds; raises `DecodeError`."""
+    """Return the message encoded in the JSON *data*; raises `DecodeError`."""
     return _decode_json(data)
 
 
 def decode_msgpack(data: bytes) -> Message:
-    """Return the message that the MessagePack *data* holds; raises `DecodeError`."""
+    """Return the message encoded in the MessagePack *data*; raises `DecodeError`."""
     return _decode_msgpack(data)

@@ -78,7 +78,7 @@ def test_the_nearest_name_is_one_and_only_one():
     with pytest.raises(RegistrationError) as caught:
         by_name("message:append:befor")
 
-    assert caught.value.reason == "there is none; known: message:append:before"
+    assert caught.value.reason == "not in the catalogue; known: message:append:before"
 
 
 def test_a_spec_takes_anything_by_default():
