@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.installation import show_findings, show_state, show_text
 from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import busy_line
 from toolbus.cli.parser import make_parser
 from toolbus.hosts.doctor.deliveries import WAYS_ROUND
 from toolbus.hosts.doctor.examination import DoctorReport, HostReport, examine
@@ -48,7 +49,8 @@ def command() -> Command:
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        report = examine(parsed.hosts, sends=not parsed.no_events)
+        with busy_line("examining hooks"):
+            report = examine(parsed.hosts, sends=not parsed.no_events)
         if parsed.json:
             print_json(output, report)
         else:

@@ -1,4 +1,4 @@
-"""`toolbus setup`: a policy, redaction, a configuration and hooks, written and checked at once."""
+"""`toolbus setup`: a policy, redaction and hooks for coding agents, written and checked at once."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from toolbus.cli.output.installation import (
     show_plan,
 )
 from toolbus.cli.output.screen import open_screen
+from toolbus.cli.output.stream import busy_line
 from toolbus.cli.parser import make_parser
 from toolbus.cli.policy import starting_policy
 from toolbus.cli.questions.confirmation import ask_yes_no, confirm_page, require_answers
@@ -60,46 +61,46 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus setup                      the coding agents that are found here
+  toolbus setup                      all coding agents that are found
   toolbus setup claude-code          one of them
-  toolbus setup claude-code --dry-run    every line that would be written
+  toolbus setup claude-code --dry-run    print every line, write nothing
   toolbus setup codex --no-policy    hooks and redaction, without a policy
-  toolbus setup claude-code --managed    and no project can switch the hooks off
+  toolbus setup claude-code --managed    ... that no project can switch off
 
-It writes ~/.config/toolbus/policy.toml, the starting policy, names it and
-redact-secrets in the toolbus.toml beside it, installs hooks, and lets doctor
-send made-up events through them. A file that is there is used as it is: of a
-toolbus.toml only missing components are added, after a question. One page
-shows what is written; v shows every line. Run twice, it writes nothing.
+It writes the starting policy, ~/.config/toolbus/policy.toml; names it and
+redact-secrets in the toolbus.toml beside it; installs hooks; and has doctor
+send made-up events through them. Present files stay: a toolbus.toml gets only
+missing components, after a question. You confirm one page; run twice, it
+writes nothing. `toolbus hosts uninstall` removes the hooks.
 
-A project's setting switches the hooks of claude-code, codex and gemini-cli off.
-With --managed a file of the whole machine keeps them on; it belongs to root, so
-sudo asks for your rights.
+A project's settings can switch off the hooks of claude-code, codex and
+gemini-cli. With --managed a file for the whole machine keeps them on; root owns
+it, so sudo asks for your rights.
 
-Only a person sets up, at a terminal, and at none in which an agent runs; --yes
-takes the answer before the brackets in capitals. `toolbus hosts uninstall`
-takes the hooks out. It ends with 1 if doctor finds something open or broken."""
+Only a person at a terminal in which no agent runs sets up.
+
+exit codes: 0 all is well; 1 declined, or doctor finds a fault; 2 wrong use"""
 
 _CHOICES = {
-    "policy": "name a policy that judges calls (asked where a toolbus.toml has none)",
-    "redaction": "name redact-secrets (asked where a toolbus.toml has none)",
-    "skip-prompts": "the starting policy answers prompts about reading (asked at first)",
+    "policy": "name a policy (asked if your toolbus.toml has none)",
+    "redaction": "name redact-secrets (asked if your toolbus.toml has none)",
+    "skip-prompts": "no prompt of the agent for proven reads (asked once)",
 }
-"""Options of yes and no, by name; a question of the same name is not asked where one is given."""
+"""Options of yes and no, by name; such an option answers the question of its name."""
 
 _USES = {"redaction": "redact-secrets", "policy": "policy"}
 _TABLES = {name: f'[[component]]\nuse = "{use}"\n' for name, use in _USES.items()}
 _TABLES["policy"] += 'settings = { file = "policy.toml" }\n'
 _SKIPPING = frozenset({"claude-code", "copilot"})
-"""Hosts that can be told that a call needs no prompt of theirs."""
+"""Hosts with prompts that a hook can skip."""
 _SKIP = (
-    "Claude Code and Copilot CLI ask before many commands that only read. Where the policy "
+    "Claude Code and Copilot CLI ask before many commands that only read. If the policy "
     "proves that a command only reads inside the project, shall it run without that prompt?"
 )
 
 
 class SetupQuestion(NamedTuple):
-    """A question of yes or no, before the page; *name* is a host's or one of `_CHOICES`."""
+    """A yes-or-no question before the page; *name* is a host's or one of `_CHOICES`."""
 
     name: str
     text: str
@@ -107,7 +108,7 @@ class SetupQuestion(NamedTuple):
 
 
 class PresentFiles(NamedTuple):
-    """The person's own *config* and *policy* file, there or not, and what the config names.
+    """The person's own *config* and *policy* file, and whether the config *has* each component.
 
     *is_new* is true of a config that names no component yet.
     """
@@ -119,24 +120,24 @@ class PresentFiles(NamedTuple):
 
 
 class SetupPlan(NamedTuple):
-    """All that is to be written: *edits* of the person's own files, then the hooks of *hosts*."""
+    """The *edits* of the person's own files, the hooks of *hosts*, and files for the machine.
+
+    *managed* has these files by host.
+    """
 
     edits: tuple[SettingsEdit, ...]
     hosts: tuple[InstallPlan, ...]
     managed: tuple[tuple[str, Managed], ...] = ()
-    """The hosts whose hooks the whole machine is to keep on."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything is to be written."""
-        is_changed = any(edit.is_change for edit in self.edits) or any(
-            each.is_needed for each in self.hosts
-        )
-        return is_changed or bool(self.managed)
+        """Whether the plan changes anything."""
+        is_changed = any(edit.is_change for edit in self.edits)
+        return is_changed or any(each.is_needed for each in self.hosts) or bool(self.managed)
 
 
 class SetupReport(Struct, frozen=True, kw_only=True):
-    """The setup for programs; *doctor* is None where nothing was written or checked."""
+    """The setup for programs; *doctor* is None after a dry run."""
 
     answers: dict[str, bool]
     files: tuple[FileReport, ...]
@@ -146,17 +147,17 @@ class SetupReport(Struct, frozen=True, kw_only=True):
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    summary = "Put a policy, redaction and hooks in force for coding agents."
+    """Return the parser and the function of this command."""
+    summary = "Protect coding agents with a policy, redaction and hooks."
     parser = make_parser("toolbus setup", summary, _EPILOG)
-    parser.add_argument("hosts", metavar="HOST", nargs="*", help="those that are found, if none")
+    parser.add_argument("hosts", metavar="HOST", nargs="*", help="by default all that are found")
     for name, text in _CHOICES.items():
         action = argparse.BooleanOptionalAction
         parser.add_argument(f"--{name}", action=action, default=None, help=text)
     parser.add_argument("--managed", action="store_true", help="keep hooks on machine-wide")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--yes", action="store_true", help="ask nobody")
-    how.add_argument("--dry-run", action="store_true", help="show it, and write nothing")
+    how.add_argument("--yes", action="store_true", help="write, with the default answers")
+    how.add_argument("--dry-run", action="store_true", help="print all changes, write nothing")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
     return parser, _run
 
@@ -175,9 +176,19 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
     is_written = confirm_page(partial(_show, plan), output, parsed, is_needed=plan.is_needed)
     if is_written:
         _write(plan)
-    report = None if parsed.dry_run else examine([each.host for each in plan.hosts])
+    report = None
+    if not parsed.dry_run:
+        with busy_line("trying the hooks"):
+            report = examine([each.host for each in plan.hosts])
     if parsed.json:
-        print_json(output, _report(plan, answers, report, written=is_written))
+        setup_report = SetupReport(
+            answers=answers,
+            files=tuple([file_report(edit) for edit in plan.edits]),
+            hosts=tuple([plan_report(each, None, written=is_written) for each in plan.hosts]),
+            written=is_written,
+            doctor=report,
+        )
+        print_json(output, setup_report)
     elif report is not None:
         _show_end(open_screen(output), plan, report, written=is_written)
     return 0 if report is None or report.is_healthy else 1
@@ -186,7 +197,7 @@ def _run(parsed: argparse.Namespace, output: Output) -> int:
 def _check_options(parsed: argparse.Namespace, hosts: Collection[str]) -> None:
     managed = [host for host, vendor in vendors().items() if vendor.managed is not None]
     if parsed.managed and not set(managed).intersection(hosts):
-        raise UsageError(f"--managed is for {', '.join(managed)} alone")
+        raise UsageError(f"--managed needs one of {', '.join(managed)}")
 
 
 def _answers(
@@ -194,7 +205,7 @@ def _answers(
     present: PresentFiles,
     states: Sequence[InstalledState],
 ) -> dict[str, bool]:
-    """Return the answers by name: an option's, else the person's, an older one, the default."""
+    """Return the answers by name, of an option, else of the person, else the default."""
     options = {name: vars(parsed)[name.replace("-", "_")] for name in _CHOICES}
     chosen = {name: value for name, value in options.items() if value is not None}
     questions = [
@@ -214,7 +225,7 @@ def _answers(
 
 
 def _hosts(named: Sequence[str]) -> list[str]:
-    """Return the hosts that are *named*, else those that are found; raises for unknown ones."""
+    """Return the hosts *named*, by default all on this machine; raises `LoadError` if unknown."""
     for host in named:
         host_files(host)
     hosts = [*dict.fromkeys(named)] or [host for host in HOSTS if _is_found(host)]
@@ -225,7 +236,7 @@ def _hosts(named: Sequence[str]) -> list[str]:
 
 
 def _is_found(host: str) -> bool:
-    """Return whether the program of *host* is there, and not a project's."""
+    """Return whether the program of *host* is on the PATH, outside of the project."""
     program = which(HOSTS[host].program)
     if program is None:
         return False
@@ -233,7 +244,7 @@ def _is_found(host: str) -> bool:
 
 
 def _own_files() -> PresentFiles:
-    """Return the person's own files; raises `LoadError` for a configuration that is broken."""
+    """Return the person's own files; raises `LoadError` for a broken configuration."""
     folder = config_folder()
     if folder is None:
         raise UsageError("there is no home folder for a configuration of your own")
@@ -250,7 +261,7 @@ def _own_files() -> PresentFiles:
 def _questions(
     present: PresentFiles, states: Sequence[InstalledState], *, is_named: bool
 ) -> Iterator[SetupQuestion]:
-    """Yield the questions whose answers are not known yet."""
+    """Yield the questions that the present files leave open."""
     for state in states:
         if not is_named and state.presence == "absent":
             title = dialect(state.host).facts.label
@@ -305,7 +316,7 @@ def _plan(
 
 
 def _machine_files(states: Sequence[InstalledState]) -> Iterator[tuple[str, Managed]]:
-    """Yield the hosts whose hooks a project can switch off, with the files that prevent it."""
+    """Yield the hosts with hooks that a project can switch off, and the files against that."""
     for state in states:
         managed = vendors()[state.host].managed
         if managed is not None and switch_warning(state.host) is not None:
@@ -313,21 +324,20 @@ def _machine_files(states: Sequence[InstalledState]) -> Iterator[tuple[str, Mana
 
 
 def _config_edit(present: PresentFiles, added: Sequence[str]) -> SettingsEdit:
-    """Return the configuration with the tables of *added* behind the present ones."""
+    """Return the edit that appends the tables of *added* to the configuration."""
     before = present.config.text or ""
     separator = "" if not before.strip() else "\n" if before.endswith("\n") else "\n\n"
     tables = f"{separator}{chr(10).join([_TABLES[name] for name in added])}"
     read_entries(read_document(present.config.path, f"{before}{tables}".encode()))
     names = " and ".join([_USES[name] for name in added])
-    used = ("policy.toml there is used",) if present.policy.data else ()
-    summary = (f"components for {names}", *used)
-    return _own_edit(present.config, before, tables, summary)
+    used = ("the present policy.toml is used",) if present.policy.data else ()
+    return _own_edit(present.config, before, tables, (f"components for {names}", *used))
 
 
 def _own_edit(
     file: SettingsFile, before: str, added: str, summary: tuple[str, ...]
 ) -> SettingsEdit:
-    """Return the edit that puts *added* behind the text *before* of *file*."""
+    """Return the edit that appends *added* to the text *before* of *file*."""
     return SettingsEdit(
         file=file,
         after=f"{before}{added}".encode(),
@@ -337,7 +347,7 @@ def _own_edit(
 
 
 def _try_out(present: PresentFiles, policy: bytes, added: Sequence[str]) -> None:
-    """Make the *added* components elsewhere; raises `LoadError`, as for a missing extra."""
+    """Make the *added* components in a scratch folder; raises `LoadError`, as without an extra."""
     with tempfile.TemporaryDirectory(prefix="toolbus-") as scratch:
         folder, real = Path(scratch), str(present.config.path.parent)
         (folder / "policy.toml").write_bytes(policy)
@@ -350,7 +360,7 @@ def _try_out(present: PresentFiles, policy: bytes, added: Sequence[str]) -> None
 
 
 def _write(plan: SetupPlan) -> None:
-    """Write all of *plan*; a failure names what was written before it."""
+    """Write all of *plan*; the error of a failed step names the files of the steps before it."""
     written: list[str] = []
     try:
         for edit in plan.edits:
@@ -364,9 +374,7 @@ def _write(plan: SetupPlan) -> None:
             written.append(str(write_machine_file(file)))
     except (ToolbusError, OSError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else error
-        done = (
-            f"written are {', '.join(written)}, and no more" if written else "nothing was written"
-        )
+        done = f"written before: {', '.join(written)}" if written else "nothing was written"
         raise UsageError(f"{reason}; {done}") from error
 
 
@@ -375,7 +383,7 @@ def _show(plan: SetupPlan, screen: Screen, whole: bool) -> None:  # noqa: FBT001
     for edit in plan.edits:
         show_edit(screen, edit, whole=whole)
     if not plan.edits:
-        screen.line("stays as it is", indent=2)
+        screen.line("unchanged", indent=2)
     screen.line()
     for each in plan.hosts:
         show_plan(screen, each, None, whole=whole)
@@ -386,7 +394,7 @@ def _show(plan: SetupPlan, screen: Screen, whole: bool) -> None:  # noqa: FBT001
 
 
 def _show_end(screen: Screen, plan: SetupPlan, report: DoctorReport, *, written: bool) -> None:
-    screen.line(Span("✓ written" if written else "✓ nothing is to be written", "good"))
+    screen.line(Span("✓ written" if written else "✓ nothing to write", "good"))
     show_findings(screen, report.configuration.findings)
     for host in report.hosts:
         screen.line(Span(f"{host.title}, by toolbus doctor", "strong"))
@@ -398,15 +406,3 @@ def _show_end(screen: Screen, plan: SetupPlan, report: DoctorReport, *, written:
         program = HOSTS[each.host].program
         text = f"start `{program}` in a project, and ask it to `git push -f`: {end}"
         screen.whole(f"try it: {text}", style="strong")
-
-
-def _report(
-    plan: SetupPlan, answers: Mapping[str, bool], doctor: DoctorReport | None, *, written: bool
-) -> SetupReport:
-    return SetupReport(
-        answers=dict(answers),
-        files=tuple([file_report(edit) for edit in plan.edits]),
-        hosts=tuple([plan_report(each, None, written=written) for each in plan.hosts]),
-        written=written,
-        doctor=doctor,
-    )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import select
+import sys
+from contextlib import contextmanager
 from errno import EPIPE
+from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _CELLS = 24
 _PAUSE = 0.1
@@ -85,3 +88,18 @@ class ProgressLine:
         if self._length:
             self._output.write(f"\r{' ' * self._length}\r")
             self._length = 0
+
+
+@contextmanager
+def busy_line(text: str) -> Iterator[None]:
+    """Show *text* on a terminal's standard error while the block takes longer than a second."""
+    line = ProgressLine(Output(sys.stderr))
+    timer = Timer(1.0, line.show, [f"{text} …"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        line.hide()
