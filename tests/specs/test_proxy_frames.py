@@ -179,7 +179,7 @@ async def test_arguments_have_no_names_alike(through):
         await wire.end()
 
     reasons = [got[own]["error"]["message"] for own in (1, 2)]
-    assert "arguments: 'path' and 'Path'" in reasons[0]
+    assert "arguments: some readers take 'path' and 'Path' for" in reasons[0]
     assert "arguments.deep[0]: " in reasons[1]
     assert "/etc" in got[3]["result"]["content"][0]["text"]
     assert called(wire) == ["echo"]

@@ -360,7 +360,7 @@ async def test_one_old_server_keeps_all_to_handshakes(grouped, here):
         late = await wire.ask(3, "tools/list", OWN)
 
     assert refused["error"]["code"] == -32601
-    assert "server 'b' knows only revisions that begin with initialize" in str(refused)
+    assert "server 'b' supports only revisions with initialize" in str(refused)
     assert begun["result"]["protocolVersion"] == "2025-11-25"
     assert [one["result"]["content"][0]["text"] for one in called] == ["a echo", "b echo"]
     assert late["error"]["code"] == -32600
@@ -662,9 +662,9 @@ async def test_who_does_not_begin_is_left_out(grouped):
     reasons = [
         "ended with exit code 3",
         "'not today'",
-        "not a handshake",
-        "no JSON-RPC",
-        "does not start",
+        "invalid result of initialize",
+        "not valid JSON-RPC",
+        "failed to start",
     ]
     for name, reason, answer in zip((*FAILING, "missing"), reasons, called, strict=True):
         assert reason in answer["error"]["message"], name
@@ -696,7 +696,7 @@ async def test_without_any_server_there_is_no_handshake(grouped):
     async with grouped(begun=False, toml=MISSING, a="sys.exit(3)") as wire:
         begun = await wire.ask(0, "initialize", CLIENT)
 
-    assert begun["error"]["message"].startswith("no server could be started: server 'missing' does")
+    assert begun["error"]["message"].startswith("no server is available: server 'missing' failed")
     assert "server 'a' ended with exit code 3" in begun["error"]["message"]
 
 

@@ -81,7 +81,7 @@ async def test_new_sessions_get_the_new_configuration(private, tmp_path, file, p
         before = await refused(web, "first")
         file.write_text(COPY)
         person("trust", file, **private)
-        await web.until("in force for new sessions")
+        await web.until("active for new sessions")
         await begin(web, "second")
         after = [await refused(web, session) for session in ("first", "second")]
 
@@ -107,7 +107,7 @@ async def test_what_cannot_be_used_changes_nothing(private, tmp_path, file, pers
         ends = [await refused(web, name) for name in ("untrusted", "broken", "gone")]
         file.write_text(COPY)
         person("trust", file, **private)
-        await web.until("in force for new sessions")
+        await web.until("active for new sessions")
         await begin(web, "mended")
         ends.append(await refused(web, "mended"))
 
@@ -130,6 +130,6 @@ async def test_a_client_on_pipes_is_told(private, tmp_path, file):
         after = await wire.ask(2, "tools/call", call)
         await wire.end()
 
-    assert b"start the server anew" in line
+    assert b"restart the server" in line
     assert before["result"]["isError"]
     assert after["result"]["isError"]

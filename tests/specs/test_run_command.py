@@ -869,7 +869,7 @@ def test_a_server_that_fails_is_named(here, command, tape):
     cases = {
         'command = "./nowhere"': (1, "servers.toml:2: server 'x'"),
         'command = "true"': (1, "servers.toml:2: server 'x'"),
-        'url = "ftp://127.0.0.1"': (2, "servers.toml:2: server 'x': expected an address"),
+        'url = "ftp://127.0.0.1"': (2, "servers.toml:2: server 'x': expected an http or https URL"),
         'url = "http://[::1]:1"\nheaders = { A = "env:NO_SUCH" }': (2, "NO_SUCH is not set"),
         'command = "true"\n[[server]]\nname = "X"\ncommand = "true"': (2, "servers.toml:6"),
     }

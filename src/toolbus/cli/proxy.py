@@ -17,7 +17,7 @@ from toolbus.cli.options import add_approval_wait, check_approval_wait
 from toolbus.cli.parser import make_parser, megabytes, positive, seconds
 from toolbus.components.components import AgentComponent
 from toolbus.errors import RegistrationError
-from toolbus.mcp.proxy.factory import ProxyOptions, following, make_proxy
+from toolbus.mcp.proxy.factory import ProxyOptions, follow_changes, make_proxy
 from toolbus.mcp.transport.launch import LISTEN_TOKEN, TOKEN, launch
 from toolbus.settings.usage_error import UsageError
 
@@ -358,7 +358,7 @@ async def _serve(ready: _Ready, options: ProxyOptions) -> int:
         gc.enable()
         await opened.enter_async_context(proxy)
         if options.config is not None:
-            await opened.enter_async_context(following(options.config, options, proxy))
+            await opened.enter_async_context(follow_changes(options.config, options, proxy))
         limits = ProxyLimits(options.frame, options.grace)
         if options.listening is not None:
             return await _listen(ready, limits, options, options.listening)

@@ -1,1 +1,1 @@
-"""Several servers behind one proxy: to a client they are one."""
+"""A group of servers behind one proxy, which appear to the client as one server."""

@@ -1,7 +1,7 @@
-"""One server of a group: the link to it, what it owes, and what it has told of itself.
+"""One server of a group: its link, its open requests, and the result of its handshake.
 
-Ids are those of the group: each request to a server has one that no other request has, so that an
-answer, or a notification of progress, of a server can only be about what that server was asked.
+Request ids are unique in the group, so that a response or progress of a server can only refer to a
+request to that server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from msgspec import UNSET
 from toolbus.errors import ToolbusError
 from toolbus.mcp.protocol.jsonrpc import SERVER_GONE, write_frame
 from toolbus.mcp.protocol.revisions import params_of
-from toolbus.mcp.session.request_table import PendingRequests, fail, resolve
+from toolbus.mcp.session.request_table import PendingRequests, fail
+from toolbus.mcp.session.request_table import resolve as resolve_request
 from toolbus.mcp.transport.launch import listed_environment
 from toolbus.mcp.transport.processes import describe_end, start
 
@@ -33,42 +34,42 @@ logger = logging.getLogger("toolbus")
 
 
 class ServerError(ToolbusError):
-    """A server answered a request with *error*, the value of that JSON-RPC member."""
+    """A server's error response, with the value of its JSON-RPC member *error*."""
 
     def __init__(self, error: Any) -> None:
         self.error = error
         super().__init__(error)
 
     def __str__(self) -> str:
-        # In quotes: a server may have chosen its words to mislead.
+        # Quoted, because a server may choose a misleading text.
         text = self.error.get("message") if isinstance(self.error, dict) else None
         return repr(text if isinstance(text, str) else self.error)[:200]
 
 
 def rpc_error(code: int, message: str) -> ServerError:
-    """Return the error by which a group itself answers a request."""
+    """Return an error response of the group itself."""
     return ServerError({"code": code, "message": message})
 
 
 class GroupedServer:
-    """The server of *settings*; it is *ready* while it lives and the client can use it."""
+    """A server of a group; it is *ready* while it runs and its handshake is complete."""
 
     def __init__(self, settings: ServerSettings, limits: ProxyLimits, ids: Iterator[int]) -> None:
         self.name, self._settings = settings.name, settings
         self._limits, self._ids = limits, ids
         self.ready = self.is_probed = False
         self.connected = asyncio.Event()
-        """Set when it can be written to, or never can."""
+        """Set when the server is connected, or has failed to start."""
         self.hello: dict[str, Any] = {}
-        """What it has told of itself when the client began."""
+        """The result of its `initialize` or `server/discover`."""
         self.pending = PendingRequests()
         self._tokens: dict[Any, int] = {}
         self.link: ServerLink | None = None
-        """The way to it, once it is connected."""
+        """The link, once it is connected."""
         self._finished = self._restarts = False
 
     async def run(self, receive: Receive) -> None:
-        """Start it, and give *receive* what it says; at its end what is open is answered."""
+        """Start the server, pass its lines to *receive*, and fail its open requests at its end."""
 
         async def receive_line(line: bytes) -> None:
             await receive(self, line)
@@ -83,9 +84,9 @@ class GroupedServer:
                     break
                 self._restarts = False
                 await self.link.kill()
-            why = f"is stopped: {why}" if why else describe_end(code)
+            why = f"was stopped: {why}" if why else describe_end(code)
         except OSError as error:
-            why = f"does not start: {self._settings.command[0]!r}, {error.strerror}"
+            why = f"failed to start: {self._settings.command[0]!r}, {error.strerror}"
         except ImportError as error:
             why = f"cannot be reached: {error}"
         self.fail(why)
@@ -99,10 +100,10 @@ class GroupedServer:
         return RemoteServer(settings.url, self._limits, None, settings.headers)
 
     async def restart(self) -> None:
-        """Start its process anew, if it is one, and wait until it is there.
+        """Restart the server's process, if it has one, and wait until it is connected.
 
-        The first request of a process may decide for good which revisions it speaks: MCP
-        2026-07-28, basic/versioning, "Backward Compatibility".
+        The first request to a process may fix its revision: MCP 2026-07-28, basic/versioning,
+        "Backward Compatibility".
         """
         if self._settings.url is None and self.link and self.gone is None:
             self.connected.clear()
@@ -112,41 +113,40 @@ class GroupedServer:
         await self.connected.wait()
 
     def fail(self, why: str) -> None:
-        """Count it as gone, and answer what it has left open; say so unless it was to end."""
+        """Mark the server as gone, fail its requests, and log a warning if it was still in use."""
         self.ready = False
         if self.gone is None:
             self.pending.server_gone(f"server {self.name!r} {why}")
             if not self._finished:
-                logger.warning("%s; the others go on", self.gone)
+                logger.warning("%s; the other servers continue", self.gone)
         self.connected.set()
 
     @property
     def gone(self) -> str | None:
-        """Why it is not there, None if it is."""
+        """The reason why the server is gone, or None."""
         return self.pending.gone
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What it has told that it can do."""
+        """The capabilities in its handshake."""
         capabilities = self.hello.get("capabilities")
         return capabilities if isinstance(capabilities, dict) else {}
 
-    def offers(self, capability: str, part: str | None = None) -> bool:
-        """Return whether it can be asked for what *capability*, or *part* of it, names."""
+    def supports(self, capability: str, part: str | None = None) -> bool:
+        """Return whether the server is ready and has *capability*, with its member *part*."""
         offered = self.capabilities.get(capability) if self.ready else None
         return isinstance(offered, dict) and (part is None or part in offered)
 
     def next_id(self) -> int:
-        """Return an id for a request to it."""
+        """Return an id for a request to the server."""
         return next(self._ids)
 
     async def ask(
         self, method: str, params: Any = UNSET, *, token: Any = None, request_id: int | None = None
     ) -> Any:
-        """Return the result that it gives; raises `ServerError`.
+        """Send a request and return its result; raises `ServerError`.
 
-        *token* is the one by which the client wants to be told of progress. Cancelling this
-        cancels the request.
+        *token* is the client's progress token. Cancelling this cancels the request.
         """
         request_id = self.next_id() if request_id is None else request_id
         members = {} if params is UNSET else {"params": params}
@@ -163,33 +163,33 @@ class GroupedServer:
         if answer.failed:
             raise ServerError(answer.error)
         if answer.result is UNSET:
-            raise rpc_error(SERVER_GONE, f"server {self.name!r} answers without a result")
+            raise rpc_error(SERVER_GONE, f"server {self.name!r} sent a response without a result")
         return answer.result
 
-    def answered(self, frame: Frame) -> None:
-        """Take an answer of the server; one to no request is dropped."""
+    def resolve(self, frame: Frame) -> None:
+        """Resolve the request that *frame* answers; a response to no request is dropped."""
         if (request := self.pending.asked.take(frame.id)) is not None:
-            resolve(request, frame)
+            resolve_request(request, frame)
         else:
-            logger.warning("server %r answered a request that it never got; dropped", self.name)
+            logger.warning("dropped a response of server %r without an open request", self.name)
 
-    def give_up(self, request_id: Any, reason: str) -> None:
-        """Answer the request *request_id* in place of the server, for *reason*, if it is open."""
+    def fail_request(self, request_id: Any, reason: str) -> None:
+        """Fail the open request *request_id* for *reason*, if there is one."""
         if (request := self.pending.asked.take(request_id)) is not None:
             fail(request, SERVER_GONE, reason)
 
     def owes_progress(self, frame: Frame) -> bool:
-        """Return whether a notification of progress is about a request that it works on."""
+        """Return whether the progress notification *frame* refers to an open request."""
         token = params_of(frame).get("progressToken")
         return isinstance(token, str | int) and token in self._tokens
 
     def write(self, line: bytes) -> None:
-        """Send a line, if it is there."""
+        """Send a line; it is dropped if the server is gone."""
         if self.link is not None and self.gone is None:
             self.link.write(line)
 
     def finish(self) -> None:
-        """Tell it that nothing more comes."""
+        """Close the server's input."""
         self._finished = True
         if self.link is not None:
             self.link.finish()

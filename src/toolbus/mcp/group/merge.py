@@ -1,8 +1,8 @@
-"""Words of several servers as those of one: names and ids with prefixes, lists, abilities.
+"""The merge of several servers' results into one: prefixed names, lists, capabilities.
 
-A name begins with its server's name and "_". A server's name holds none, so the first one ends it,
-and two servers cannot make the same name. See MCP 2025-11-25, server/tools, "Tool Names". Ids of
-tasks are names in the same way: what a server says of a task is about a task of its own.
+A name begins with its server's name and "_". A server's name contains no "_", so names of two
+servers cannot collide. See MCP 2025-11-25, server/tools, "Tool Names". Ids of tasks have the same
+prefix, so that a server can only refer to its own tasks.
 """
 
 from __future__ import annotations
@@ -32,59 +32,59 @@ LISTS = {
     "resources/templates/list": ("resources", "resourceTemplates"),
     "tasks/list": ("tasks", "tasks"),
 }
-"""By method: the capability of a server that has such a list, and the member that holds it."""
+"""By method: the capability that provides the list, and the member that holds it."""
 
 UNCACHED = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What a list of the stateless revision says besides: it holds while all servers live."""
+"""The further members of a list in the stateless revision; it may change when a server ends."""
 
 URIS = {"resources/list": "uri", "resources/templates/list": "uriTemplate"}
-"""By method: what an item of a list is told from others by, if that is not a name."""
+"""By method: the member that identifies an item, where it is not a prefixed name."""
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the name of the server that *name* begins with, and the rest of it."""
+    """Return the server's name at the beginning of *name*, and the rest of it."""
     server, _, rest = name.partition(SEPARATOR)
     return server, rest
 
 
-# --- what one server says, and is told ---------------------------------------------------------
+# --- messages of and to one server -------------------------------------------------------------
 
 
-def named(server: str, message: Any) -> Any:
-    """Return the result or params *message* of *server* with its name at tasks and at forms.
+def add_owner(server: str, message: Any) -> Any:
+    """Return *message*, result or params of *server*, with its name in task ids and in forms.
 
-    A person has to know which server asks.
+    A form names its server for the person who answers it.
     """
     if not isinstance(message, dict):
         return message
-    message = _with_owner(server, message)
+    message = _prefix_task_id(server, message)
     if "task" in message:
-        message["task"] = _with_owner(server, message["task"])
+        message["task"] = _prefix_task_id(server, message["task"])
     meta = message.get("_meta")
     if isinstance(meta, dict) and _RELATED_TASK in meta:
-        message["_meta"] = {**meta, _RELATED_TASK: _with_owner(server, meta[_RELATED_TASK])}
+        message["_meta"] = {**meta, _RELATED_TASK: _prefix_task_id(server, meta[_RELATED_TASK])}
     requests = message.get("inputRequests")
     for request in requests.values() if isinstance(requests, dict) else ():
         match request:
             case {"method": method, "params": dict(params)} if method == ELICIT:
-                request["params"] = named_form(server, params)
+                request["params"] = form_with_owner(server, params)
     return message
 
 
-def named_form(server: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the *params* of a form that say which server asks."""
+def form_with_owner(server: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the *params* of a form with the server's name in its message."""
     return {**params, "message": f"{server}: {params.get('message', '')}"}
 
 
-def _with_owner(server: str, task: Any) -> Any:
-    """Return *task* with its id as the client knows it."""
+def _prefix_task_id(server: str, task: Any) -> Any:
+    """Return *task* with the server's name in its id."""
     if isinstance(task, dict) and isinstance(task.get("taskId"), str):
         return {**task, "taskId": f"{server}{SEPARATOR}{task['taskId']}"}
     return task
 
 
-def unnamed(server: str, message: Any) -> Any:
-    """Return the client's *message* to *server*, with a related task as the server knows it."""
+def remove_owner(server: str, message: Any) -> Any:
+    """Return the client's *message* to *server* with the server's own id of a related task."""
     match message:
         case {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": str(task_id)}} as meta}:
             prefix, rest = split_name(task_id)
@@ -93,29 +93,29 @@ def unnamed(server: str, message: Any) -> Any:
     return message
 
 
-# --- what all servers say ----------------------------------------------------------------------
+# --- results of all servers --------------------------------------------------------------------
 
 
 def merged_handshake(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of `initialize` that says what *results*, by servers' names, say.
+    """Return the merged result of `initialize`, from *results* by server name.
 
-    The revision is the oldest, which all of them know.
+    The revision is the oldest of them, which all servers support.
     """
     return {
         "protocolVersion": min(str(result.get("protocolVersion")) for result in results.values()),
         "serverInfo": _info(results),
-        **_abilities(results),
+        **_capabilities_and_instructions(results),
     }
 
 
 def merged_discovery(
     results: Mapping[str, Mapping[str, Any]], revisions: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the result of `server/discover` that says what *results* say, of *revisions*."""
+    """Return the merged result of `server/discover`, from *results*, with *revisions*."""
     return {
         **UNCACHED,
         "supportedVersions": list(revisions),
-        **_abilities(results),
+        **_capabilities_and_instructions(results),
         "_meta": {_SERVER_INFO: _info(results)},
     }
 
@@ -124,8 +124,8 @@ def _info(results: Iterable[str]) -> dict[str, str]:
     return {"name": f"toolbus ({', '.join(results)})", "version": version("toolbus")}
 
 
-def _abilities(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the capabilities and the instructions of all; lists may change: a server may end."""
+def _capabilities_and_instructions(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the merged capabilities and instructions; every list may change as servers end."""
     all_capabilities = [_object(result.get("capabilities")) for result in results.values()]
     known = {name for capabilities in all_capabilities for name in capabilities}
     merged: dict[str, Any] = {name: {} for name in ("logging", "completions") if name in known}
@@ -135,7 +135,7 @@ def _abilities(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     if any(_object(each.get("resources")).get("subscribe") is True for each in all_capabilities):
         merged["resources"]["subscribe"] = True
     if tasks := [_object(each["tasks"]) for each in all_capabilities if "tasks" in each]:
-        merged["tasks"] = reduce(_joined, tasks)
+        merged["tasks"] = reduce(_deep_merge, tasks)
     if any(_TASKS in _object(each.get("extensions")) for each in all_capabilities):
         merged["extensions"] = {_TASKS: {}}
     texts = [
@@ -147,18 +147,20 @@ def _abilities(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {"capabilities": merged, **instructions}
 
 
-def _joined(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return an object that has what *first* or *other* has, at any depth."""
+def _deep_merge(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the union of the members of *first* and *other*, at any depth."""
     both = {
-        name: _joined(_object(first[name]), _object(other[name])) for name in first if name in other
+        name: _deep_merge(_object(first[name]), _object(other[name]))
+        for name in first
+        if name in other
     }
     return {**first, **other, **both}
 
 
 def merged_list(method: str, listed: Iterable[tuple[str, Sequence[Any]]]) -> list[dict[str, Any]]:
-    """Return the items that each server, by its name, has *listed*, each name and URI once.
+    """Return the items *listed* by the servers, by server name, each name and URI once.
 
-    A URI of two servers is left out: a request for it would be answered by neither.
+    A URI of two servers is left out, because a request for it would be ambiguous.
     """
     items: dict[str, dict[str, Any]] = {}
     owners: dict[str, set[str]] = {}
@@ -166,20 +168,20 @@ def merged_list(method: str, listed: Iterable[tuple[str, Sequence[Any]]]) -> lis
     for server, theirs in listed:
         for item in theirs:
             if not isinstance(item, dict) or not isinstance(item.get(key), str):
-                logger.warning("server %r lists an item without %s; left out", server, key)
+                logger.warning("left out an item of server %r without %s", server, key)
                 continue
             name = item[key]
             if method not in URIS:
                 name = f"{server}{SEPARATOR}{name}"
                 if method == "tools/list" and not is_tool_name(name):
-                    logger.warning("%r cannot be a tool's name; left out", name)
+                    logger.warning("left out %r: invalid name of a tool", name)
                     continue
             if server in owners.setdefault(name, set()):
-                logger.warning("server %r lists %r twice; the first counts", server, name)
+                logger.warning("server %r lists %r twice; the first item is used", server, name)
             owners[name].add(server)
             items.setdefault(name, {**item, key: name})
     for name in [name for name in items if len(owners[name]) > 1]:
-        logger.warning("servers %s all list %r; left out", ", ".join(sorted(owners[name])), name)
+        logger.warning("left out %r: servers %s all list it", name, ", ".join(sorted(owners[name])))
         del items[name]
     return list(items.values())
 

@@ -1,7 +1,8 @@
-"""The beginning of a client of a group: a handshake, or requests that name their revision.
+"""The negotiation of a revision between a client and the servers of a group.
 
-Servers are asked as the client asks. A group knows the revisions that all its servers know, so a
-server that knows handshakes alone keeps its neighbours to them.
+The servers are addressed as the client begins: with a handshake, or with stateless requests. A
+group supports the revisions common to its servers, so one server without stateless revisions
+limits the group to handshakes.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 START = 20.0
-"""Seconds until the client hears of a handshake without the servers that have not answered.
+"""Seconds after which the handshake completes without servers that have not answered.
 
-Clients wait some 30 to 60 for theirs.
+Clients wait some 30 to 60 seconds.
 """
 
 DISCOVER = "server/discover"
 _UNKNOWN_REVISION = -32022
 """MCP 2026-07-28, basic/versioning, "Protocol Version Negotiation"."""
 _INITIALIZED = write_frame(method="notifications/initialized")
+_INITIALIZED_BEFORE = "the client has already sent initialize"
 
 
 class Negotiation:
-    """What a client and all *servers* speak; *changed* is told of a server that comes in late."""
+    """The negotiation with *servers*; *changed* is called for a server that answers late."""
 
     def __init__(
         self, servers: Mapping[str, GroupedServer], changed: Callable[[GroupedServer], None]
@@ -51,12 +53,12 @@ class Negotiation:
         self._servers, self._changed = servers, changed
         self.is_greeted = self.is_initialized = False
         self.revision: str | None = None
-        """The stateless revision that the client speaks, None with a handshake."""
+        """The client's stateless revision, None after a handshake."""
         self._beginning: set[asyncio.Task[Any]] = set()
         self._discovery: asyncio.Task[Hellos] | None = None
 
     async def _begin(self, begin: Callable[[GroupedServer], Begun]) -> Hellos:
-        """Return what servers tell of themselves when they *begin*, without those that are late."""
+        """Return the results of *begin* by server name, without late servers."""
         tasks = {name: asyncio.create_task(begin(server)) for name, server in self._servers.items()}
         self._beginning = {task for task in self._beginning if not task.done()} | {*tasks.values()}
         try:
@@ -73,32 +75,34 @@ class Negotiation:
                     hellos[name] = hello
             if not (hellos or waiting):
                 reasons = "; ".join(str(server.gone) for server in self._servers.values())
-                raise rpc_error(SERVER_GONE, f"no server could be started: {reasons}")
+                raise rpc_error(SERVER_GONE, f"no server is available: {reasons}")
             if not hellos:
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for name, task in tasks.items():
             if not task.done():
-                logger.warning("server %r has not answered in %g s; others go on", name, START)
+                logger.warning(
+                    "server %r has not answered within %g s; left out so far", name, START
+                )
         return hellos
 
     async def close(self) -> None:
-        """Ask the servers nothing more."""
+        """Cancel all pending handshakes."""
         for task in self._beginning:
             task.cancel()
         await asyncio.gather(*self._beginning, return_exceptions=True)
 
     async def initialize(self, params: Any) -> dict[str, Any]:
-        """Return the result of `initialize`, with whose *params* all servers are asked."""
+        """Initialize all servers with *params*, and return the merged result."""
         if self._discovery is not None:
-            # A client may try the other way first.
+            # A client may probe for the stateless revision first.
             self._discovery.cancel()
             self.revision = None
-        hellos = await self._begin(partial(self._greet, params=params))
+        hellos = await self._begin(partial(self._initialize, params=params))
         self.is_greeted = True
         return merged_handshake(hellos)
 
-    async def _greet(self, server: GroupedServer, params: Any) -> Hello | None:
-        """Return the result of a server's handshake, None if it refuses."""
+    async def _initialize(self, server: GroupedServer, params: Any) -> Hello | None:
+        """Return the result of a server's handshake, None if it fails."""
         await server.connected.wait()
         if server.is_probed and server.ready:
             await server.restart()
@@ -107,23 +111,23 @@ class Negotiation:
             match hello:
                 case {"protocolVersion": str(), "capabilities": dict()}:
                     server.is_probed = False
-                    self._count_in(server, hello)
+                    self._admit(server, hello)
                     return hello
-            reason = "its answer is not a handshake"
+            reason = "invalid result of initialize"
         except ServerError as error:
             reason = str(error)[:200]
             if server.is_probed and server.gone is None:
-                # A probe that was given up may have come first all the same.
+                # A cancelled probe may still have been the server's first request.
                 await server.restart()
-                return await self._greet(server, params)
+                return await self._initialize(server, params)
         server.fail(f"refused the handshake: {reason}")
         server.finish()
         return None
 
     async def discover(self, params: dict[str, Any], version: str) -> None:
-        """Ask the servers what they are, once; raises `ServerError` unless all speak *version*."""
+        """Discover the servers, once; raises `ServerError` unless all support *version*."""
         if self.is_greeted:
-            raise rpc_error(INVALID_REQUEST, "the client has begun with initialize")
+            raise rpc_error(INVALID_REQUEST, _INITIALIZED_BEFORE)
         if self._discovery is None:
             probe = partial(self._probe, params={"_meta": params["_meta"]})
             self._discovery = asyncio.create_task(self._begin(probe))
@@ -134,7 +138,7 @@ class Negotiation:
         except asyncio.CancelledError:
             if not discovery.cancelled():
                 raise
-            raise rpc_error(INVALID_REQUEST, "the client has begun with initialize") from None
+            raise rpc_error(INVALID_REQUEST, _INITIALIZED_BEFORE) from None
         common = _common_revisions(hellos)
         if version in common:
             self.revision = version
@@ -145,11 +149,11 @@ class Negotiation:
             error = {"code": _UNKNOWN_REVISION, "message": "unsupported revision", "data": data}
             raise ServerError(error)
         names = [name for name, hello in hellos.items() if version not in _revisions_of(hello)]
-        reason = "knows only revisions that begin with initialize"
+        reason = "supports only revisions with initialize"
         raise rpc_error(METHOD_NOT_FOUND, f"server {', '.join(map(repr, names))} {reason}")
 
     async def _probe(self, server: GroupedServer, params: dict[str, Any]) -> Hello | None:
-        """Return what a server tells of itself without a handshake, None if it is gone."""
+        """Return the result of a server's `server/discover`, None if it is gone."""
         await server.connected.wait()
         server.is_probed, hello = True, {}
         try:
@@ -164,18 +168,18 @@ class Negotiation:
             return None
         hello = hello if isinstance(hello, dict) else {}
         if self.revision is not None and self.revision not in _revisions_of(hello):
-            server.fail(f"does not speak the revision {self.revision} as the others do")
+            server.fail(f"does not support revision {self.revision}, unlike the other servers")
             server.finish()
         elif isinstance(hello.get("capabilities"), dict):
-            self._count_in(server, hello)
+            self._admit(server, hello)
         return hello
 
     def discovered(self) -> dict[str, Any]:
-        """Return the result of `server/discover`."""
+        """Return the merged result of `server/discover`."""
         hellos = {server.name: server.hello for server in self._servers.values() if server.ready}
         return merged_discovery(hellos, _common_revisions(hellos))
 
-    def _count_in(self, server: GroupedServer, hello: Hello) -> None:
+    def _admit(self, server: GroupedServer, hello: Hello) -> None:
         server.hello, server.ready = hello, server.gone is None
         if self.is_initialized:
             server.write(_INITIALIZED)
@@ -183,7 +187,7 @@ class Negotiation:
             self._changed(server)
 
     def initialized(self) -> None:
-        """Tell the servers that the client has heard of their handshakes."""
+        """Send the client's `notifications/initialized` to the servers."""
         self.is_initialized = True
         for server in self._servers.values():
             if server.ready:
@@ -197,7 +201,7 @@ def _revisions_of(hello: Hello) -> list[str]:
 
 
 def _common_revisions(hellos: Hellos) -> list[str]:
-    """Return the revisions that all servers know, in the order of the first."""
+    """Return the revisions that all servers support, in the order of the first."""
     all_revisions = [_revisions_of(hello) for hello in hellos.values()]
     known = all_revisions[0] if all_revisions else []
     return [revision for revision in known if all(revision in each for each in all_revisions)]

@@ -1,4 +1,4 @@
-"""Requests of the client of a group: each is answered by one server, or by all of them."""
+"""The router of a client's requests: each goes to one server of a group, or to all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from toolbus.mcp.group.merge import (
     LISTS,
     UNCACHED,
     URIS,
+    add_owner,
     merged_list,
-    named,
+    remove_owner,
     split_name,
-    unnamed,
 )
 from toolbus.mcp.group.negotiation import DISCOVER, Negotiation
 from toolbus.mcp.group.subscriptions import ClientSubscription
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 LIST = 15.0
-"""Seconds until the client hears of a list without the servers that have not answered."""
+"""Seconds after which a list is returned without servers that have not answered."""
 
-_MOST_PAGES = 1_000
+_MAX_PAGES = 1_000
 _PREFIXED = {
     "tools/call": ("tool", "name"),
     "prompts/get": ("prompt", "name"),
@@ -49,26 +49,26 @@ _PREFIXED = {
         ("tasks/get", "tasks/result", "tasks/update", "tasks/cancel"), ("task", "taskId")
     ),
 }
-"""By method: what a request is for, and the param that names it and its server."""
+"""By method: the kind of the target, and the param with its prefixed name."""
 
-_OF_RESOURCES = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+_RESOURCE_METHODS = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 _UNKNOWN_RESOURCE = -32002
 """MCP 2025-11-25, server/resources, "Error Handling"."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
-"""RFC 6570, 2.2; what one stands for is any text here, which is enough to find a server."""
+"""An expression of a URI template, RFC 6570, 2.2; here it matches any text."""
 
 Params = dict[str, Any]
 
 
 class Router:
-    """Answers what a client asks of *servers*; *notify* takes what it is told besides."""
+    """The router of requests to *servers*; *notify* takes notifications for the client."""
 
     def __init__(self, servers: Sequence[GroupedServer], notify: Callable[[bytes], object]) -> None:
         self._servers = {server.name: server for server in servers}
         self._notify = notify
         self.negotiation = Negotiation(self._servers, self.changed)
         self._subscriptions: dict[Any, ClientSubscription] = {}
-        # By the member that names a resource, and by server: what was listed last.
+        # The latest list of resources, by identifying member and server.
         self._listed: dict[str, dict[str, set[str]]] = {"uri": {}, "uriTemplate": {}}
         self._knows_resources = False
 
@@ -84,7 +84,7 @@ class Router:
             if method == DISCOVER:
                 return self.negotiation.discovered()
         elif method == DISCOVER or not self.negotiation.is_greeted:
-            reason = "clients begin with initialize, or name their revision in each request"
+            reason = "expected initialize first, or the revision in the request's _meta"
             raise rpc_error(METHOD_NOT_FOUND if method == DISCOVER else INVALID_REQUEST, reason)
         if method in LISTS:
             listed = {LISTS[method][1]: await self._list(method, params)}
@@ -93,16 +93,16 @@ class Router:
             return await self._set_level(frame.params)
         if method == LISTEN and self.negotiation.revision is not None:
             return await self._listen(frame.id, params)
-        server, params = await self._addressee(method, params)
+        server, params = await self._target(method, params)
         token = _meta(params).get("progressToken")
         token = token if isinstance(token, str | int) else None
-        result = await server.ask(method, unnamed(server.name, params), token=token)
-        return named(server.name, result)
+        result = await server.ask(method, remove_owner(server.name, params), token=token)
+        return add_owner(server.name, result)
 
-    # --- what the client is told of changes ----------------------------------------------------
+    # --- changes of lists, and subscriptions ---------------------------------------------------
 
     def changed(self, server: GroupedServer) -> None:
-        """Tell the client that the lists with items of *server* have changed."""
+        """Notify the client of changed lists with items of *server*."""
         self._knows_resources = False
         for kind in LISTED_KINDS:
             if kind in server.capabilities:
@@ -111,8 +111,8 @@ class Router:
                 for subscription in self._subscriptions.values():
                     subscription.list_changed(kind)
 
-    def pass_on(self, server: GroupedServer, method: str, params: Params) -> bool:
-        """Pass on a notification of *server* about a subscription; return whether it is one."""
+    def forward_subscription(self, server: GroupedServer, method: str, params: Params) -> bool:
+        """Forward a notification of *server* if it belongs to a subscription; return whether so."""
         meta = _meta(params)
         if SUBSCRIPTION not in meta:
             return False
@@ -120,13 +120,13 @@ class Router:
         if not isinstance(request_id, int):
             known = []
         if not any(each.receive(server, request_id, method, params) for each in known):
-            logger.warning("server %r tells of a foreign subscription; dropped", server.name)
+            logger.warning("dropped a notification of server %r: unknown subscription", server.name)
         return True
 
     async def _listen(self, own_id: Any, params: Params) -> Any:
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
-            raise rpc_error(INVALID_PARAMS, "a subscription needs a filter of `notifications`")
+            raise rpc_error(INVALID_PARAMS, "expected an object as `notifications`")
         kinds = [kind for kind in LISTED_KINDS if wanted.get(f"{kind}ListChanged") is True]
         filters = await self._filters(kinds, wanted, params)
         subscription = ClientSubscription(own_id, kinds, filters, self._notify)
@@ -139,31 +139,31 @@ class Router:
     async def _filters(
         self, kinds: Sequence[str], wanted: Mapping[str, Any], params: Params
     ) -> dict[GroupedServer, dict[str, Any]]:
-        """Return, by server, the part of *wanted* that it can tell."""
+        """Return, by server, the part of *wanted* that it supports."""
         filters: dict[GroupedServer, dict[str, Any]] = {
-            server: {f"{kind}ListChanged": True for kind in kinds if server.offers(kind)}
+            server: {f"{kind}ListChanged": True for kind in kinds if server.supports(kind)}
             for server in self._servers.values()
         }
         for uri in _texts(wanted.get("resourceSubscriptions")):
             with suppress(ServerError):
                 owner = await self._owner(uri, params)
-                if owner.offers("resources", "subscribe"):
+                if owner.supports("resources", "subscribe"):
                     filters[owner].setdefault("resourceSubscriptions", []).append(uri)
         for task_id in _texts(wanted.get("taskIds")):
             with suppress(ServerError):
-                server, rest = self._named("task", task_id)
+                server, rest = self._by_prefix("task", task_id)
                 filters[server].setdefault("taskIds", []).append(rest)
         return {server: theirs for server, theirs in filters.items() if theirs}
 
-    # --- of all servers ------------------------------------------------------------------------
+    # --- requests to all servers ---------------------------------------------------------------
 
     async def _list(self, method: str, params: Params) -> list[dict[str, Any]]:
-        """Return what all servers list, for a request with *params*."""
+        """Return the merged list of all servers, for a request with *params*."""
         capability, member = LISTS[method]
         part = "list" if method == "tasks/list" else None
-        servers = [each for each in self._servers.values() if each.offers(capability, part)]
+        servers = [each for each in self._servers.values() if each.supports(capability, part)]
         if part and not servers:
-            raise rpc_error(METHOD_NOT_FOUND, "no server lists its tasks")
+            raise rpc_error(METHOD_NOT_FOUND, "no server supports tasks/list")
         meta = {} if self.negotiation.revision is None else {"_meta": params["_meta"]}
         lists = await asyncio.gather(
             *[self._list_of(each, method, member, meta) for each in servers]
@@ -179,12 +179,12 @@ class Router:
     async def _list_of(
         self, server: GroupedServer, method: str, member: str, meta: Params
     ) -> list[Any]:
-        """Return all pages of a server's list, empty if it does not give them."""
+        """Return all pages of a server's list, empty if it fails or times out."""
         items: list[Any] = []
         params = meta
         try:
             async with asyncio.timeout(LIST):
-                for _ in range(_MOST_PAGES):
+                for _ in range(_MAX_PAGES):
                     page = await server.ask(method, params)
                     listed = page.get(member) if isinstance(page, dict) else None
                     items += listed if isinstance(listed, list) else []
@@ -192,60 +192,63 @@ class Router:
                         break
                     params = {**meta, "cursor": page["nextCursor"]}
         except TimeoutError:
-            logger.warning("server %r gave no list within %g s; left out", server.name, LIST)
+            text = "left out server %r: no response to %s within %g s"
+            logger.warning(text, server.name, method, LIST)
             return []
         except ServerError as error:
-            logger.warning("server %r gave no list: %s; left out", server.name, error)
+            logger.warning("left out server %r: %s failed: %s", server.name, method, error)
             return []
         return items
 
     async def _set_level(self, params: Any) -> Any:
-        servers = [each for each in self._servers.values() if each.offers("logging")]
+        servers = [each for each in self._servers.values() if each.supports("logging")]
         asking = [each.ask("logging/setLevel", params) for each in servers]
         for result in await asyncio.gather(*asking, return_exceptions=True):
             if isinstance(result, BaseException):
-                logger.warning("a server did not take the level of its log: %s", result)
+                logger.warning("a server rejected logging/setLevel: %s", result)
         return {}
 
-    # --- of one server -------------------------------------------------------------------------
+    # --- requests to one server ----------------------------------------------------------------
 
-    async def _addressee(self, method: str, params: Params) -> tuple[GroupedServer, Params]:
-        """Return the server that a request is for, and its params as that server knows them."""
+    async def _target(self, method: str, params: Params) -> tuple[GroupedServer, Params]:
+        """Return the target server of a request, and the params without the server's prefix."""
         if method in _PREFIXED:
             kind, key = _PREFIXED[method]
-            server, name = self._named(kind, _text(params.get(key)))
+            server, name = self._by_prefix(kind, _text(params.get(key)))
             return server, {**params, key: name}
-        if method in _OF_RESOURCES:
+        if method in _RESOURCE_METHODS:
             return await self._owner(_text(params.get("uri")), params), params
         if method == "completion/complete":
             reference: Any = params.get("ref")
             match reference:
                 case {"type": "ref/prompt", "name": str(prompt)}:
-                    server, rest = self._named("prompt", prompt)
+                    server, rest = self._by_prefix("prompt", prompt)
                     return server, {**params, "ref": {**reference, "name": rest}}
                 case {"type": "ref/resource", "uri": str(uri)}:
                     return await self._owner(uri, params), params
-            raise rpc_error(INVALID_PARAMS, "`ref` must name a prompt or a resource")
-        raise rpc_error(METHOD_NOT_FOUND, f"several servers behind one proxy have no {method!r}")
+            raise rpc_error(INVALID_PARAMS, "expected a prompt or a resource as `ref`")
+        raise rpc_error(METHOD_NOT_FOUND, f"a group of servers does not support {method!r}")
 
-    def _named(self, kind: str, name: str) -> tuple[GroupedServer, str]:
+    def _by_prefix(self, kind: str, name: str) -> tuple[GroupedServer, str]:
         prefix, rest = split_name(name)
         if (server := self._servers.get(prefix)) is None or not rest:
             known = ", ".join(f"{each}_…" for each in self._servers)
-            raise rpc_error(INVALID_PARAMS, f"no server has the {kind} {name!r}; known: {known}")
+            problem = f"no server has the {kind} {name!r}; known prefixes: {known}"
+            raise rpc_error(INVALID_PARAMS, problem)
         return server, rest
 
     async def _owner(self, uri: str, params: Params) -> GroupedServer:
-        """Return the only server that has the resource *uri*, for a request with *params*.
+        """Return the only server with the resource *uri*, for a request with *params*.
 
-        A resource of two servers is refused: either may have listed it to answer for the other.
+        A resource of two servers is refused, because one may have listed it to impersonate the
+        other.
         """
-        if not self._knows_resources and not self.listing(uri):
+        if not self._knows_resources and not self.listed_by(uri):
             self._knows_resources = True
             await self._list("resources/list", params)
             await self._list("resources/templates/list", params)
-        names = self.listing(uri)
-        having = [each for each in self._servers.values() if each.offers("resources")]
+        names = self.listed_by(uri)
+        having = [each for each in self._servers.values() if each.supports("resources")]
         if not names and len(having) == 1:
             return having[0]
         if not names:
@@ -255,8 +258,8 @@ class Router:
             raise rpc_error(_UNKNOWN_RESOURCE, f"{reason}; disable all but one of them")
         return self._servers[names[0]]
 
-    def listing(self, uri: str) -> list[str]:
-        """Return the names of the servers that list *uri*, or have a template that fits it.
+    def listed_by(self, uri: str) -> list[str]:
+        """Return the names of the servers that list *uri*, itself or by a template.
 
         *uri* may be a template itself.
         """
@@ -265,12 +268,12 @@ class Router:
             server
             for server in {**listed, **templates}
             if uri in listed.get(server, ())
-            or any(uri == each or fits(uri, each) for each in templates.get(server, ()))
+            or any(uri == each or matches_template(uri, each) for each in templates.get(server, ()))
         ]
 
 
-def fits(uri: str, template: str) -> bool:
-    """Return whether *uri* begins, goes on and ends as the plain text of *template* does."""
+def matches_template(uri: str, template: str) -> bool:
+    """Return whether *uri* contains the literal parts of *template* in order, from end to end."""
     first, *rest = _EXPRESSION.split(template)
     if not rest or not uri.startswith(first) or not uri.endswith(rest[-1]):
         return False
@@ -287,7 +290,7 @@ def _params(value: Any) -> Params:
     if value is UNSET:
         return {}
     if not isinstance(value, dict):
-        raise rpc_error(INVALID_PARAMS, "params must be an object")
+        raise rpc_error(INVALID_PARAMS, "expected an object as the params")
     return value
 
 
@@ -298,7 +301,7 @@ def _meta(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise rpc_error(INVALID_PARAMS, "a request needs the name, or the uri, of what it is for")
+        raise rpc_error(INVALID_PARAMS, "expected a string as the name or uri of the target")
     return value
 
 

@@ -1,8 +1,8 @@
-"""Several servers that are one to a client session, which writes to them as to one process.
+"""The link of a client session to a group of servers, which acts as one server.
 
-What the client asks goes to the server that its name or URI tells, what it lists is asked of all,
-and what servers ask goes to the client under ids of ours. A server that ends, hangs or does not
-start is named on standard error and left out: the others go on.
+A request goes to the server named by its prefix or URI, a list is requested from all, and requests
+of the servers go to the client with new ids. A server that ends, hangs or fails to start is
+reported on standard error and left out; the other servers continue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from toolbus.mcp.group.grouped_server import GroupedServer, ServerError
-from toolbus.mcp.group.merge import named, named_form, unnamed
+from toolbus.mcp.group.merge import add_owner, form_with_owner, remove_owner
 from toolbus.mcp.group.router import Router
 from toolbus.mcp.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolbus")
 
-_MOST_WAITING = 64
-"""How many lines for the client may wait before a server waits that says more."""
+_MAX_QUEUED = 64
+"""The number of queued lines for the client above which a server's next line waits."""
 
 _TASK_STATUS = "notifications/tasks/status"
 
@@ -50,12 +50,12 @@ _TASK_STATUS = "notifications/tasks/status"
 async def start_servers(
     command: Sequence[str], servers: Sequence[ServerSettings], limits: ProxyLimits
 ) -> ServerLink:
-    """Start *servers*, or *command* if there are none; raises `OSError` if that cannot be."""
+    """Start *servers*, or *command* if there are none, and return the link; raises `OSError`."""
     return ServerGroup(servers, limits) if servers else await start(command)
 
 
 class _Asked(NamedTuple):
-    """A request of *server* that the client has not answered."""
+    """An unanswered request of *server* to the client."""
 
     server: GroupedServer
     id: Any
@@ -63,15 +63,15 @@ class _Asked(NamedTuple):
 
 
 class ServerGroup:
-    """The servers of *settings*, which start at once; together they are a `ServerLink`."""
+    """The `ServerLink` to the servers of *settings*, which start concurrently."""
 
     def __init__(self, settings: Sequence[ServerSettings], limits: ProxyLimits) -> None:
         ids = count(1)
         self._servers = [GroupedServer(each, limits, ids) for each in settings]
-        # What is said to the client, in one order: a session takes one line after another.
+        # One queue for all servers, because a session processes one line after another.
         self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
         self._router = Router(self._servers, self._outbox.put_nowait)
-        # A client may give one id to several requests; it cancels the last one.
+        # A client may reuse the id of an open request; a cancellation applies to the last one.
         self._answers: set[asyncio.Task[None]] = set()
         self._answering: dict[Any, asyncio.Task[None]] = {}
         self._asked: dict[str, _Asked] = {}
@@ -80,10 +80,10 @@ class ServerGroup:
         self._finished = asyncio.Event()
         self._running = [asyncio.create_task(self._run(server)) for server in self._servers]
 
-    # --- what a link does ----------------------------------------------------------------------
+    # --- the link ------------------------------------------------------------------------------
 
     def write(self, line: bytes) -> None:
-        """Take a line of the client."""
+        """Process a line of the client."""
         if (batch := read_batch(line)) is not None:
             for part in batch:
                 self._from_client(part)
@@ -91,15 +91,15 @@ class ServerGroup:
             self._from_client(line)
 
     def drain(self) -> None:
-        """Wait for nothing: a server that does not read must not stop the others."""
+        """Return None: one server that does not read must not block the others."""
 
     def signal(self, number: int) -> None:
-        """Pass a signal on to all."""
+        """Forward a signal to all servers."""
         for link in self._links():
             link.signal(number)
 
     def finish(self) -> None:
-        """Tell all that nothing more comes."""
+        """Close the input of all servers."""
         self._finished.set()
         for server in self._servers:
             server.finish()
@@ -107,8 +107,8 @@ class ServerGroup:
     async def lines(
         self, _limit: int, take: Callable[[bytes], Wait], drain: Callable[[], Wait]
     ) -> str:
-        """Give *take* what is said to the client, until all have ended after `finish`."""
-        passing = asyncio.create_task(self._pass_on(take, drain))
+        """Pass each line for the client to *take*, until all servers have ended after `finish`."""
+        passing = asyncio.create_task(self._deliver(take, drain))
         ending = asyncio.create_task(self._ended())
         try:
             await asyncio.wait({passing, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,14 +118,14 @@ class ServerGroup:
             ending.cancel()
 
     async def end(self, grace: float, *, at_once: bool = False) -> int:
-        """End all of them; return 0."""
+        """End all servers; return 0."""
         self.finish()
         await asyncio.gather(*[link.end(grace, at_once=at_once) for link in self._links()])
         await asyncio.wait(self._running)
         return 0
 
     async def kill(self) -> None:
-        """Leave nothing of them behind."""
+        """Kill all servers and cancel all tasks."""
         self.finish()
         tasks = [*self._answers, *self._running]
         for task in tasks:
@@ -142,7 +142,7 @@ class ServerGroup:
         await asyncio.wait(self._running)
         await self._outbox.join()
 
-    async def _pass_on(self, take: Callable[[bytes], Wait], drain: Callable[[], Wait]) -> None:
+    async def _deliver(self, take: Callable[[bytes], Wait], drain: Callable[[], Wait]) -> None:
         try:
             while True:
                 line = await self._outbox.get()
@@ -151,15 +151,15 @@ class ServerGroup:
                         await rest
                 self._outbox.task_done()
         except Exception:
-            logger.exception("what the servers said could not be taken")
+            logger.exception("could not process the servers' output")
 
-    # --- what the client says ------------------------------------------------------------------
+    # --- frames of the client ------------------------------------------------------------------
 
     def _from_client(self, line: bytes) -> None:
         frame = read_frame(line)
         if frame is None:
             self._outbox.put_nowait(
-                error_frame(scan_top_level(line)[0], PARSE_ERROR, "the line is not JSON-RPC")
+                error_frame(scan_top_level(line)[0], PARSE_ERROR, "expected a JSON-RPC frame")
             )
         elif frame.is_response:
             self._answer_server(frame)
@@ -187,12 +187,12 @@ class ServerGroup:
         except ServerError as error:
             answer = write_frame(id=frame.id, error=error.error)
         except Exception as error:
-            logger.exception("%s could not be answered", frame.method)
+            logger.exception("could not answer %s", frame.method)
             answer = error_frame(frame.id, INTERNAL_ERROR, type(error).__name__)
         self._outbox.put_nowait(answer)
 
     def _answer_server(self, frame: Frame) -> None:
-        """Give the client's answer to the server that asked."""
+        """Send the client's response to the server that sent the request."""
         if (asked := self._asked.pop(frame.id, None)) is None:
             return
         match frame.result:
@@ -200,10 +200,12 @@ class ServerGroup:
                 self._client_tasks[task_id] = asked.server
         result = None if frame.result is UNSET else frame.result
         kind, value = ("error", frame.error) if frame.failed else ("result", result)
-        asked.server.write(write_frame(id=asked.id, **{kind: unnamed(asked.server.name, value)}))
+        asked.server.write(
+            write_frame(id=asked.id, **{kind: remove_owner(asked.server.name, value)})
+        )
 
     def _notify_servers(self, frame: Frame) -> None:
-        """Tell all servers, or the one that the notification is about."""
+        """Forward a notification of the client to the server concerned, or to all servers."""
         params = params_of(frame)
         if frame.method == PROGRESS:
             if (asked := self._asked.get(_text(params, "progressToken"))) is not None:
@@ -215,13 +217,13 @@ class ServerGroup:
             if server.ready and (frame.method != _TASK_STATUS or server is owner):
                 server.write(write_frame(method=frame.method, params=params))
 
-    # --- what a server says --------------------------------------------------------------------
+    # --- frames of a server --------------------------------------------------------------------
 
     async def _run(self, server: GroupedServer) -> None:
         try:
             await server.run(self._from_server)
         except Exception:
-            logger.exception("server %r could not be served", server.name)
+            logger.exception("could not serve server %r", server.name)
             server.fail(PROXY_FAILED)
         if not self._finished.is_set():
             for own_id, asked in [*self._asked.items()]:
@@ -237,42 +239,43 @@ class ServerGroup:
             for part in batch:
                 await self._from_server(server, part)
         elif line.strip():
-            logger.warning("server %r wrote %d bytes that are not JSON-RPC", server.name, len(line))
-            server.give_up(scan_top_level(line)[0], "the server's answer is no JSON-RPC")
-        if self._outbox.qsize() > _MOST_WAITING:
+            logger.warning(
+                "dropped %d bytes of server %r: invalid JSON-RPC", len(line), server.name
+            )
+            problem = "the server's response is not valid JSON-RPC"
+            server.fail_request(scan_top_level(line)[0], problem)
+        if self._outbox.qsize() > _MAX_QUEUED:
             await self._outbox.join()
 
     def _frame_from_server(self, server: GroupedServer, frame: Frame) -> None:
         if frame.is_response:
-            server.answered(frame)
+            server.resolve(frame)
         elif frame.is_request and frame.method == "ping":
             server.write(write_frame(id=frame.id, result={}))
         elif frame.is_request:
             self._ask_client(server, frame)
         elif frame.method == CANCELLED:
-            self._cancelled(server, cancelled_id(frame))
+            self._cancelled_by_server(server, cancelled_id(frame))
         elif frame.method == PROGRESS and not server.owes_progress(frame):
-            logger.warning(
-                "server %r told of the progress of no open request; dropped", server.name
-            )
+            logger.warning("dropped progress of server %r without an open request", server.name)
         elif frame.method is not UNSET:
             self._notify_client(server, frame)
 
     def _ask_client(self, server: GroupedServer, frame: Frame) -> None:
-        """Ask the client what *server* asks, under an id and a token that no other server has."""
-        method, params = str(frame.method), named(server.name, params_of(frame))
+        """Forward a request of *server* to the client, with an id and token unique in the group."""
+        method, params = str(frame.method), add_owner(server.name, params_of(frame))
         if self._router.negotiation.revision is not None:
-            reason = "in this revision servers ask nothing"
+            reason = "servers cannot send requests in this revision"
             server.write(error_frame(frame.id, INVALID_REQUEST, reason))
             return
         if method.startswith("tasks/"):
             params = params_of(frame)
             if self._client_tasks.get(_text(params, "taskId")) is not server:
-                reason = "the client has no such task of this server"
+                reason = "unknown task"
                 server.write(error_frame(frame.id, INVALID_PARAMS, reason))
                 return
         if method == ELICIT:
-            params = named_form(server.name, params)
+            params = form_with_owner(server.name, params)
         own_id, token, meta = f"{server.name}:{next(self._asked_count)}", None, params.get("_meta")
         if isinstance(meta, dict) and "progressToken" in meta:
             token = meta["progressToken"]
@@ -281,21 +284,21 @@ class ServerGroup:
         self._outbox.put_nowait(write_frame(id=own_id, method=method, params=params))
 
     def _notify_client(self, server: GroupedServer, frame: Frame) -> None:
-        """Tell the client what *server* tells; of a log message also whose it is."""
-        method, params = str(frame.method), named(server.name, params_of(frame))
+        """Forward a notification of *server*; a log message gets the server's name as logger."""
+        method, params = str(frame.method), add_owner(server.name, params_of(frame))
         if method == "notifications/message":
             name = params.get("logger")
             params["logger"] = f"{server.name}/{name}" if isinstance(name, str) else server.name
-        if not self._router.pass_on(server, method, params):
+        if not self._router.forward_subscription(server, method, params):
             self._outbox.put_nowait(write_frame(method=method, params=params))
 
-    def _cancelled(self, server: GroupedServer, request_id: Any) -> None:
-        """Pass on that *server* cancels a request of its own, or ends a subscription."""
+    def _cancelled_by_server(self, server: GroupedServer, request_id: Any) -> None:
+        """Forward the cancellation of a request by *server*, or end its subscription."""
         for own_id, asked in self._asked.items():
             if asked.server is server and asked.id == request_id:
                 self._cancel(own_id)
                 return
-        server.give_up(request_id, "the server has cancelled it")
+        server.fail_request(request_id, "the server cancelled the request")
 
     def _cancel(self, own_id: str) -> None:
         del self._asked[own_id]
@@ -303,6 +306,6 @@ class ServerGroup:
 
 
 def _text(params: dict[str, Any], name: str) -> str:
-    """Return the text *name* of *params*, empty without one."""
+    """Return the string *name* of *params*, empty if it is missing."""
     value = params.get(name)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""The servers of a group as a configuration names them, checked before any of them starts."""
+"""The settings of a group's servers, read from a configuration and validated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _AMBIENT = re.compile(
     "|HOST(NAME)?|MAIL|EDITOR|VISUAL|PAGER|LESS.*|LS_COLORS|COLORTERM|TERM_.*|WINDOWID|HIST.*|TMUX.*"
     "|VIRTUAL_ENV.*|PS[0-4]|TOOLBUS_.*"
 )
-"""Variables of a person's terminal and desktop, by which no server is configured."""
+"""Variables of a user's terminal and desktop, which do not configure servers."""
 
 
 class ServerSettings(NamedTuple):
-    """A server of a group: a *command* and what its table adds to the environment, or a *url*.
+    """A server of a group: a *command* with additions to its environment, or a *url*.
 
     The names of *headers* are in lower case.
     """
@@ -43,9 +43,9 @@ class ServerSettings(NamedTuple):
 
 
 def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
-    """Return the servers that the file *config* names.
+    """Return the servers in the file *config*.
 
-    Raises `ConfigurationError`, and `UsageError` for a wrong address or header.
+    Raises `ConfigurationError`, and `UsageError` for an invalid URL or header.
     """
     if config is None:
         return ()
@@ -54,7 +54,7 @@ def read_settings(config: str | None) -> tuple[ServerSettings, ...]:
 
 
 def settings_of(entry: ServerEntry) -> ServerSettings:
-    """Return how to reach the server of *entry*; raises `UsageError`, which says where it is."""
+    """Return the settings of *entry*; raises `UsageError` with its place in the file."""
     try:
         if entry.url is None:
             return ServerSettings(entry.name, entry.command, _environment_of(entry))
@@ -67,12 +67,12 @@ def settings_of(entry: ServerEntry) -> ServerSettings:
 
 def _url_of(text: str) -> SplitResult:
     if (url := read_url(text)) is None:
-        raise UsageError(f"expected an address of http or https, not {text!r}")
+        raise UsageError(f"expected an http or https URL, got {text!r}")
     return url
 
 
 def _environment_of(entry: ServerEntry) -> dict[str, str]:
-    """Return the `env` of *entry*, where `env:VARIABLE` stands for a variable of ours."""
+    """Return the `env` of *entry*, with the values of referenced variables (`env:VARIABLE`)."""
     env = dict(entry.env)
     for name, value in env.items():
         if value.startswith(_REFERENCE):
@@ -85,7 +85,7 @@ def _environment_of(entry: ServerEntry) -> dict[str, str]:
 
 
 def left_out(servers: Sequence[ServerSettings]) -> str | None:
-    """Return a sentence about the variables that the commands of *servers* do not get, or None."""
+    """Return a note on variables that are not passed to the commands of *servers*, or None."""
     commands = [server for server in servers if server.url is None]
     named = {name for server in commands for name in server.env}
     passed = {*INHERITED, TOKEN, LISTEN_TOKEN, *named}

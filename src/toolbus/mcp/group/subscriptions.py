@@ -1,4 +1,4 @@
-"""One subscription of a client, which is one at each server that has something to tell.
+"""A subscription of a client, forwarded to each server of a group that supports it.
 
 See MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -27,10 +27,10 @@ _UPDATED = "notifications/resources/updated"
 
 
 class ClientSubscription:
-    """The subscription *own_id* of a client, with a filter for each server that it concerns.
+    """The subscription *own_id* of a client, with a filter for each server.
 
-    *kinds* are those of the lists of whose changes the client wants to know: the group tells of
-    them by itself as well. *notify* takes lines for the client.
+    *kinds* are the lists whose changes the client subscribes to, including changes that the group
+    causes itself. *notify* takes lines for the client.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class ClientSubscription:
         self._filters = {(server, server.next_id()): theirs for server, theirs in filters.items()}
 
     async def run(self, params: dict[str, Any]) -> Any:
-        """Subscribe at the servers; return the result once one of them ends its part.
+        """Subscribe at the servers; return the result once a server ends its part.
 
-        The client subscribes anew then, and asks again for what may have changed meanwhile.
+        The client then subscribes again, and refetches lists that may have changed.
         """
         self._send(_ACKNOWLEDGED, {"notifications": self._honored()})
         asking = {}
@@ -62,7 +62,7 @@ class ClientSubscription:
                 done, lasting = await asyncio.wait(lasting, return_when=asyncio.FIRST_COMPLETED)
                 if any(asking[task] in self._acknowledged for task in done):
                     return {"resultType": "complete", "_meta": {SUBSCRIPTION: self._own_id}}
-            # Without a server that tells anything it lasts until the client cancels it.
+            # Without any server, the subscription lasts until the client cancels it.
             return await asyncio.Future()
         finally:
             for task in asking:
@@ -70,7 +70,7 @@ class ClientSubscription:
             await asyncio.gather(*asking, return_exceptions=True)
 
     def _honored(self) -> Filter:
-        """Return the filter that the client is told to have, with its own ids of tasks."""
+        """Return the merged filter to acknowledge, with prefixed ids of tasks."""
         honored: dict[str, Any] = {f"{kind}ListChanged": True for kind in self._kinds}
         for (server, _), theirs in self._filters.items():
             for name, values in theirs.items():
@@ -82,19 +82,19 @@ class ClientSubscription:
     def receive(
         self, server: GroupedServer, request_id: int, method: str, params: dict[str, Any]
     ) -> bool:
-        """Take a notification of *server* about its *request_id*; return whether it is of this."""
+        """Process a notification for *request_id*; return whether it belongs here."""
         key = server, request_id
         theirs = self._filters.get(key)
         if theirs is not None and method == _ACKNOWLEDGED:
             self._acknowledged.add(key)
         elif theirs is not None and method == _UPDATED and not _is_below(params.get("uri"), theirs):
-            logger.warning("server %r tells of a foreign resource; dropped", server.name)
+            logger.warning("dropped an update of server %r: not subscribed", server.name)
         elif theirs is not None:
             self._send(method, params)
         return theirs is not None
 
     def list_changed(self, kind: str) -> None:
-        """Tell the client that the list of *kind* has changed, if it wants to know."""
+        """Notify the client of a changed list of *kind*, if it has subscribed to it."""
         if kind in self._kinds:
             self._send(f"notifications/{kind}/list_changed", {})
 
@@ -105,5 +105,5 @@ class ClientSubscription:
 
 
 def _is_below(uri: Any, theirs: Filter) -> bool:
-    """Return whether *uri* is a resource of the filter *theirs*, or a part of one."""
+    """Return whether *uri* is a resource in the filter *theirs*, or below one."""
     return isinstance(uri, str) and uri.startswith(tuple(theirs.get("resourceSubscriptions", ())))

@@ -16,7 +16,7 @@ from toolbus.mcp.http.relay import Relay
 from toolbus.mcp.http.upstream import Upstream
 from toolbus.mcp.oauth.gateway import ISSUERS, OAuthGateway
 from toolbus.mcp.oauth.metadata import RESOURCE, SERVER
-from toolbus.mcp.proxy.stdio import calling_on_signals
+from toolbus.mcp.proxy.stdio import signal_handlers
 
 if TYPE_CHECKING:
     import socket
@@ -90,7 +90,7 @@ async def _serve(bound: socket.socket, front: Front, rules: Rules, grace: float)
         elif ending is not None:
             ending.cancel()
 
-    with calling_on_signals(stop):
+    with signal_handlers(stop):
         await server.start(bound)
         _print_address(bound, rules.path)
         await stopped

@@ -1,4 +1,4 @@
-"""MCP: a proxy between any client and any server, on the raw frames of JSON-RPC."""
+"""The MCP proxy: handlers between any client and any server, on raw JSON-RPC frames."""
 
 from typing import TYPE_CHECKING
 

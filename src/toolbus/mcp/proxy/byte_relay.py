@@ -1,4 +1,4 @@
-"""Lines that nobody judges: each passes as it came, and requests that stay open are answered."""
+"""The relay of unfiltered lines, for a proxy without handlers and store."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ logger = logging.getLogger("toolbus")
 def open_session(
     proxy: Proxy, channels: Channels, question_session: str = ""
 ) -> JudgedSession | ByteRelay:
-    """Return a client's session: a judged one where a handler or a store is at work."""
+    """Return a session for a client: a `JudgedSession` if the proxy has handlers or a store."""
     if proxy.current.is_filtering:
         return JudgedSession(proxy, channels, question_session)
     return ByteRelay(proxy, channels)
 
 
 class ByteRelay:
-    """Passes the lines of a client and a server as they come; it is used as a `JudgedSession` is.
+    """A session that forwards lines unchanged, with the interface of `JudgedSession`.
 
-    Requests are noted by their ids, so that each has one answer, also if the server ends.
+    Open requests are registered, so that each gets one response even if the server ends.
     """
 
     def __init__(self, proxy: Proxy, channels: Channels) -> None:
@@ -42,7 +42,7 @@ class ByteRelay:
         self._logged = log.session(new_id()) if log else None
 
     def from_client(self, line: bytes, channels: Channels | None = None) -> None:
-        """Send a line of the client to the server."""
+        """Forward a line of the client to the server."""
         channels = channels or self._channels
         if self._logged is not None:
             channels = self._logged.begin(line, channels)
@@ -60,20 +60,20 @@ class ByteRelay:
         channels.to_server(line)
 
     def owed(self, batch: bytes) -> list[Any]:
-        """Return the ids under which the frames of *batch* are answered."""
+        """Return the ids of the responses to *batch*."""
         return [frame.id for frame in frames_in(batch) if frame.is_request]
 
     async def from_server(self, line: bytes, channels: Channels | None = None) -> None:
-        """Send a line of the server to the client."""
+        """Forward a line of the server to the client."""
         self.begin_from_server(line, channels)
 
     def begin_from_server(self, line: bytes, channels: Channels | None = None) -> None:
-        """Do as `from_server` does; there is nothing to await."""
+        """Forward a line as `from_server`; there is nothing to await."""
         frames = frames_in(line)
         if not frames and line.strip():
-            logger.warning("the server wrote %d bytes that are no JSON-RPC; dropped", len(line))
+            logger.warning("dropped %d bytes of the server: invalid JSON-RPC", len(line))
             if (request := self._open.take(scan_top_level(line)[0])) is not None:
-                fail(request, SERVER_GONE, "the server's answer is no JSON-RPC")
+                fail(request, SERVER_GONE, "the server's response is not valid JSON-RPC")
             return
         ids = [frame.id for frame in frames if frame.is_response]
         asked = [request for each in ids if (request := self._open.take(each)) is not None]
@@ -83,18 +83,18 @@ class ByteRelay:
             (asked[0].send if asked else (channels or self._channels).to_client)(line)
 
     def server_gone(self, reason: str) -> None:
-        """Answer the requests that the server will never answer."""
+        """Answer all open requests with an error: the server has ended, for *reason*."""
         self._gone = reason
         for request in self._open.take_all():
             fail(request, SERVER_GONE, reason)
 
     def client_gone(self) -> None:
-        """Do nothing: the client is asked nothing."""
+        """Do nothing: the relay sends the client no requests."""
 
     async def settle(self, seconds: float) -> None:
-        """Wait for nothing: no line is held."""
+        """Return at once: no line is held back."""
 
     async def close(self) -> None:
-        """Write the log of requests that have no answer."""
+        """Write the log of unanswered requests."""
         if self._logged is not None:
             self._logged.close()

@@ -1,6 +1,6 @@
-"""A proxy as a command line and configurations name it, made anew when a configuration changes.
+"""The factory of proxies from options and configurations, and the reload after a change.
 
-A session keeps the handlers that it began with, so nothing loosens for it.
+A running session keeps its handlers, so a reload never weakens it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolbus")
 
 _PAUSE = 1.0
-"""Seconds between two looks at the file; a file that is read has not changed for so long."""
+"""Seconds between two checks of the file; a file is read only if unchanged for so long."""
 
 
 class ProxyOptions(NamedTuple):
     """The options of a proxy; *timeout* and *grace* are in seconds, *frame* in bytes.
 
-    Without targets and a configuration *search* takes what is in force here.
+    *search* finds the active configuration if neither targets nor *config* are given.
     """
 
     targets: Sequence[str] = ()
@@ -46,13 +46,13 @@ class ProxyOptions(NamedTuple):
     listening: ListenOptions | None = None
     search: bool = False
     headers: tuple[tuple[str, str], ...] = ()
-    """Names, in lower case, and values that a server at an address gets with each request."""
+    """Names, in lower case, and values of extra headers for a remote server."""
     log: str | None = None
-    """A file that gets a line for each request, "-" for standard error."""
+    """The file of the request log, "-" for standard error."""
     approval_wait: float | None = None
-    """Seconds for which a call waits for a person; None: as the configuration says."""
+    """Seconds for which a call waits for an approval; None for the configured time."""
     session: str | None = None
-    """A name by which the questions of one process are those of the next one, with a *store*."""
+    """The name of a question session in *store*, shared by successive processes."""
 
 
 def load_components(
@@ -62,10 +62,10 @@ def load_components(
     search: bool = False,
     changed: bool = False,
 ) -> tuple[EventBus | None, list[AgentComponent], ApprovalSettings]:
-    """Return the bus, if one is named, the components of *config* and *targets*, and approvals.
+    """Return the bus, if a target names one, the components, and the approval settings.
 
-    A target is `FILE.py[:name]` or a configuration. If none is named, *search* takes what is in
-    force here. A *config* that has *changed* has to be trusted. Raises `LoadError`.
+    A target is `FILE.py[:name]` or a configuration. Without targets and *config*, *search* takes
+    the active configuration. A *changed* config must be trusted. Raises `LoadError`.
     """
     bus, components, approvals = None, [], ApprovalSettings()
     read = load_changed if changed else load_configuration
@@ -75,16 +75,16 @@ def load_components(
     for target in (*loaded, *map(load, targets)):
         match target.kind:
             case "agent":
-                reason = "an agent, which a proxy has no model for; give its components"
+                reason = "an agent, but a proxy has no model; give its components"
                 raise UsageError(f"{target.target} is {reason}")
             case "bus" if bus is not None:
-                raise UsageError(f"{target.target} is a second bus; give one, and components")
+                raise UsageError(f"{target.target} is a second bus; give only one bus")
             case "bus":
                 bus = target.bus
         if target.configuration is not None:
             approvals = approvals.before(target.configuration.approvals)
         for component in target.components:
-            component.teardown()  # Loading has installed it for show.
+            component.teardown()  # Loading has installed it on a bus of its own.
             components.append(component)
     return bus, components, approvals
 
@@ -92,7 +92,7 @@ def load_components(
 def make_proxy(
     options: ProxyOptions, log: RequestLog | None = None, *, changed: bool = False
 ) -> Proxy:
-    """Return the proxy that *options* name; its configuration may have *changed*."""
+    """Return a proxy with *options*; *changed*: its configuration was edited since the start."""
     bus, components, approvals = load_components(
         options.targets, options.config, search=options.search, changed=changed
     )
@@ -105,11 +105,11 @@ def make_proxy(
 
 
 @asynccontextmanager
-async def following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncIterator[None]:
-    """Follow the changes of *config*; a process with one session only tells of them."""
+async def follow_changes(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncIterator[None]:
+    """Reload *config* when it changes; a process with a single session only logs the change."""
     import asyncio  # noqa: PLC0415 - not before a server starts
 
-    # A bus that a module made is one for all: there is no other one for new sessions.
+    # A bus made by a module cannot be made again, so it is shared by all sessions.
     many = options.listening is not None and not proxy.shares_bus
     async with AsyncExitStack() as made:
         make = partial(make_proxy, options, proxy.log, changed=True) if many else None
@@ -124,10 +124,10 @@ async def following(config: str, options: ProxyOptions, proxy: Proxy) -> AsyncIt
 async def _follow(
     file: str, proxy: Proxy, make: Callable[[], Proxy] | None, made: AsyncExitStack
 ) -> None:
-    """Have *proxy* replaced by what *make* returns whenever *file* has changed; without an end.
+    """Replace *proxy* by a new one of *make* whenever *file* has changed; never return.
 
-    The new one is closed with *made*. Without *make* there is one session, which keeps its
-    handlers, and the person is told so.
+    New proxies are closed with *made*. Without *make* there is a single session, which keeps its
+    handlers, and a warning says so.
     """
     import asyncio  # noqa: PLC0415 - as above
 
@@ -136,18 +136,18 @@ async def _follow(
     from toolbus.settings.user_folders import config_folder  # noqa: PLC0415 - as above
 
     folder = config_folder()
-    in_force = previous = signature(file)
+    active = previous = signature(file)
     refused: tuple[Signature, Signature] | None = None
     while True:
         await asyncio.sleep(_PAUSE)
         now, trusted = signature(file), None if folder is None else signature(folder / TRUSTED)
-        # Half a file may be a valid one with fewer guards, so it has to be as it was before.
+        # A half-written file may be valid but have fewer guards, so wait until it is unchanged.
         settled, previous = now == previous, now
-        if now == in_force:
+        if now == active:
             refused = None
         elif settled and refused != (now, trusted):
             if await _replace(file, proxy, make, made):
-                in_force = now
+                active = now
             else:
                 refused = now, trusted
 
@@ -155,19 +155,19 @@ async def _follow(
 async def _replace(
     file: str, proxy: Proxy, make: Callable[[], Proxy] | None, made: AsyncExitStack
 ) -> bool:
-    """Return whether what *file* says now is in force from now on."""
+    """Apply the changed *file* to new sessions; return whether it is active."""
     if make is None:
-        logger.warning("%s has changed: start the server anew; its session keeps the old", file)
+        logger.warning("%s has changed; restart the server to apply it to this session", file)
         return True
     try:
         new = make()
         new.adopt_state(proxy)
         await made.enter_async_context(new)
-    except Exception as error:  # noqa: BLE001 - code of others, and the old is in force
+    except Exception as error:  # noqa: BLE001 - foreign code, and the old version stays active
         known = isinstance(error, ToolbusError | UsageError | OSError)
         reason = error if known else type(error).__name__
-        logger.warning("%s has changed and is NOT in force, the old stays: %s", file, reason)
+        logger.warning("%s has changed but is NOT active, the old version is: %s", file, reason)
         return False
     proxy.current.next_version = new
-    logger.warning("%s has changed: it is in force for new sessions", file)
+    logger.warning("%s has changed: the new version is active for new sessions", file)
     return True

@@ -1,4 +1,4 @@
-"""The proxy: a bus with components, in front of a server, for any number of client sessions."""
+"""The proxy: a bus with components in front of a server, for any number of client sessions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 WAIT = 50.0
-"""Seconds for which a call waits for a person: many clients wait for a minute themselves."""
+"""Seconds for which a call waits for an approval; many clients time out after a minute."""
 
 
 class Proxy(Participant):
     """A bus between MCP clients and an MCP server; an async context manager.
 
     Args:
-        components: whose handlers, adapters and tools are at work.
-        bus: where they are subscribed; its other handlers are at work as well.
-        store: keeps transcripts and ledgers; without one nothing is kept.
-        timeout: seconds that a tool call may take; None: as long as it takes.
-        log: gets a line for each request of a client.
-        approvals: returns, of a *store*, the approvals that decide about the calls which guards
-            ask about; else a question waits for 50 seconds and can be answered for a day.
+        components: the components whose handlers, adapters and tools apply to the calls.
+        bus: the bus of the components; its other handlers apply too.
+        store: the store for transcripts and ledgers; without one nothing is kept.
+        timeout: the maximum seconds of a tool call; None for no limit.
+        log: a log with a line for each request of a client.
+        approvals: a factory that takes *store* and returns the approvals for guards' questions; by
+            default a call waits 50 seconds, and its question can be answered for a day.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Proxy(Participant):
     def keep_in(self, store: Store) -> None:
         """Keep transcripts, ledgers and questions in *store*.
 
-        Raises `RegistrationError` for a channel of approvals that cannot be told of questions.
+        Raises `RegistrationError` for an approval channel that cannot be used.
         """
         self.store = store
         self.client_approvals = self._approvals(self._make_approvals(store=store))
 
     @cached_property
     def client_approvals(self) -> ClientApprovals:
-        """Decides about the calls of clients; without a store no question is kept."""
+        """The approvals for calls of clients; without a store no question is kept."""
         return self._approvals(None)
 
     def _approvals(self, stored: StoredApprovals | None) -> ClientApprovals:
@@ -93,19 +93,19 @@ class Proxy(Participant):
         return ClientApprovals(stored)
 
     def adopt_state(self, former: Proxy) -> None:
-        """Keep what *former* keeps: its store, and what it knows of questions that wait."""
+        """Take over the store of *former*, and its open questions."""
         self.store, self.client_approvals = former.store, former.client_approvals
 
     def _state_place(self) -> tuple[Store, str]:
         return self._states.memory if self.store is None else self.store, ""
 
     def discard_session(self, session_id: str) -> None:
-        """Forget what components keep in memory for a session that is over."""
+        """Free the memory that components keep for an ended session."""
         self._states.memory.discard_session(session_id)
 
     @property
     def current(self) -> Proxy:
-        """The one for new sessions: itself, or what succeeded it."""
+        """The proxy for new sessions: this one, or its latest successor."""
         proxy = self
         while proxy.next_version is not None:
             proxy = proxy.next_version
@@ -113,13 +113,13 @@ class Proxy(Participant):
 
     @property
     def shares_bus(self) -> bool:
-        """Whether its bus is somebody else's."""
+        """Whether the bus was passed in, and is not the proxy's own."""
         return not self._own_bus
 
     @property
     def is_filtering(self) -> bool:
-        """Whether a handler or a store is at work; if not, lines pass as bytes."""
-        # A relay asks for each request, and handlers change seldom.
+        """Whether there is any handler, tool or store; if not, lines are forwarded as bytes."""
+        # Cached: a relay asks for each request, and handlers change rarely.
         versions = [self.bus.version(event) for event in CATALOGUE]
         if versions != self._versions:
             self._versions = versions

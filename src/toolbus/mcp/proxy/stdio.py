@@ -1,4 +1,4 @@
-"""The proxy on pipes: the client at standard input and output, the server a child process."""
+"""The proxy on pipes, with the client on standard input and output."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ async def run_stdio(
     launched: LaunchedServer | None = None,
     servers: Sequence[ServerSettings] = (),
 ) -> int:
-    """Stand between standard input and output and the server that *command* starts.
+    """Run the proxy between standard input and output and the server *command*.
 
-    *launched* is that server, if it was started already; *servers* stand in its place. Returns the
-    server's exit code, 128 and the signal's number if one ended it. Raises `OSError` if it cannot
+    *launched* is that server if it runs already; *servers* replace it. Returns the server's exit
+    code, or 128 plus the number of the signal that ended it. Raises `OSError` if the server cannot
     be started.
     """
     limits = limits or ProxyLimits()
     server: ServerLink
     if servers:
-        from toolbus.mcp.group import server_group  # noqa: PLC0415 - not for all
+        from toolbus.mcp.group import server_group  # noqa: PLC0415 - rarely needed
 
         server = server_group.ServerGroup(servers, limits)
     else:
@@ -67,11 +67,11 @@ async def run_stdio(
 
 
 async def run_link(proxy: Proxy, server: ServerLink, limits: ProxyLimits, output: int = 1) -> int:
-    """Stand between standard input and *output* and *server*, which ends; return its exit code."""
+    """Run the proxy between standard input, *output* and *server*; return the exit code."""
     try:
         sink = await open_sink(output)
         session = open_session(proxy, Channels(sink.write, server.write))
-        return await _StdioRun(session, server, sink, limits).to_its_end()
+        return await _StdioRun(session, server, sink, limits).run()
     finally:
         await server.kill()
 
@@ -89,8 +89,8 @@ class _StdioRun:
         self._session, self._server, self._output = session, server, output
         self._limits, self._signal = limits, 0
 
-    async def to_its_end(self) -> int:
-        """Pass lines on until one side or a signal ends it; return the exit code."""
+    async def run(self) -> int:
+        """Forward lines until either side ends or a signal comes; return the exit code."""
         session, server, limit = self._session, self._server, self._limits.frame
         asking = asyncio.create_task(pass_requests(session, self._output, server.drain, limit))
         take = session.begin_from_server
@@ -104,7 +104,7 @@ class _StdioRun:
             else:
                 server.signal(number)
 
-        with calling_on_signals(stop):
+        with signal_handlers(stop):
             lost = asyncio.ensure_future(self._output.lost)
             ends: set[asyncio.Future[Any]] = {asking, answering, stopped, lost}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -120,12 +120,12 @@ class _StdioRun:
         return code
 
     async def _client_gone(self, answering: asyncio.Task[str]) -> None:
-        """Let the server end by itself; who does not is told to."""
+        """Let open work finish, or forward the signal; then close the server's input and wait."""
         self._session.client_gone()
         if self._signal:
             self._server.signal(self._signal)
         else:
-            # A server that has ended answers nothing more, so there is nothing to wait for.
+            # Also until the server ends, because an ended server answers nothing more.
             settling = asyncio.create_task(self._session.settle(self._limits.grace))
             await asyncio.wait({settling, answering}, return_when=asyncio.FIRST_COMPLETED)
             settling.cancel()
@@ -133,11 +133,11 @@ class _StdioRun:
         await asyncio.wait({answering}, timeout=self._limits.grace)
 
     async def _server_gone(self, answering: asyncio.Task[str]) -> int:
-        """See to it that the server has ended, and answer what it has not; return its code."""
+        """End the server, fail its open requests, and return its exit code."""
         grace = self._limits.grace
-        why = answering.result() if answering.done() else "it did not end by itself"
+        why = answering.result() if answering.done() else "it did not exit in time"
         if why:
-            logger.error("the server is stopped: %s", why)
+            logger.error("stopping the server: %s", why)
         code = await self._server.end(grace, at_once=bool(why))
         self._session.server_gone(explain_end(code, why))
         await self._session.settle(grace)
@@ -150,7 +150,7 @@ async def pass_requests(
     drain: Callable[[], Coroutine[Any, Any, None] | None],
     limit: int,
 ) -> None:
-    """Give the lines of standard input to *session* until its end; *drain* is for the server's."""
+    """Pass the lines of standard input to *session* until its end; *drain* waits for the server."""
     lines = LineSplitter(limit)
 
     def take(data: bytes) -> Coroutine[Any, Any, None] | None:
@@ -171,16 +171,16 @@ def _take_line(session: JudgedSession | ByteRelay, line: bytes, output: ByteSink
     try:
         session.from_client(line)
     except Exception:
-        # The next line may be a sound one, and whoever waits for an answer to this one gets it.
-        logger.exception("a frame of the client could not be taken")
+        # The client gets an error response, and the next line may be fine.
+        logger.exception("could not process a frame of the client")
         request_id, names = scan_top_level(line)
         if request_id is not UNSET and "method" in names:
             output.write(error_frame(request_id, INTERNAL_ERROR, PROXY_FAILED))
 
 
 @contextmanager
-def calling_on_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call *stop* with the number of each signal that asks us to end."""
+def signal_handlers(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call *stop* with the number of each terminating signal."""
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number)

@@ -6,7 +6,7 @@ import sys
 from contextlib import asynccontextmanager
 
 from toolbus.mcp.group import negotiation, router
-from toolbus.mcp.group.router import fits
+from toolbus.mcp.group.router import matches_template
 from toolbus.mcp.group.server_group import ServerGroup
 from toolbus.mcp.group.settings import ServerSettings
 from toolbus.mcp.transport.limits import ProxyLimits
@@ -80,7 +80,7 @@ async def test_a_list_that_never_comes_is_left_out(tmp_path, monkeypatch, caplog
         listed = await ask(2, "tools/list")
 
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["b_x"]
-    assert "server 'a' gave no list within 1 s" in caplog.text
+    assert "server 'a': no response to tools/list within 1 s" in caplog.text
 
 
 async def test_a_handshake_in_the_midst_of_a_discovery_begins_anew(tmp_path, monkeypatch):
@@ -97,7 +97,7 @@ async def test_a_handshake_in_the_midst_of_a_discovery_begins_anew(tmp_path, mon
         listed = await ask(3, "tools/list")
 
     refused, begun = sorted(answers, key=lambda answer: answer["id"])
-    assert refused["error"]["message"] == "the client has begun with initialize"
+    assert refused["error"]["message"] == "the client has already sent initialize"
     assert begun["result"]["serverInfo"]["name"] == "toolbus (a, b)"
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["a_x", "b_x"]
     assert heard.empty()
@@ -150,6 +150,9 @@ async def test_what_is_no_frame_is_answered(tmp_path, monkeypatch):
 def test_a_template_fits_by_its_plain_text():
     template = "x://{a}/m/{b}.txt"
 
-    found = [fits(uri, template) for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")]
+    found = [
+        matches_template(uri, template)
+        for uri in ("x://1/m/2.txt", "x:///m/.txt", "x://1/m.txt", "x:")
+    ]
 
     assert found == [True, True, False, False]

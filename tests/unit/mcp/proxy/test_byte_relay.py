@@ -83,10 +83,10 @@ async def test_what_nobody_asked_and_nobody_reads_is_dropped(caplog):
         await wires.relay.from_server(b'{"id":1,"result":{}}\n')
 
     assert [one["error"]["message"] for one in wires.answers] == [
-        "the server's answer is no JSON-RPC"
+        "the server's response is not valid JSON-RPC"
     ]
-    assert caplog.text.count("nobody asked") == 2
-    assert caplog.text.count("no JSON-RPC; dropped") == 2
+    assert caplog.text.count("which is not an open request") == 2
+    assert caplog.text.count("bytes of the server: invalid JSON-RPC") == 2
 
 
 async def test_answers_to_a_batch_pass_as_one_line():

@@ -92,7 +92,7 @@ def test_one_bus_and_components_are_the_handlers(tmp_path):
     assert isinstance(bus, EventBus)
     assert not bus.handlers(events.TOOL_CALL_BEFORE)
     assert [one.name for one in components if isinstance(one, AgentComponent)] == ["Whole"]
-    with pytest.raises(UsageError, match="is a second bus; give one, and components"):
+    with pytest.raises(UsageError, match="is a second bus; give only one bus"):
         load_components([f"{file}:bus", f"{file}:other"])
 
 
