@@ -1747,8 +1747,11 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
         ({"timeout": True}, "timeout must be a positive number of seconds, not True"),
         ({"sender": 7}, "sender must be an agent or an agent's id, not 7"),
         ({"sender": Odd}, f"sender must be an agent or an agent's id, not {Odd!r}"),
-        ({"sender": ""}, "sender has no id, so it cannot be told from others"),
-        ({"sender": Nameless()}, "sender has no id, so it cannot be told from others"),
+        ({"sender": ""}, "sender has no id, so its dispatches cannot be recognized; give it one"),
+        (
+            {"sender": Nameless()},
+            "sender has no id, so its dispatches cannot be recognized; give it one",
+        ),
         ({"when": later}, "when must be sync"),
         ({"when": lambda: True}, "when must take one argument, the context"),
         ({"when": True}, "when must take one argument, the context"),
@@ -1759,17 +1762,21 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
                 with pytest.raises(RegistrationError) as caught:
                     subscribe(*arguments, **options)
                 assert str(caught.value) == f"handler of 'word': {problem}"
-    local = "nobody else holds a lambda or a function inside a function for long"
+    local = "a weak lambda or local function would be collected at once"
     wrong_handlers = [
         (7, {}, "a handler must be callable, with one argument, the context"),
         (lambda: None, {}, "a handler must take one argument, the context"),
         (lambda ctx, more: None, {}, "a handler must take one argument, the context"),
-        (generator, {}, "a generator gives no single answer; return one"),
-        (async_generator, {}, "a generator gives no single answer; return one"),
-        (partial(Slotted()), {}, "a generator gives no single answer; return one"),
+        (generator, {}, "a generator gives no single result; return one value"),
+        (async_generator, {}, "a generator gives no single result; return one value"),
+        (partial(Slotted()), {}, "a generator gives no single result; return one value"),
         (later, {"thread": True}, "an async handler needs no thread; leave out thread=True"),
         (handler, {"timeout": 1}, "a sync handler cannot be timed out; add thread=True"),
-        (Slotted().method, {"weak": True}, "it cannot be held weakly; leave out weak=True"),
+        (
+            Slotted().method,
+            {"weak": True},
+            "this callable cannot be referenced weakly; leave out weak=True",
+        ),
         (lambda ctx: None, {"weak": True}, f"{local}; leave out weak=True, or give a method of an"),
         (handler, {"weak": True}, f"{local}; leave out weak=True, or give a method of an"),
     ]
@@ -1788,7 +1795,7 @@ def test_what_cannot_work_is_not_subscribed():  # noqa: C901 - a list of mistake
     for option, way_out in (("prio", "did you mean 'priority'?"), ("xyz", f"known: {known}")):
         with pytest.raises(RegistrationError) as caught:
             bus.on(WORD, handler, **{option: 3})
-        assert caught.value.reason == f"there is no option {option!r}; {way_out}"
+        assert caught.value.reason == f"unknown option {option!r}; {way_out}"
     guarded = "handler of 'note': a guard judges, and this event is only observed; use `on`"
     with pytest.raises(RegistrationError, match=guarded):
         bus.guard(NOTE, handler)

@@ -1,4 +1,4 @@
-"""The bus: subscriptions in their order, and the verbs that dispatch to them."""
+"""The event bus: ordered subscriptions, and the verbs that dispatch to them."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ V = TypeVar("V")
 
 
 class EventBus(Subscribing):
-    """Handlers in one order, and the verbs that dispatch: `do`, `observe`, `apply`, `apply_sync`.
+    """A bus of ordered handlers, with the verbs `do`, `observe`, `apply` and `apply_sync`.
 
     Args:
-        dry_run: verdicts are only recorded: nothing is denied and nobody asked; rewrites apply.
-        max_pending: how long an observer's queue may grow before `catch_up` waits for it.
+        dry_run: only record verdicts: no denial or question takes effect, rewrites apply.
+        max_pending: the length of an observer's queue above which `catch_up` waits for it.
 
     >>> bus = EventBus()
     >>> _ = bus.on(events.TOOL_CALL_BEFORE, lambda ctx: ctx.value.merge_arguments({"path": "b"}))
@@ -64,12 +64,12 @@ class EventBus(Subscribing):
         self._channels: dict[Event, Channel] = {}
         self._plans: dict[Event, Plans] = {}
         self._taps: Taps | None = None
-        self._tapped: dict[str, tuple[Tap, ...]] = {}  # The sessions with taps of their own.
+        self._tapped: dict[str, tuple[Tap, ...]] = {}  # By session, for taps of one session.
         self._shared: dict[Any, Any] = {}
         self._queues: Queues | None = None
-        # The work of timed-out handlers' threads that still run.
+        # The threads of timed-out handlers that are still running.
         self._abandoned: set[Future[Any]] = set()
-        # For objects that are made once: channels, queues. A dispatch does not take it.
+        # For objects that are created once: channels, queues. A dispatch does not take it.
         self._create_lock = threading.RLock()
 
     async def __aenter__(self) -> Self:
@@ -80,10 +80,10 @@ class EventBus(Subscribing):
         await self.aclose()
 
     def do(self, event: ObserveEvent[V], value: V, scope: Scope = NO_SCOPE) -> None:
-        """Show *value* to the observers of *event*; async ones see it later, in order.
+        """Show *value* to the observers of *event*; async observers are queued, in order.
 
-        Raises before any handler ran: `NoLoopError` (async observers, and no loop for them),
-        `ClosedError` (async observers, and the bus is closed), `DispatchDepthError`.
+        Raises before any handler runs: `NoLoopError` (async observers without an event loop),
+        `ClosedError` (async observers on a closed bus), `DispatchDepthError`.
         """
         try:
             plan = self._plans[event].do
@@ -94,7 +94,7 @@ class EventBus(Subscribing):
     def observe(
         self, event: ObserveEvent[V], value: V, scope: Scope = NO_SCOPE
     ) -> Coroutine[Any, Any, None]:
-        """Show *value* to the observers of *event*, one after another; await it."""
+        """Show *value* to the observers of *event*, one after another; a coroutine."""
         coroutine: Coroutine[Any, Any, None] = self._channel(event).plan("observe")(value, scope)
         return coroutine
 
@@ -107,18 +107,18 @@ class EventBus(Subscribing):
         check: Check | None = None,
         signatures: Signatures | None = None,
     ) -> Coroutine[Any, Any, EventContext[V]]:
-        """Let the handlers of *event* change or refuse *value*; awaited, tell how it ended.
+        """Let the handlers of *event* change or deny *value*; await the context with the result.
 
         Raises `HandlerError` if a handler with the policy "raise" fails.
 
         Args:
-            event: what happens.
-            value: what it happens to.
-            scope: who speaks.
+            event: the event to dispatch.
+            value: its value.
+            scope: the agent, session, run and turn of the dispatch.
             tool: the spec of the tool in question, for `EventContext.tool`.
-            check: judges each replacement: gets the turn's context and the new value, returns
-                why it is refused. That ends the dispatch, see `EventContext.rejected`.
-            signatures: tells the spec that an adapter was given, for `EventContext.step`.
+            check: a judge of each replacement: gets the turn's context and the new value, returns
+                a reason to refuse it. That ends the dispatch, see `EventContext.rejected`.
+            signatures: a lookup of the spec that an adapter received, for `EventContext.step`.
         """
         try:
             plan = self._plans[event].apply
@@ -137,7 +137,7 @@ class EventBus(Subscribing):
         check: Check | None = None,
         signatures: Signatures | None = None,
     ) -> EventContext[V]:
-        """Do as `apply` does, if all handlers are sync; else raise before any of them ran."""
+        """Apply without a loop, like `apply`; raises before any handler runs if one is async."""
         try:
             plan = self._plans[event].apply_sync
         except (AttributeError, KeyError, TypeError):
@@ -160,7 +160,7 @@ class EventBus(Subscribing):
         return answer
 
     def awaits(self, event: Event) -> bool:
-        """Return whether a dispatch of *event* may have to wait: whether a handler is async."""
+        """Return whether a dispatch of *event* may have to wait, because a handler is async."""
         try:
             answer = self._plans[event].has_async
         except (AttributeError, KeyError, TypeError):
@@ -170,21 +170,21 @@ class EventBus(Subscribing):
 
     @property
     def pending(self) -> int:
-        """How many events wait in the queues of async observers, in all loops."""
+        """The number of events in the queues of async observers, in all loops."""
         return 0 if self._queues is None else self._queues.pending
 
     @property
     def lost(self) -> int:
-        """How many events async observers missed because their loop was closed; each is logged."""
+        """The number of events lost to async observers by a closed loop; each is logged."""
         return 0 if self._queues is None else self._queues.lost
 
     async def drain(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - ends quietly
-        """Wait until the async observers have seen all that is queued now in the running loop.
+        """Wait until the async observers have seen all events now queued in the running loop.
 
         Raises `DispatchError` inside an async observer, which would wait for itself.
 
         Args:
-            timeout: seconds; when they are over it returns, and the log says how much still waits.
+            timeout: seconds, after which it returns, and the log has the number of waiting events.
         """
         if self._queues is not None:
             await self._queues.drain(timeout)
@@ -195,16 +195,16 @@ class EventBus(Subscribing):
             await self._queues.below(self.max_pending)
 
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as `drain`
-        """Drain, at most *timeout* seconds, and refuse events for async observers from then on."""
+        """Drain, at most *timeout* seconds, and refuse later events for async observers."""
         await self._used_queues().close(timeout)
 
     @property
     def stuck(self) -> int:
-        """How many threads of timed-out handlers still run."""
+        """The number of threads of timed-out handlers that are still running."""
         return len(self._abandoned)
 
     def shared(self, kind: Callable[[], T]) -> T:
-        """Return the one object of *kind*, a class, that all components on this bus share."""
+        """Return the single instance of the class *kind* for all components on this bus."""
         with self._create_lock:
             if kind not in self._shared:
                 self._shared[kind] = kind()
@@ -213,29 +213,29 @@ class EventBus(Subscribing):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events that somebody has handled, dispatched or asked about on this bus."""
+        """The events that were handled, dispatched or queried on this bus."""
         return tuple(self._channels)
 
     def handlers(self, event: Event) -> tuple[HandlerInfo, ...]:
-        """Return who handles *event*, in the order in which they will run."""
+        """Return the handlers of *event*, in the order in which they run."""
         bindings = self._channel(event).bindings
         return tuple([convert(each, HandlerInfo, from_attributes=True) for each in bindings])
 
     def functions(self, event: Event) -> tuple[Callable[..., Any] | None, ...]:
-        """Return what was subscribed to *event*, as `handlers` lists it; None if it is gone."""
+        """Return the functions of `handlers(event)`; None for a collected weak handler."""
         return tuple([binding.handler for binding in self._channel(event).bindings])
 
     def addressed(self, event: Event, scope: Scope) -> tuple[Binding, ...]:
-        """Return who hears *event* under *scope*, in order."""
+        """Return the handlers of *event* for dispatches under *scope*, in order."""
         return self._channel(event).listeners(scope).bindings
 
     def version(self, event: Event) -> object:
-        """Return an object that is replaced at each change of the listeners to *event*."""
+        """Return an object that is replaced with each change of the listeners to *event*."""
         self._channel(event)
         return self._plans[event]
 
     def signal(self, event: Event) -> Signal:
-        """Return blinker's own signal; its receivers get `(agent_id, ctx=…)` after all handlers.
+        """Return the blinker signal; its receivers get `(agent_id, ctx=…)` after all handlers.
 
         A receiver sees every dispatch of *event* and changes none; its failure is logged.
         """
@@ -251,17 +251,17 @@ class EventBus(Subscribing):
         digests: bool = True,
         session_id: str | None = None,
     ) -> Callable[[], None]:
-        """Give *sink* a record of every dispatch; return a function that ends it.
+        """Send a record of every dispatch to *sink*; return a function that ends this.
 
-        It is called in the thread of the dispatch, at its end. One that raises is logged and stays.
+        The sink runs at the end of the dispatch, in its thread. Its errors are logged; it stays.
 
         Args:
             sink: a plain function.
-            values: put the values into the records, not only their digests.
-            idle: also record dispatches that have no handler.
+            values: include the values in the records, not only their digests.
+            idle: also record dispatches without a handler.
             without: events to leave out.
-            digests: False spares them, unless another tap wants them; they are "" then.
-            session_id: record the dispatches of this session only; others do not pay for it.
+            digests: False saves their computation: they are "", unless another tap wants them.
+            session_id: record the dispatches of this session only, at no cost for others.
         """
         if not callable(sink) or is_async(sink):
             raise RegistrationError(f"sink {sink!r}", "a sink is a plain function of the record")
@@ -284,9 +284,9 @@ class EventBus(Subscribing):
     ) -> Subscription:
         """Subscribe *handler* for as long as its subscription is kept.
 
-        So an agent's handlers go with the agent, also without a close: the bus keeps neither the
-        handler nor, through it, the agent. Among handlers of one priority it has the place that
-        *order* makes of its number.
+        So an agent's handlers end with the agent, even without a close: the bus keeps neither the
+        handler nor, through it, the agent. *order* maps the subscription's number to its position
+        among the handlers of one priority.
         """
         settings = settings_of(event, kind, options)
         return self._bind(event, kind, settings, handler, attached=True, order=order)
@@ -363,7 +363,7 @@ class EventBus(Subscribing):
     def _refuse(
         self, channel: Channel, bindings: tuple[Binding, ...], *arguments: Any
     ) -> EventContext[Any]:
-        """Raise for the handler that cannot run without a loop, if it still lives."""
+        """Raise for the live handler that needs a loop; without one, dispatch after all."""
         for binding in bindings:
             if binding.needs_loop and binding.alive:
                 reason = f"handler {binding.name!r} is async; use `await bus.apply(…)`"

@@ -1,4 +1,4 @@
-"""One event on one bus: its handlers in their order, and the plans that dispatch to them."""
+"""One event on one bus: its ordered handlers, and the plans that dispatch to them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _RANK = attrgetter("rank")
 
 
 class Listeners:
-    """The handlers that hear a speaker, in their order, and the plans that dispatch to them.
+    """The ordered handlers for one set of senders, and the plans that dispatch to them.
 
-    A plan's key is its verb, and whether the speaker's session has a tap.
+    The key of a plan is its verb, and whether the session has a tap.
     """
 
     __slots__ = ("bindings", "plans")
@@ -42,7 +42,7 @@ class Listeners:
 
 
 class Plans:
-    """The plans of a channel by verb, and two answers; each is made when it is first needed."""
+    """The plans of a channel by verb, and two cached answers; each is made on first use."""
 
     __slots__ = ("apply", "apply_sync", "do", "has_async", "has_listeners", "observe")
 
@@ -55,12 +55,12 @@ class Plans:
 
 
 class Channel:
-    """One event on one bus. *planner* makes its plans; *tapped* are the sessions with a tap.
+    """One event on one bus. *planner* makes its plans; *tapped* has the sessions with a tap.
 
-    Its place in *plans* holds until the next change: that puts empty ones there, so a plan that is
-    made meanwhile is lost with the ones before. No dispatch takes a lock. If all speakers have the
-    same listeners a plan dispatches by itself; else it looks up the listeners of the scope.
-    *is_busy* is a matter of `depth`.
+    No dispatch takes a lock. The channel's `Plans` in *plans* are valid until the next change,
+    which puts empty ones in their place: a plan made in between is lost with the old ones. A plan
+    for all senders dispatches directly, else it looks up the listeners of the scope.
+    *is_busy*: a dispatch is running; `depth` counts any inside it.
     """
 
     def __init__(
@@ -82,21 +82,21 @@ class Channel:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """All handlers, whomever they hear, in the order in which they run."""
+        """The handlers of all senders, in the order in which they run."""
         with self._lock:
             self._forget_ended()
             return _merged(self._by_sender.values())
 
     @property
     def handled(self) -> bool:
-        """Whether there is a handler, whomever it hears."""
+        """Whether there is a handler of any sender."""
         with self._lock:
             self._forget_ended()
             return bool(self._by_sender)
 
     @property
     def signal(self) -> Signal:
-        """Blinker's signal, made when it is first asked for; its receivers are plain ones."""
+        """The blinker signal, created on first use; its receivers are plain functions."""
         with self._lock:
             if self._signal is None:
                 from blinker import NamedSignal  # noqa: PLC0415 - few buses need it
@@ -108,11 +108,11 @@ class Channel:
 
     @property
     def has_receivers(self) -> bool:
-        """Whether there are plain blinker receivers, whomever they hear."""
+        """Whether there are plain blinker receivers, of any sender."""
         return self._signal is not None and bool(self._signal.receivers)
 
     def add(self, binding: Binding, order: Callable[[int], int] = int) -> None:
-        """Put *binding* into its place; *order* makes that of a number that counts them."""
+        """Insert *binding* in order; *order* maps its number to its rank within the priority."""
         with self._lock:
             self._forget_ended()
             binding.rank = (*binding.rank[:2], order(next(self._order)))
@@ -128,33 +128,33 @@ class Channel:
             self.remove(old)
 
     def remove(self, binding: Binding) -> None:
-        """Take *binding* out; one that is not there is ignored."""
+        """Remove *binding*; an absent one is ignored."""
         binding.cancelled = True
         self.end(binding)
         with self._lock:
             self._forget_ended()
 
     def end(self, binding: Binding) -> None:
-        """Let *binding*, which will never run again, go; takes no lock."""
-        # The garbage collector may call it, in a thread that holds any lock.
+        """Release *binding*, which will never run again, without a lock."""
+        # The garbage collector may call this, in a thread that holds any lock.
         self._ended.append(binding)
         self.invalidate(binding.sender)
 
     def invalidate(self, sender: str | None = None) -> None:
-        """Have the plans of listeners to *sender* (None: all) made anew; takes no lock."""
+        """Discard the plans for listeners to *sender* (None: all), without a lock."""
         self._plans[self.event] = Plans()
         scoped = {} if sender is None else self._scoped.copy()
         self._scoped = {senders: each for senders, each in scoped.items() if sender not in senders}
 
     def cached(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return what *make* gives; it is kept under *key* until the next change."""
+        """Return the result of *make*, cached under *key* until the next change."""
         plans = self._plans[self.event]
         if not hasattr(plans, key):
             setattr(plans, key, make())
         return getattr(plans, key)
 
     def plan(self, verb: Verb) -> Callable[..., Any]:
-        """Return the function that dispatches with *verb*; raises `DispatchError`."""
+        """Return the function that dispatches with *verb*; raises `DispatchError` for another."""
         if verb not in (verbs := _verbs(self.event)):
             instead = "` or `".join(verbs)
             raise DispatchError(self.event.name, f"use `{instead}`, not `{verb}`")
@@ -162,18 +162,18 @@ class Channel:
         return plan
 
     def has_async(self) -> bool:
-        """Return whether a handler is async, whomever it hears."""
+        """Return whether a handler of any sender is async."""
         return any(binding.is_async for binding in self.bindings)
 
     def notify(self, context: EventContext[Any]) -> None:
-        """Show the end of a dispatch to the plain blinker receivers of its speaker."""
+        """Show the end of a dispatch to the plain blinker receivers for its agent."""
         if not self.signal.is_muted:
             notify(list(self.signal.receivers_for(context.scope.agent_id)), context)
 
     def listeners(self, scope: Scope) -> Listeners:
         """Return the listeners of a dispatch under *scope*."""
         among = dict.fromkeys((*scope.lineage, scope.agent_id))
-        # Speakers without handlers of their own have the same listeners.
+        # Agents without handlers of their own have the same listeners.
         senders = tuple([sender for sender in among if sender in self._by_sender])
         return self._scoped.get(senders) or self._gather(senders)
 
@@ -194,7 +194,7 @@ class Channel:
         return self._planner(self, verb, bindings, tapped=False)
 
     def _route(self, verb: Verb, value: Any, scope: Scope, details: Details | None = None) -> Any:
-        """Dispatch to the listeners of the speaker."""
+        """Dispatch to the listeners of *scope*."""
         known = None if scope.lineage else self._scoped.get((scope.agent_id,))
         listeners = known or self.listeners(scope)
         tapped = scope.session_id in self._tapped
@@ -205,12 +205,12 @@ class Channel:
         return plan(value, scope, details)
 
     def _forget_ended(self) -> None:
-        """Take out what has ended; under the lock."""
+        """Remove the ended bindings; the caller holds the lock."""
         while self._ended:
             try:
                 binding = self._ended.popleft()
             except IndexError:
-                return  # A finalizer came in between, and has done it.
+                return  # A finalizer came in between, and has removed it.
             others = self._by_sender.get(binding.sender, ())
             place = bisect_left(others, binding.rank, key=_RANK)
             if binding not in others[place:]:
@@ -225,7 +225,7 @@ class Channel:
 
 
 def _merged(groups: Collection[tuple[Binding, ...]]) -> tuple[Binding, ...]:
-    """Return the handlers of *groups*, each in order, in one order."""
+    """Return the handlers of the ordered *groups* in one order."""
     filled = [group for group in groups if group]
     if len(filled) == 1:
         return filled[0]

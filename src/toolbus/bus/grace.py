@@ -1,4 +1,4 @@
-"""A bound for dispatches that a cancellation or a close waits for: hanging handlers are cut off."""
+"""The grace period: a bound on dispatches that a cancellation or a close waits for."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ T = TypeVar("T")
 logger = logging.getLogger("toolbus")
 
 GRACE = 5.0
-"""Seconds that handlers, tools and observers have left after a cancellation or a close."""
+"""The seconds for handlers, tools and observers after a cancellation or a close."""
 
 LEAST = 0.05
-"""Seconds that work has at least, also when the grace was over before it began."""
+"""The minimum of seconds for any work, even if the grace was over before it began."""
 
 
 class Grace:
-    """The time that the handlers of one piece of work have left, from `begin` on."""
+    """The time that the handlers of one task still have, counted from `begin` on."""
 
     def __init__(self, seconds: float = GRACE) -> None:
         self.seconds = seconds
@@ -39,7 +39,7 @@ class Grace:
         self._bounded: set[ContainedTask[Any]] = set()
 
     def begin(self) -> None:
-        """Count from now on; a second time changes nothing."""
+        """Start the count, idempotently."""
         if not self.has_begun:
             self._deadline = asyncio.get_running_loop().time() + self.seconds
             for running in self._bounded:
@@ -47,19 +47,19 @@ class Grace:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the time is counted."""
+        """Whether the count has started."""
         return self._deadline != inf
 
     @property
     def remaining(self) -> float:
-        """The seconds that are left once they are counted, at least `LEAST`."""
+        """The remaining seconds once the count has started, at least `LEAST`."""
         return max(LEAST, self._deadline - asyncio.get_running_loop().time())
 
     async def outlast(self, running: ContainedTask[Any]) -> asyncio.CancelledError | None:
-        """Wait for *running* in bounds, whatever cancels this task; return the last cancellation.
+        """Wait for *running* in bounds, despite cancellation; return the last cancellation.
 
-        A cancellation goes on to *running*, and the time begins. When the time is up, whatever
-        hangs in *running* is cut off; if it hangs even then, it is left behind.
+        A cancellation is passed on to *running* and starts the count. At its end a hanging handler
+        in *running* is cut off; a task that hangs even then is left behind.
         """
 
         def stop() -> None:
@@ -78,7 +78,7 @@ class Grace:
         running.later(self.remaining, partial(self._cut_off, running))
 
     def _cut_off(self, running: ContainedTask[Any]) -> None:
-        # Nobody cancels the dispatch: to it the cancellation is one of the handler's own.
+        # The dispatch is not cancelled: to it the cancellation comes from the handler.
         running.task.cancel("cut off after its time of grace")
         running.task.uncancel()
         running.later(LEAST, running.leave_behind)
@@ -91,11 +91,11 @@ async def within_grace(
     *,
     sheltered: bool = False,
 ) -> T:
-    """Return the result of *dispatch*, which is of *event*; a cancelled caller waits in bounds.
+    """Return the result of *dispatch*, of *event*; bound the wait of a cancelled caller.
 
-    Once the work around it is cancelled, a handler that hangs is cut off, and has failed as its
-    policy says. If the dispatch hangs even then, it is left behind: raises `DeadlineError`. A
-    *sheltered* caller is not cancelled, or does not wait then, and needs no task for the dispatch.
+    After the surrounding task is cancelled, a hanging handler is cut off, which is a failure under
+    its policy. A dispatch that hangs even then is left behind: raises `DeadlineError`. A
+    *sheltered* caller is never cancelled, or does not wait then, and needs no task for it.
     """
     if sheltered or not bus.awaits(event):
         token = answerable.set(True)
@@ -106,7 +106,7 @@ async def within_grace(
     grace = CURRENT.get() or Grace()
     running = ContainedTask(partial(_answerable, dispatch), eager=True)
     if running.ended.done():
-        return running.result()  # In its first step: then it has not waited at all.
+        return running.result()  # Done in its first step, so it has not waited at all.
     cancelled = await grace.outlast(running)
     if running.is_left_behind:
         logger.warning("a handler of %r does not end, and is left behind", event.name)
@@ -122,11 +122,11 @@ async def _answerable(dispatch: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def check_grace(seconds: Any) -> float:
-    """Return *seconds*; raises `RegistrationError` if they are not a bound."""
+    """Return *seconds*; raises `RegistrationError` unless they are finite and not negative."""
     if type(seconds) in {int, float} and 0 <= seconds < inf:
         return float(seconds)
     raise RegistrationError("grace", f"expected a number of seconds, got {seconds!r}")
 
 
 CURRENT: ContextVar[Grace | None] = ContextVar("toolbus_grace", default=None)
-"""The grace of the work that this context is in."""
+"""The grace of the current task."""

@@ -1,4 +1,4 @@
-"""The queues of async observers: one for each observer and loop, which shows events in order."""
+"""The queues of async observers: one per observer and loop, which shows events in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CUT_OFF = "observer %r of %r was cut off by the end of its loop; events lost: %d
 class Item(NamedTuple):
     """An event for an observer, with the context variables of its dispatch.
 
-    *level* is the observer's turn. *held* keeps the observer until then, also without subscriber.
+    *level* is the observer's turn; *held* keeps a weak observer alive until then.
     """
 
     context: EventContext[Any]
@@ -42,7 +42,7 @@ class Item(NamedTuple):
 
 
 class Queue:
-    """The events that one observer has still to see in one loop, and the task that shows them."""
+    """The pending events of one observer in one loop, and the task that shows them."""
 
     def __init__(self, binding: Binding, loop: asyncio.AbstractEventLoop, owner: Queues) -> None:
         self.binding, self.loop, self._owner = binding, loop, owner
@@ -51,24 +51,24 @@ class Queue:
         self._shown: Item | None = None
         self._is_moving = False
         self._moved = asyncio.Event()
-        # Kept here, because the loop keeps its tasks only weakly.
+        # Kept here, because the loop keeps only weak references to its tasks.
         self._task: asyncio.Task[None] | None = None
 
     @property
     def length(self) -> int:
-        """How many events wait, or are being shown."""
+        """The number of events that wait or are being shown."""
         return self.entered - self.done
 
     def add(self, item: Item) -> None:
-        """Add *item*, from any thread, under the lock of the queues."""
+        """Add *item*, from any thread; the caller holds the lock of the queues."""
         self._items.append(item)
         self.entered += 1
         self.start()
 
     def start(self) -> None:
-        """See that the queue moves, also after its task was cancelled."""
+        """Ensure that the queue moves, also after its task was cancelled."""
         if not self._is_moving:
-            # A loop that was closed just now leaves its events to `Queues`, which counts them.
+            # A loop closed just now leaves its events to `Queues`, which counts them.
             with suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._serve)
                 self._is_moving = True
@@ -106,7 +106,7 @@ class Queue:
             await asyncio.wait({task}, timeout=seconds)
         except asyncio.CancelledError:
             if task.done() and not task.cancelled():
-                self._count()  # It ended just then.
+                self._count()  # It ended at that very moment.
             task.cancel()
             raise
         if not task.done():
@@ -121,7 +121,7 @@ class Queue:
         self._moved.set()
 
     def _stop(self, _: object) -> None:
-        # Not started anew here: all tasks of a loop are cancelled when it is about to close.
+        # Not restarted here: all tasks of a loop are cancelled when it is about to close.
         with self._owner.lock:
             self._is_moving = False
             if self._shown is not None:
@@ -132,7 +132,7 @@ class Queue:
 
 
 class Queues:
-    """All queues of one bus, by the loop that empties them; *lock* guards them."""
+    """All queues of one bus, by event loop; *lock* guards them."""
 
     def __init__(self) -> None:
         # Reentrant: the garbage collector may dispatch from a finalizer, at any moment.
@@ -143,14 +143,14 @@ class Queues:
 
     @property
     def pending(self) -> int:
-        """How many events wait, or are being shown, in all loops."""
+        """The number of events that wait or are being shown, in all loops."""
         with self.lock:
             self._forget_closed_loops()
             return sum([queue.length for here in self._loops.values() for queue in here.values()])
 
     @property
     def lost(self) -> int:
-        """How many events were cut off, or not shown, because their loop ended."""
+        """The number of events that were cut off or never shown, because their loop ended."""
         with self.lock:
             self._forget_closed_loops()
             return self._lost
@@ -161,14 +161,14 @@ class Queues:
         loop = asyncio.get_running_loop()
         for queue in self._of(loop):
             queue.start()
-        # For threads that this block starts by means of its own.
+        # For threads started in this block by other means than ours.
         calling_loop.set(loop)
 
     def ready(self, event: str) -> asyncio.AbstractEventLoop:
-        """Return the loop for a dispatch of *event*; raises `NoLoopError` if there is none.
+        """Return the loop for a dispatch of *event*; raises `NoLoopError` without a loop.
 
-        That is the running loop, else the one that called this thread's function, else the one
-        in which the bus was used last.
+        It is the running loop, else the loop that started this thread, else the loop in which
+        the bus was used last.
         """
         self._check_open()
         loop = running_loop() or calling_loop.get()
@@ -196,27 +196,27 @@ class Queues:
         return QUEUED
 
     async def drain(self, seconds: float | None) -> None:
-        """Wait until all that is queued now in the running loop has been seen, or *seconds*."""
+        """Wait, at most *seconds*, until all events now queued in the running loop are seen."""
         self._check_outside()
         await self._within(seconds, self._below(0))
 
     async def below(self, limit: int) -> None:
-        """Wait until no queue here is longer than *limit*; an async observer does not wait."""
+        """Wait until no queue of this loop is longer than *limit*; no wait in an async observer."""
         if not is_inside(self):
             await self._below(limit)
 
     async def close(self, seconds: float | None) -> None:
-        """Drain, also what observers dispatch meanwhile, then take no more."""
+        """Drain, including events that observers dispatch meanwhile, then refuse new events."""
         self._check_outside()
         await self._within(seconds, self._until_empty())
         self._is_closed = True
 
     def forget(self, queue: Queue) -> None:
-        """Forget *queue*, which is empty: a cancelled subscription leaves nothing behind."""
+        """Remove the empty *queue*: a cancelled subscription leaves nothing behind."""
         self._loops.get(queue.loop, {}).pop(queue.binding, None)
 
     def lose(self, queue: Queue, count: int) -> None:
-        """Count events of *queue* that ended with its loop."""
+        """Count the events of *queue* that were lost with its loop."""
         self._lost += count
         name, event = queue.binding.name, queue.binding.event.name
         log(CUT_OFF, name, event, count)
@@ -230,7 +230,7 @@ class Queues:
             await queue.until(queue.entered - limit)
 
     async def _within(self, seconds: float | None, waiting: Coroutine[Any, Any, None]) -> None:
-        """Await *waiting*; after *seconds* log how much is left, and go on."""
+        """Await *waiting* for *seconds*; then log the number of waiting events, and go on."""
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -242,7 +242,7 @@ class Queues:
             logger.warning("%d events still wait for async observers after %g s", pending, seconds)
 
     def _of(self, loop: asyncio.AbstractEventLoop) -> list[Queue]:
-        """Return the queues of *loop*, which is known from now on."""
+        """Return the queues of *loop*, registering it."""
         with self.lock:
             self._forget_closed_loops()
             return list(self._loops.setdefault(loop, {}).values())

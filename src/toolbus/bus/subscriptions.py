@@ -1,6 +1,6 @@
-"""The two ways to subscribe, `on` and `guard`, their options and what they give back.
+"""The two ways to subscribe, `on` and `guard`, their options and the subscription they return.
 
-What can be wrong with a subscription is found here, before a handler ever runs.
+Invalid subscriptions are refused here, before a handler ever runs.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ Predicate: TypeAlias = Callable[[EventContext[Any]], bool]
 
 
 class Speaker(Protocol):
-    """Anything that speaks under a scope of its own, an agent above all."""
+    """An object with a scope of its own, usually an agent."""
 
     @property
     def scope(self) -> Scope:
-        """Who it is."""
+        """Its scope as a sender."""
 
 
 class SubscriptionOptions(Struct, frozen=True, kw_only=True):
-    """How to subscribe; see `EventBus.on`."""
+    """The options of a subscription; see `EventBus.on`."""
 
     priority: int = 100
     when: Predicate | None = None
@@ -83,7 +83,7 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
 
 
 class HandlerOptions(TypedDict, total=False):
-    """How to subscribe; `EventBus.on` explains each."""
+    """The options of a subscription as keywords; see `EventBus.on`."""
 
     priority: int
     when: Callable[[EventContext[Any]], bool] | None
@@ -102,8 +102,8 @@ class HandlerOptions(TypedDict, total=False):
 class HandlerInfo(Struct, frozen=True, kw_only=True):
     """A subscription as `EventBus.handlers` lists it; *where* is "file:line".
 
-    *tools* and *roles* are those for which it runs; empty, it runs for all. *incremental*: it also
-    judges answers as they grow.
+    The handler runs for *tools* and *roles* only, for all if they are empty. With *incremental* it
+    also judges answers as they grow.
     """
 
     name: str
@@ -127,7 +127,7 @@ class WeakHandler:
 
 
 class Subscription:
-    """A handler's place on a bus; `cancel` gives it up, and so does leaving a `with` block.
+    """A handler's place on a bus; `cancel` or the end of a `with` block releases it.
 
     It keeps neither the bus nor the place: without the bus, the subscription has ended.
     """
@@ -148,12 +148,12 @@ class Subscription:
 
     @property
     def alive(self) -> bool:
-        """Whether its handler can still run: it was not cancelled, and a `once` has not run."""
+        """Whether the handler can still run: not cancelled, and not a `once` that has run."""
         binding = self._binding()
         return binding is not None and not binding.ended
 
     def cancel(self) -> None:
-        """End the subscription; a second time does nothing. Dispatches under way go on with it."""
+        """End the subscription, idempotently; running dispatches still call the handler."""
         self._held = self._replaced = None
         channel, binding = self._channel(), self._binding()
         if channel is not None and binding is not None:
@@ -163,12 +163,12 @@ class Subscription:
             end()
 
     def follow(self, end: Callable[[], object]) -> None:
-        """Have *end* called when the subscription is cancelled."""
+        """Call *end* when the subscription is cancelled."""
         self._followers += (end,)
 
     def replace(self, handler: Callable[..., Any]) -> None:
-        """Give *handler* this place in the order, from the next dispatch on."""
-        # A dispatch under way goes on with the old one, which is kept for it.
+        """Put *handler* in this place in the order, from the next dispatch on."""
+        # A running dispatch still calls the old handler, which is kept for it.
         self._replaced = self._held
         self._held = None if self._held is None else WeakHandler(handler, self._held.when)
         channel, old = self._channel(), self._binding()
@@ -179,7 +179,7 @@ class Subscription:
 
 
 class Subscribe(Generic[C, R]):
-    """A decorator that subscribes a function, which takes `C` and gives `R`, and gives it back."""
+    """A decorator that subscribes a function from `C` to `R` and returns it unchanged."""
 
     __slots__ = ("_subscribe",)
 
@@ -199,7 +199,7 @@ class Subscribe(Generic[C, R]):
 
 
 class Subscribing:
-    """The two ways to subscribe, for whatever keeps subscriptions or passes them on."""
+    """The two ways to subscribe, for classes that keep subscriptions or forward them."""
 
     @overload
     def on(
@@ -229,30 +229,29 @@ class Subscribing:
         handler: Callable[..., Any] | None = None,
         **options: Unpack[HandlerOptions],
     ) -> Any:
-        """Subscribe *handler*; without one, return a decorator that gives the function back.
+        """Subscribe *handler*; without one, return a decorator that returns its function.
 
-        A handler fails open: what it raises is logged, and all goes on as if it were not there,
-        whatever it would have refused. What must hold is a `guard`, or has `on_error="closed"`.
-        A sync one runs in the event loop, which stands still meanwhile, and all agents with it:
-        one that reads files or asks servers is async, or has `thread=True`. Raises
-        `RegistrationError` for what could never work.
+        A handler fails open: its exception is logged, and the dispatch continues without it,
+        even if it would have denied. Use `guard` or `on_error="closed"` for rules that must hold.
+        A sync handler blocks the event loop, and with it all agents: one that reads files or asks
+        servers is async, or has `thread=True`. Raises `RegistrationError` for a subscription that
+        could never work.
 
         Args:
-            event: what to handle.
+            event: the event to handle.
             handler: a sync or async callable that takes the `EventContext`.
             options: *priority* (100; higher runs first), *tools* (glob patterns: only for values
-                about one of these tools, as it is called then; of messages, their results),
-                *roles* (only for messages of these roles), *when* (a sync predicate of the
-                context, asked only then), *sender* (an agent or its id: hear only it and its
-                sub-agents), *on_error* ("open": log and go on; "closed": deny; "raise"),
-                *timeout* (seconds), *thread* (run a blocking sync handler off the loop), *once*,
-                *weak* (the handler goes with its owner: a method with its object),
-                *incremental* (of `MESSAGE_APPEND_BEFORE`: also called in mid-answer, with
-                `ctx.window`, so that a stream need not wait for the whole), *name* (in logs and in
-                the ledger).
+                of these tools, by their current name; for messages, their results), *roles* (only
+                for messages of these roles), *when* (a sync predicate of the context, called
+                last), *sender* (an agent or its id: only dispatches of it and its sub-agents),
+                *on_error* ("open": log and go on; "closed": deny; "raise"), *timeout* (seconds),
+                *thread* (run a blocking sync handler off the loop), *once*, *weak* (the handler
+                ends with its owner: a method with its object), *incremental* (for
+                `MESSAGE_APPEND_BEFORE`: also called in mid-answer, with `ctx.window`, so that a
+                stream need not wait for the whole answer), *name* (in logs and in the ledger).
 
-        What an async handler sets in context variables, later handlers and the caller see; one
-        with a *timeout* or in a *thread* works in a copy, and so does each observer of `do`.
+        Context variables set by an async handler are visible to later handlers and the caller; a
+        handler with a *timeout* or in a *thread* has a copy, and so has each observer of `do`.
         """
         kind: HandlerKind = "observer" if isinstance(event, ObserveEvent) else "transformer"
         return self._subscribe(event, handler, kind, options)
@@ -276,8 +275,8 @@ class Subscribing:
     ) -> Any:
         """Subscribe a judge of the final value, as `on` does; its failure denies ("closed").
 
-        So with *tools* it judges what a call has become: a call that a handler turned into one of
-        these tools, too, and one that was turned away from them not any more.
+        A guard's *tools* match the final call: a call that a handler turned into one of these
+        tools is judged, a call turned away from them is not.
         """
         return self._subscribe(event, handler, "guard", options)
 
@@ -288,16 +287,16 @@ class Subscribing:
         kind: HandlerKind,
         options: HandlerOptions,
     ) -> Any:
-        """Subscribe *handler*, or return a decorator that does."""
+        """Subscribe *handler*, or return a decorator for it."""
         raise NotImplementedError
 
 
 def settings_of(event: Event, kind: HandlerKind, options: HandlerOptions) -> SubscriptionOptions:
-    """Return *options*; raises `RegistrationError` for those that could never work."""
+    """Return *options*; raises `RegistrationError` for options that could never work."""
     if unknown := sorted(options.keys() - HandlerOptions.__annotations__.keys()):
         known = sorted(HandlerOptions.__annotations__)
         way_out = nearest(unknown[0], known) or f"; known: {', '.join(known)}"
-        reason = f"there is no option {unknown[0]!r}{way_out}"
+        reason = f"unknown option {unknown[0]!r}{way_out}"
         raise RegistrationError(f"handler of {event!r}", reason)
     check_event(event)
     settings = SubscriptionOptions(**options)
@@ -313,7 +312,7 @@ def check_handler(event: Event, handler: Callable[..., Any], options: Subscripti
 
 
 def sender_id(sender: Any) -> Any:
-    """Return the agent's id of *sender*, or what it is instead of an agent or an id."""
+    """Return the agent id of *sender*; another object is returned as it is."""
     if sender is None or isinstance(sender, str):
         return sender
     scope = getattr(sender, "scope", None)
@@ -333,7 +332,7 @@ def _problems(event: Event, kind: HandlerKind, options: SubscriptionOptions) -> 
     if options.incremental and event is not MESSAGE_APPEND_BEFORE:
         yield "only answers grow, at MESSAGE_APPEND_BEFORE; leave out incremental=True"
     if options.incremental and options.once:
-        yield "what judges an answer while it grows runs more than once; leave out once=True"
+        yield "an incremental handler runs more than once per answer; leave out once=True"
     if seconds is not None and not _is_positive(seconds):
         yield f"timeout must be a positive number of seconds, not {seconds!r}"
     yield from _problems_of_choice(options)
@@ -345,12 +344,12 @@ def _is_positive(number: object) -> bool:
 
 
 def _problems_of_choice(options: SubscriptionOptions) -> Iterator[str]:
-    """Give what is wrong with the choice of dispatches, by sender and predicate."""
+    """Yield the problems of sender and predicate."""
     sender, when = sender_id(options.sender), options.when
     if sender is not None and not isinstance(sender, str):
         yield f"sender must be an agent or an agent's id, not {options.sender!r}"
     if sender == "":
-        yield "sender has no id, so it cannot be told from others"
+        yield "sender has no id, so its dispatches cannot be recognized; give it one"
     if when is not None and not takes(when, 1):
         yield "when must take one argument, the context"
     elif when is not None and is_async(when):
@@ -364,16 +363,16 @@ def _handler_problems(handler: Callable[..., Any], options: SubscriptionOptions)
     if not takes(handler, 1):
         yield "a handler must take one argument, the context"
     if is_generator(handler):
-        yield "a generator gives no single answer; return one"
+        yield "a generator gives no single result; return one value"
     if is_async(handler):
         if options.thread:
             yield "an async handler needs no thread; leave out thread=True"
     elif options.timeout is not None and not options.thread:
         yield "a sync handler cannot be timed out; add thread=True"
     if options.weak and not _can_be_weak(handler):
-        yield "it cannot be held weakly; leave out weak=True"
+        yield "this callable cannot be referenced weakly; leave out weak=True"
     if options.weak and is_local(handler):
-        reason = "nobody else holds a lambda or a function inside a function for long"
+        reason = "a weak lambda or local function would be collected at once"
         yield f"{reason}; leave out weak=True, or give a method of an object that lives on"
 
 
@@ -386,26 +385,26 @@ def _can_be_weak(handler: Callable[..., Any]) -> bool:
 
 
 def _problems_of_selection(event: Event, tools: Choice, roles: Choice) -> Iterator[str]:
-    """Give what is wrong with *tools* and *roles* for handlers of *event*."""
+    """Yield the problems of *tools* and *roles* for handlers of *event*."""
     if tools is not None:
-        # An iterator would be used up by this look at it.
+        # An iterator would be exhausted by this check.
         if not isinstance(tools, str | Collection) or isinstance(tools, bytes):
             yield f"tools must be names or glob patterns, in a list, not {tools!r}"
         elif problem := ToolSelector(tools).problem:
             yield problem
         elif not has_tools(event):
-            yield "its values name no tool, so it has nothing to do with tools=; use when="
+            yield "the values of this event have no tool for tools=; use when="
     if roles is not None:
         if not isinstance(roles, str | Collection) or isinstance(roles, bytes):
             yield f"roles must be roles of messages, in a list, not {roles!r}"
         elif problem := RoleSelector(roles).problem:
             yield problem
         elif not has_messages(event):
-            yield "its values are no messages, so it has nothing to do with roles=; use when="
+            yield "the values of this event are not messages, as roles= expects; use when="
 
 
 def as_tuple(choice: Choice) -> tuple[str, ...]:
-    """Return what *choice* holds, nothing for None."""
+    """Return the items of *choice*, none for None."""
     if choice is None:
         return ()
     return (choice,) if isinstance(choice, str) else tuple(choice)
@@ -414,7 +413,7 @@ def as_tuple(choice: Choice) -> tuple[str, ...]:
 def selections(
     tools: tuple[str, ...], roles: tuple[str, ...]
 ) -> Iterator[Callable[[object], bool]]:
-    """Give what decides for a value whether its tool and its role are among these, if any are."""
+    """Yield a predicate of values for *roles* and for *tools*, each only if it is not empty."""
     if roles:
         yield RoleSelector(roles).selects
     if tools:
