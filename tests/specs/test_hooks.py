@@ -330,7 +330,7 @@ def test_without_a_result_the_end_is_unknown(place):
 
     (question,) = place.questions()
     assert (unknown, question.state) == ("unknown", "done")
-    assert question.settled_by == "toolbus: the host told of its result"
+    assert question.settled_by == "toolbus: the host reported its result"
 
 
 def test_a_repeated_call_says_so(place):
@@ -760,7 +760,7 @@ def test_a_misspelt_event_is_blocked(place):
 
     misspelt = told("PreToolUs", "PreToolUse", tool_use_id="t1")
 
-    said = "the hook answers to 'PreToolUs', but the event is 'PreToolUse'; correct its"
+    said = "the hook is set up for 'PreToolUs', but the event is 'PreToolUse'; correct its"
     assert misspelt[:2] == (2, b"")
     assert said in misspelt[2]
     assert told("PreToolUs", "PreToolUse") == misspelt  # Whatever else is wrong with it.

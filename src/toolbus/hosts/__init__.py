@@ -1,1 +1,1 @@
-"""Inside coding agents: their hooks' events on a bus, and the verdicts in their words."""
+"""Integration with coding agents: hook events on a bus, and verdicts in each host's format."""

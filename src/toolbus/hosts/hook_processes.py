@@ -1,7 +1,7 @@
-"""The entry of the processes that an installed hook's client starts: a worker, or a child.
+"""The entry point of the processes that an installed hook client starts: a worker, or a child.
 
-Both have the environment that the client's settings name, and no other. Installed clients import
-this module by its name.
+Their environment has only the variables of the client's settings. Installed clients import this
+module by its name.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from toolbus.hosts.run import hook_client
 def main(words: list[str]) -> None:
     """Run `SETTINGS answer` or `SETTINGS serve FOLDER HOST`."""
     os.umask(0o077)
-    # What is in our memory is not to be in a file when we crash.
+    # A core dump would write secrets to a file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     settings = hook_client.read_settings(words[0])
-    # What the host's other programs left open is not held open by us; 3 is a worker's lock.
+    # Close descriptors inherited from the host; 3 is a worker's lock.
     os.closerange(4 if words[1] == "serve" else 3, 1024)
     from toolbus.hosts.run.process_main import answer_one, serve  # noqa: PLC0415 - after closerange
 

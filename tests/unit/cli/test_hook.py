@@ -51,7 +51,7 @@ def test_an_input_without_end_is_blocked(run):
     os.close(reader)
     os.close(writer)
 
-    assert "did not come to its end" in json.loads(done.stdout)["block"]
+    assert "was not received in time" in json.loads(done.stdout)["block"]
 
 
 def test_no_input_at_all_is_blocked(run):

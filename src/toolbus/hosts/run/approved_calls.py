@@ -1,4 +1,4 @@
-"""Calls that a host was let run by a yes, or asks about itself, until it tells what became."""
+"""Calls that were approved, or that the host asks its user about, until their results arrive."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from toolbus.tools.calls.gated_call import GatedCall
 
 _LIMIT = 100
-"""Calls of a session that may be without an end; the end of the oldest is unknown then."""
+"""The most calls of a session that wait for a result; beyond it the oldest becomes unknown."""
 
-_RESULT = "toolbus: the host told of its result"
+_RESULT = "toolbus: the host reported its result"
 
 
 class ApprovedCalls:
-    """The calls of the host's session *root* whose yes is used up; *known* are those from before.
+    """The calls of the host's session *root* whose approval was used; *known* are earlier ones.
 
-    *clock* tells nanoseconds since the epoch.
+    *clock* returns nanoseconds since the epoch.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class ApprovedCalls:
         self._known, self._clock = known, clock
 
     async def is_retry(self, call: ToolCall, ask: Ask, event_id: str) -> bool:
-        """Return whether the same event has taken the yes to *call* before, and nobody heard so.
+        """Return whether the same event used the approval of *call* before, without an answer.
 
-        A worker may be killed before it answers; then its client has the event handled once more.
+        A worker may be killed before it answers; then its client sends the event again.
         """
         question = await self._question(call.id, event_id)
         if question is None or question.state != "taken":
@@ -66,14 +66,14 @@ class ApprovedCalls:
     async def delegate_to_host(
         self, judged: GatedCall, approvals: StoredApprovals, log: EventLog
     ) -> bool:
-        """Note that the host asks about *judged*; False: it need not, for a grant says yes.
+        """Record that the host asks about *judged*; return False if a grant approves the call.
 
-        The answer of its person is not told: only that a result came, or that none did.
+        The user's answer is not reported to hooks: only a result, or its absence, shows it.
         """
         call_id, event_id = judged.requested.id, log.message_id
         before = await self._question(call_id, event_id)
         if before is not None and before.state == "hosted":
-            return True  # The same event has done so before.
+            return True  # The same event was delegated before.
         question_id = await approvals.hand_over(judged.approval_request())
         if question_id:
             session_id = log.scope.session_id
@@ -90,13 +90,13 @@ class ApprovedCalls:
         *,
         call: ToolCall | None = None,
     ) -> Deny | None:
-        """Use up the yes to *call*, under its id; return why it may not run after all."""
+        """Use the approval of the call *call_id*; return the denial if it may not run after all."""
         if permit is None:
             return None
         if not permit.question_id:
             return await permit.take(call)
         question = await read_question(self._store, session_id, permit.question_id)
-        # Not where the question holds all of the call, and tells by itself that it is the same.
+        # A question without redacted arguments identifies the call itself.
         hides = call is not None and question is not None and question.hidden
         approved = ApprovedCall(
             session_id=session_id,
@@ -104,7 +104,7 @@ class ApprovedCalls:
             event_id=event_id,
             live=self._live(call) if call is not None and hides else "",
         )
-        # Before the yes is used up: a process that is killed in between leaves a name too many.
+        # Before the approval is used: a process killed in between leaves one entry too many.
         await self.add(call_id, approved)
         refusal = await permit.take(call)
         if refusal is not None:
@@ -112,25 +112,25 @@ class ApprovedCalls:
         return refusal
 
     async def add(self, call_id: str, approved: ApprovedCall) -> None:
-        """Let the host's result of a call end its question; of too many the oldest are lost."""
+        """Wait for the host's result of a call; beyond the limit the oldest become unknown."""
         oldest = [*self._known][: max(0, len(self._known) - _LIMIT)]
         await self._mark_unknown(oldest)
         await self._keep_without([*oldest, call_id], {call_id: approved})
 
     async def end(self, call_id: str) -> None:
-        """Say that the host has told the result of a call: it ran."""
+        """Mark a call as completed: the host reported its result."""
         if call_id not in self._known:
             return
         if not await self._step(call_id, "end", ended_ns=self._clock()):
-            # The session went on before, so that its end was unknown.
+            # The session went on before, so the question is in the state "unknown".
             ended = {"ended_ns": self._clock(), "settled_by": _RESULT}
             await self._step(call_id, "settle_ran", **ended)
         await self._keep_without([call_id])
 
     async def mark_unknown(self, session_id: str | None) -> None:
-        """Say that *session_id*, None for all of them, went on without results of its calls.
+        """Mark the calls of *session_id* (None: of all sessions) unknown: it went on without them.
 
-        A result that comes later settles its call.
+        A later result settles its call.
         """
         await self._mark_unknown(
             [key for key, each in self._known.items() if session_id in {None, each.session_id}]
@@ -141,14 +141,14 @@ class ApprovedCalls:
             await self._step(call_id, "lose")
 
     async def _question(self, call_id: str, event_id: str) -> Question | None:
-        """Return the question that the same event has put about a call before, None if none."""
+        """Return the question that the same event asked about a call before, None if none."""
         approved = self._known.get(call_id)
         if approved is None or approved.event_id != event_id:
             return None
         return await read_question(self._store, approved.session_id, approved.question_id)
 
     def _live(self, call: ToolCall) -> str:
-        """Return a digest of *call* that no other process can make without the key, else ""."""
+        """Return a keyed digest of *call*, "" without a key."""
         key = self._sessions.digest_key(self._root)
         if key is None:
             return ""
@@ -164,7 +164,7 @@ class ApprovedCalls:
     async def _keep_without(
         self, call_ids: Collection[str], added: Mapping[str, ApprovedCall] | None = None
     ) -> None:
-        """Keep the calls of the session but those of *call_ids*, and *added* behind them."""
+        """Remove *call_ids* from the calls of the session, and append *added*."""
 
         def changed(calls: Mapping[str, ApprovedCall]) -> dict[str, ApprovedCall]:
             others = {key: each for key, each in calls.items() if key not in call_ids}

@@ -1,4 +1,4 @@
-"""A call of a host, or its result, on the bus: the host runs the tool, and nobody else."""
+"""A host's call, or its result, on the bus; the host itself runs the tool."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message, ToolCall, ToolResponse
 
 _RECENT = 200
-"""Messages of a session that are looked through for a call without an answer."""
+"""The most messages of a session that are searched for a call without an answer."""
 
 
 class CallOnBus(EventOnBus):
-    """An event that is about a call, before its host runs it or with its result."""
+    """The event of a call before its host runs it, or of its result."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class CallOnBus(EventOnBus):
         self._host_call = event.call
         self._call_id = f"{log.message_id}-call"
         self._skippers = () if session.failed else chain.skippers
-        # Only where the host's model does not read what is filled in.
+        # Only if the host's model does not read restored values.
         self._keepers: list[FileKeeper] = []
         if dialect.facts.abilities["fill_arguments"] == "yes":
             keepers = [each for each in chain.components if isinstance(each, FileKeeper)]
@@ -70,20 +70,20 @@ class CallOnBus(EventOnBus):
             return HookDecision(denied=error.reason)
 
     async def _stored_call(self) -> ToolCall:
-        """Return the host's call by the id that it has among the calls of all hosts."""
+        """Return the host's call under its id in the store, which is unique among all hosts."""
         call = self._host_call
         if call.id:
             self._call_id = f"{self._root}/{call.id}"
         elif self._event.kind == "result":
             recent = await self._chain.store.read_latest(self._scope.session_id, _RECENT)
             self._call_id = match_call(call, recent, self._log.message_id) or self._call_id
-        # A copy: what handlers do to it in place, the host's own call does not have.
+        # A copy: changes that handlers make in place do not reach the host's own call.
         return replace(copy_of(call), id=self._call_id)
 
     def _runner(self, answers: Sequence[ToolMessage] = ()) -> ToolRunner:
-        """Return what takes the call past the handlers; with *answers* its end was told before."""
+        """Return the runner for the call; with *answers* its end was reported before."""
         numbers, call_id = count(2), self._call_id
-        # Of hosts without ids two results may seem to belong to one call: none of them is lost.
+        # Without call ids two results may be matched to one call: both are stored.
         has_id = bool(self._host_call.id)
         return ToolRunner(
             self._bus,
@@ -103,7 +103,7 @@ class CallOnBus(EventOnBus):
         calls = asking.tool_calls if isinstance(asking, AssistantMessage) else ()
         requested = next((each for each in calls if each.id == call.id), None)
         if requested is None:
-            return HookDecision(denied="a handler took the call away")
+            return HookDecision(denied="a handler removed the call")
         runner = self._runner()
         judged = await runner.judge(requested, asks=True)
         assert isinstance(judged, GatedCall)  # noqa: S101 - its runner has a gate
@@ -118,9 +118,9 @@ class CallOnBus(EventOnBus):
         return HookDecision(denied=outcome.response.text or "a handler has answered the call")
 
     async def _verdict(self, judged: GatedCall) -> HookDecision | str:
-        """Return what the host is told of a call that may run or is asked about, or why it may not.
+        """Return the decision on a call that may run or needs approval, or the reason of a denial.
 
-        The reason is "" where the call has an end of its own.
+        The reason is "" if the call has ended already.
         """
         decision = await self._decision_of(judged)
         if isinstance(decision, str):
@@ -132,21 +132,23 @@ class CallOnBus(EventOnBus):
         return decision
 
     async def _decision_of(self, judged: CallInProgress) -> HookDecision | str:
-        """Return what the host is told of a call that may run, or why it cannot run there."""
+        """Return the decision on a call that may run, or why the host cannot run it."""
         before, call, title = self._host_call, judged.call, self._dialect.facts.title
         if call.name != before.name:
-            return f"a handler made it a call of {call.name!r}, and {title} runs no other tool"
+            return (
+                f"a handler changed the tool to {call.name!r}, and {title} cannot run another tool"
+            )
         filled = await self._filled(call)
         if isinstance(filled, Deny):
             return filled.reason
         if not changed(filled.arguments, before.arguments):
             return HookDecision()
         if self._dialect.facts.abilities["rewrite_arguments"] != "yes":
-            return f"a handler changed the arguments, and {title} runs the call as it was or not"
+            return f"a handler changed the arguments, and {title} cannot run a changed call"
         return HookDecision(call=before.with_arguments(filled.arguments))
 
     async def _filled(self, call: ToolCall) -> ToolCall | Deny:
-        """Return *call* as the host runs it, or why the file that it writes would lose a value."""
+        """Return *call* with restored values, or the denial if its file would lose a value."""
         for keeper in self._keepers:
             written = await keeper.written_back(call, self._scope)
             if isinstance(written, Deny):
@@ -155,15 +157,15 @@ class CallOnBus(EventOnBus):
         return call
 
     async def _skips_prompt(self, call: ToolCall) -> bool:
-        """Return whether a component spares the host's prompt for *call*; never after a failure."""
+        """Return whether a component skips the host's prompt for *call*; False after a failure."""
         if self._log.has_failure:
             return False
         return any([await each.skips_prompt(call, None, self._scope) for each in self._skippers])
 
     async def _ask(self, judged: GatedCall, decision: HookDecision) -> HookDecision | str:
-        """Return *decision* as it is after the question of *judged*, or why that does not run."""
+        """Return *decision* after the question about *judged*, or the reason of a denial."""
         ask, approved = judged.question, self._approved
-        assert ask is not None  # noqa: S101 - it asks
+        assert ask is not None  # noqa: S101 - the caller checked it
         if self._keepers:
             judged.fill = lambda: self._filled(judged.call)
         can_ask = self._chain.host_asks and self._dialect.can_ask(self._event)
@@ -174,13 +176,13 @@ class CallOnBus(EventOnBus):
         return await self._ask_person(judged)
 
     async def _ask_person(self, judged: GatedCall) -> HookDecision | str:
-        """Ask a person here; a yes is used up before the host hears of it."""
+        """Ask a person by toolbus; an approval is used before the host gets the answer."""
         await judged.walk({PERMITTED})
         if judged.has_ended:
             return ""
         if (refusal := judged.seal()) is not None:
             return refusal.reason
-        # Handlers may have judged it once more, and made another call of it.
+        # Handlers may have judged the call again, and changed it.
         decision = await self._decision_of(judged)
         if isinstance(decision, str):
             return decision
@@ -198,17 +200,17 @@ class CallOnBus(EventOnBus):
     async def _judge_result(self, executed: ToolCall) -> HookDecision:
         response = self._event.response
         if response is None:
-            raise DecodeError(f"the event {self._event.name!r} says nothing of a result")
+            raise DecodeError(f"the event {self._event.name!r} has no result")
         session_id = self._scope.session_id
         earlier = await self._chain.store.read_call(session_id, executed.id)
         self._transcript = Transcript(self._bus, session_id, None, earlier)
         answers = [message for message in earlier if isinstance(message, ToolMessage)]
         requested = {call.id: call for call in _calls_of(earlier)}.get(executed.id)
         if requested is None:
-            # Nobody was told of the call: its hook is missing, or could not be answered.
+            # The call was never judged: its hook is missing, or was not answered.
             await self._enter(AssistantMessage(id=f"{executed.id}-1", tool_calls=(executed,)))
         elif self._keepers and is_file_writer(executed):
-            # The host tells it as it was filled in, which nobody is to see.
+            # The host reports it with restored values, which must not be stored.
             executed = requested
         runner = self._runner(answers)
         call = CallInProgress(requested or executed, runner)
@@ -221,12 +223,12 @@ class CallOnBus(EventOnBus):
 
 
 def match_call(ran: ToolCall, recent: Sequence[Message], message_id: str) -> str | None:
-    """Return the id of the call that *ran*, by its name and arguments; None if there is none.
+    """Return the id of the stored call that *ran*, by name and arguments; None if there is none.
 
-    It is for hosts that give their calls no ids. Of several calls it is the oldest that has no
-    answer in *recent* and was made after the latest prompt, or else before: a host goes on when it
-    has the results, unless it was killed. A call whose answer is the message *message_id* has it
-    from the same event, which is handled once more.
+    This is for hosts that give calls no ids. Of several calls it is the oldest without an answer
+    in *recent*, first of those since the latest prompt: a host goes on when it has the results,
+    unless it was killed. A call answered by the message *message_id* has its answer from the same
+    event, which is a retry.
     """
     answers = {each.tool_call_id: each.id for each in recent if isinstance(each, ToolMessage)}
     for call_id, answer_id in answers.items():
@@ -236,20 +238,20 @@ def match_call(ran: ToolCall, recent: Sequence[Message], message_id: str) -> str
     turn = prompts[-1] if prompts else 0
     calls = [each for each in _calls_of((*recent[turn:], *recent[:turn])) if each.name == ran.name]
     waiting = [call for call in calls if call.id not in answers]
-    # The arguments of one that was rewritten, or redacted, are others.
+    # A rewritten or redacted call has different arguments.
     alike = [call for call in waiting if not changed(call.arguments, ran.arguments)]
     return next((call.id for call in (*alike, *waiting)), None)
 
 
 def _calls_of(messages: Sequence[Message]) -> Iterator[ToolCall]:
-    """Yield the calls that *messages* ask for, in order."""
+    """Yield the calls that *messages* request, in order."""
     for message in messages:
         if isinstance(message, AssistantMessage):
             yield from message.tool_calls
 
 
 def _are_same(read: ToolResponse, response: ToolResponse) -> bool:
-    """Return whether a model that reads *read* reads *response*."""
+    """Return whether *read* and *response* are the same for a model."""
     return (
         read.content == response.content
         and read.is_error == response.is_error

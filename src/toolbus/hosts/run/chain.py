@@ -1,4 +1,4 @@
-"""The chain: a bus with components, past which the events of one host's sessions go."""
+"""The chain: a bus with components that judge the events of one host's sessions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 class HookChain(Participant):
-    """The way of the events of the host *name*: *components* on a bus; an async context manager.
+    """The *components* on a bus that judge events of the host *name*; an async context manager.
 
-    Any number of events of any sessions may pass at the same time. What they leave is kept in
-    *store*. What a host does not ask its person itself, all if it is not *host_asks*, *approvals*
-    decide. *skippers* are those of the components that may spare the host's own prompts.
+    Any number of events of any sessions may pass at the same time; their messages and records go
+    into *store*. *approvals* decide the questions that the host cannot ask its user, and all
+    questions unless *host_asks*. *skippers* are the components that may skip the host's prompts.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class HookChain(Participant):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        # An observer without end must not keep a process, which a host waits for.
+        # An endless observer must not keep the process alive, for which the host waits.
         await self.bus.drain(GRACE)
         await self._release()
         self._leave()
@@ -81,13 +81,13 @@ class HookChain(Participant):
         return self.store, ""
 
     def enqueue(self, message: UserMessage | str) -> None:
-        """Let the model read *message* with the event that is handled, or the next that can.
+        """Queue *message* for the model: for the current event, or the next that can carry it.
 
-        Raises `AppendError` outside of an event's handlers, where nobody knows which session.
+        Raises `AppendError` outside of an event's handlers, where the session is unknown.
         """
         log = self._logs.current
         if log is None or log.is_written:
-            raise AppendError("", "no event is handled here, so it belongs to no session")
+            raise AppendError("", "no event is being handled, so the session is unknown")
         if isinstance(message, str):
             message = UserMessage(id=new_id(), content=message)
         if not isinstance(message, UserMessage):
@@ -96,32 +96,31 @@ class HookChain(Participant):
         log.enqueued.append(message)
 
     def text_before(self, call: ToolCall, _offered: Tool | None = None) -> str | None:
-        """Return the text of the file that *call* of the host's tool changes.
+        """Return the current text of the file that *call* of the host's tool changes.
 
-        It is None for another tool, and where the host's model would read what is filled in.
+        It is None for any other tool, and if the host's model would read restored values.
         """
         log = self._logs.current
         return text_before(call, log.scope) if log is not None and log.fills else None
 
     async def _redact(self, text: str, scope: Scope) -> str:
-        """Return *text* without what components take away, which it may quote."""
+        """Return *text* without the secrets that components redact."""
         for component in self.components:
             if not isinstance(component, Concealer):
                 continue
             concealed = await component.concealed(text, scope)
             if concealed is None:
-                return "(withheld, for it could not be examined)"
+                return "(withheld: it could not be examined)"
             text = concealed
         return text
 
     async def handle(
         self, event: HookEvent, dialect: HostDialect, session: HookSession, event_id: str = ""
     ) -> HookAnswer:
-        """Let *event* of *session* pass the chain; return what the host is told of it.
+        """Send *event* of *session* through the chain; return the answer to the host.
 
-        *event_id* is the same for an event that is handled once more, with `hook_client.AGAIN`
-        behind it. Raises `StoreError` if what the event leaves cannot be kept, and what a handler
-        with the policy "raise" raises.
+        A retry of an event has the same *event_id*, followed by `hook_client.AGAIN`. Raises
+        `StoreError` if the event cannot be stored, and errors of handlers with the policy "raise".
         """
         await self.bus.catch_up()
         root = session_id_of(event)
@@ -151,9 +150,9 @@ class HookChain(Participant):
 
 
 def scope_of(event: HookEvent, project: str = "") -> Scope:
-    """Return who speaks in *event*: the host's agent, or one that it has below that.
+    """Return the scope of *event*: the host's agent, or one of its sub-agents.
 
-    *project* is where the session began.
+    *project* is the folder in which the session began.
     """
     root = session_id_of(event)
     if not event.agent:

@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from toolbus.hosts.run.requests import HookSettings
 
 _GRACE = 1.0
-"""Seconds beyond the limit for code that stands still, and for observers of an answered event."""
+"""Seconds beyond the limit for blocked code, and for observers of an answered event."""
 _PIECE = 2**20
 
 
 class WaitingHost:
-    """The host that waits for the answer to its *event*, which this process gets and gives.
+    """The host that waits for this process to answer its *event*.
 
-    It is told once, and soon after *limit* seconds the process ends, whatever hangs in it.
+    It gets one answer; soon after *limit* seconds the process ends, even if code in it hangs.
     """
 
     def __init__(self, name: str, event: str, limit: float) -> None:
         self._name, self._event, self.limit = name, event, limit
         self._outputs, self._is_told, self.exit_code = (1, 2), False, 2
         self.data = b""
-        self._late = "the event did not come to its end in time"
+        self._late = "the event was not received in time"
         signal.signal(signal.SIGALRM, self._end)
         signal.setitimer(signal.ITIMER_REAL, limit + _GRACE)
 
     def read_event(self) -> None:
-        """Read the event from standard input, to its end or to more than anybody takes."""
+        """Read the event from standard input, to its end or beyond the largest allowed size."""
         parts: list[bytes] = []
-        with suppress(OSError):  # Of a closed one.
+        with suppress(OSError):  # Standard input may be closed.
             while sum(map(len, parts)) <= MAX_BYTES and (part := os.read(0, _PIECE)):
                 parts.append(part)
         self.data, self._late = b"".join(parts), str(DeadlineError(self.limit))
 
     def hide_outputs(self) -> None:
-        """Keep the outputs to ourselves: other code may print what the model must not read."""
+        """Redirect the outputs of other code, which may print text that the model must not read."""
         self._outputs = (os.dup(1), os.dup(2))
         nothing = os.open(os.devnull, os.O_WRONLY)
         for number in (1, 2):
             os.dup2(nothing, number)
 
     def write(self, made: HookAnswer) -> None:
-        """Write *made*, unless an answer was written."""
+        """Write *made*, unless an answer was written before."""
         if self._is_told:
             return
         self._is_told = True
@@ -82,12 +82,11 @@ def answer(
     *,
     on_answer: Callable[[HookAnswer], object] = lambda _: None,
 ) -> HookAnswer:
-    """Return what *host* is told of its event *name*, whose JSON is *data*.
+    """Return the answer to the event *name* of *host*, whose JSON is *data*.
 
-    Whatever fails, or takes longer than the limit, is answered by the host's block; only exits are
-    raised. *event_id* is the same for an event that is handled once more. *on_answer* gets the
-    answer as soon as it is there: observers, and code that stands still, may go on behind it, so a
-    process that wants an end sets a time for it.
+    A failure or a timeout is answered by the host's fail-closed answer; only exits are raised. A
+    retry of an event has the same *event_id*. *on_answer* gets the answer as soon as it is ready:
+    observers and blocked code may go on after it, so the caller sets a time limit for the process.
     """
     read = read_event(host, name, data)
     if isinstance(read, HookAnswer):
@@ -95,23 +94,23 @@ def answer(
     try:
         if no_handlers_for(read, settings):
             return read.dialect.encode(read.event, HookDecision())
-        import asyncio  # noqa: PLC0415 - not for what concerns nobody
+        import asyncio  # noqa: PLC0415 - slow to load, and not needed without handlers
 
         return asyncio.run(_answer(read, settings, event_id, on_answer))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
+    except Exception as error:  # noqa: BLE001 - any failure must stop the host
         return fail_closed(read.dialect, read.event.name, read.payload, reason_of(error))
 
 
 def no_handlers_for(read: ReadEvent, settings: HookSettings) -> bool:
-    """Return whether no handler could have to do with an event, as far as that is seen at once.
+    """Return whether *read* certainly reaches no handler, without loading a configuration.
 
-    Raises `LoadError` for a configuration that cannot be used.
+    Raises `LoadError` for an unusable configuration.
     """
     if read.event.kind == "other":
         return True
     if settings.config is not None or settings.required or settings.store.exists():
         return False
-    from toolbus.config import trust  # noqa: PLC0415 - not for garbage
+    from toolbus.config import trust  # noqa: PLC0415 - not needed for unreadable events
 
     file = trust.find_or_missed(folder_of(read.event))
     if file is None:

@@ -1,7 +1,7 @@
-"""The event in the JSON that a host wrote, and the host's block for what cannot be answered.
+"""The decoding of a host's JSON into an event, and the fail-closed answer where that is impossible.
 
-Cursor also runs the hooks that a person set up for Claude Code, with events and tools of its own
-names (https://cursor.com/docs/reference/third-party-hooks): here it is told who speaks.
+Cursor also runs the hooks that a user set up for Claude Code, with its own names of events and
+tools (https://cursor.com/docs/reference/third-party-hooks): this module detects the sender.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.host_dialect import HostDialect
 
 MAX_BYTES = 64 * 2**20
-"""Bytes of an event that are read at most."""
+"""The most bytes of an event."""
 
 _WORDED = (DeadlineError, DecodeError, FreezeError, LoadError, RegistrationError, StoreError)
-"""Errors whose text is ours: the text of another one may quote anything."""
+"""Errors whose text is ours: the texts of other errors may quote secrets."""
 
 _OURS = (ToolbusError, MisfitError, OSError, ImportError, SyntaxError)
-"""Errors that are no secret's place, where they are why one of ours was raised."""
+"""Causes of our errors that need not be reported as foreign code."""
 
 _LONGEST = 2_000
 _STOPPED = 2
-"""The exit code by which most hosts stop, for what no dialect could word."""
+"""The exit code by which most hosts block, for failures that no dialect can express."""
 
 _CURSOR_NAMES = {
     "PreToolUse": "preToolUse",
@@ -59,7 +59,7 @@ _MAX_HOOKS = 2**20
 
 
 class ReadEvent(NamedTuple):
-    """An *event* as *dialect* read it; *payload* is its JSON."""
+    """An *event* that *dialect* decoded from the JSON *payload*."""
 
     dialect: HostDialect
     payload: dict[str, Any]
@@ -67,9 +67,9 @@ class ReadEvent(NamedTuple):
 
 
 def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
-    """Return the event *name* of *host* in the JSON *data*, or the block of it.
+    """Return the event *name* of *host* from the JSON *data*, or its fail-closed answer.
 
-    It raises nothing, whatever *data* is.
+    It never raises.
     """
     payload: Any = None
     try:
@@ -85,14 +85,14 @@ def read_event(host: str, name: str, data: bytes) -> ReadEvent | HookAnswer:
         elif event.kind == "other" and (problem := _misnamed(host_dialect, name, payload)):
             return _unworded(sanitize(f"toolbus: {problem}"))
         if event.folder and (not event.folder.startswith("/") or "\0" in event.folder):
-            raise DecodeError("the event's folder is no absolute path")  # noqa: TRY301 - for all dialects
+            raise DecodeError("the event's folder is not an absolute path")  # noqa: TRY301 - for all dialects
         return ReadEvent(host_dialect, payload, event)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the host must be stopped
+    except Exception as error:  # noqa: BLE001 - any failure must stop the host
         return fail_closed(host_dialect, name, payload, reason_of(error))
 
 
 def answer_unread(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
-    """Return the block of the event *name* of *host*; it raises nothing."""
+    """Return the fail-closed answer to the undecoded event *name* of *host*; never raise."""
     reason, payload = sanitize(f"toolbus: {reason}"), None
     try:
         host_dialect = dialect(host)
@@ -105,35 +105,35 @@ def answer_unread(host: str, name: str, data: bytes, reason: str) -> HookAnswer:
 
 
 def fail_closed(host_dialect: HostDialect, name: str, payload: Any, reason: str) -> HookAnswer:
-    """Return what stops the event *name*, also if its payload is hostile; it raises nothing."""
+    """Return the answer that blocks the event *name*, even of a hostile payload; never raise."""
     for shown in (payload, None):
         try:
             return host_dialect.fail_closed_answer(name, shown, reason)
-        except Exception:  # noqa: BLE001, S112 - there is another way to say it
+        except Exception:  # noqa: BLE001, S112 - the next answer does without the payload
             continue
     return _unworded(reason)
 
 
 def reason_of(error: Exception) -> str:
-    """Return why an event is blocked, for the model; the text of foreign errors is not quoted."""
+    """Return the reason of a block, for the model; texts of foreign errors are not quoted."""
     text = str(error)
     if not isinstance(error, _WORDED):
         text = f"it failed ({type(error).__name__})"
     elif isinstance(error, LoadError) and (foreign := _foreign_cause(error)) is not None:
-        what = f"a component cannot be loaded ({type(foreign).__name__})"
-        text = f"{what}; `toolbus handlers` says why"
+        failure = f"a component cannot be loaded ({type(foreign).__name__})"
+        text = f"{failure}; `toolbus handlers` says why"
     return sanitize(f"toolbus: {text}")[:_LONGEST]
 
 
 def folder_of(event: HookEvent) -> Path:
-    """Return the folder in which *event* happened, by its real path."""
+    """Return the real path of the folder in which *event* happened."""
     return Path(os.path.realpath(event.folder or Path.cwd()))
 
 
 def read_payload(data: bytes) -> dict[str, Any]:
-    """Return the object that *data* is, a new one; half a character in it becomes U+FFFD.
+    """Return the JSON object in *data*; lone surrogates become U+FFFD.
 
-    Raises `DecodeError` for anything else, and for more than `MAX_BYTES`.
+    Raises `DecodeError` for any other data, and for more than `MAX_BYTES`.
     """
     if len(data) > MAX_BYTES:
         raise DecodeError(f"the event has more than {MAX_BYTES:,} bytes")
@@ -146,21 +146,21 @@ def read_payload(data: bytes) -> dict[str, Any]:
     except RecursionError:
         raise DecodeError("the event is nested too deeply") from None
     if not isinstance(payload, dict):
-        raise DecodeError("the event is no JSON object")
+        raise DecodeError("the event is not a JSON object")
     return payload
 
 
 def _mended(data: bytes) -> Any:
-    """Return the value of *data* if half characters, as JavaScript cuts, are all that is wrong."""
+    """Return the value of *data* if its only fault is lone surrogates, as JavaScript writes."""
     import json  # noqa: PLC0415 - for few
 
     from toolbus.messages.immutable import replace_surrogates_in  # noqa: PLC0415 - as above
 
     try:
         return replace_surrogates_in(json.loads(data, parse_constant=_refuse))
-    # The fault is not quoted: nobody knows what it is.
+    # The parser's message is not quoted: it may contain a secret.
     except ValueError:
-        raise DecodeError("the event is no JSON") from None
+        raise DecodeError("the event is not valid JSON") from None
     except RecursionError:
         raise DecodeError("the event is nested too deeply") from None
 
@@ -170,7 +170,7 @@ def _refuse(_: str) -> NoReturn:
 
 
 def _speaker(host_dialect: HostDialect, name: str, payload: Any) -> tuple[HostDialect, str]:
-    """Return the dialect of the host that sent *payload*, and its name for the event."""
+    """Return the dialect of the sender of *payload*, and its name of the event."""
     is_of_cursor = isinstance(payload, dict) and isinstance(payload.get("cursor_version"), str)
     if host_dialect.facts.name == "claude-code" and is_of_cursor:
         return dialect("cursor"), _CURSOR_NAMES.get(name, name)
@@ -178,9 +178,9 @@ def _speaker(host_dialect: HostDialect, name: str, payload: Any) -> tuple[HostDi
 
 
 def _is_judged_by_cursor(name: str) -> bool:
-    """Return whether our hook stands in the person's own `hooks.json`, below the event *name*.
+    """Return whether the user's own `hooks.json` of Cursor runs our hook for the event *name*.
 
-    A project's file does not count: it would only have to name us to be judged by nobody.
+    A project's file does not count: a hostile one could name our hook to evade all judgement.
     """
     from toolbus.hosts.install.host_files import hooks_file, is_ours  # noqa: PLC0415 - for few
 
@@ -193,17 +193,17 @@ def _is_judged_by_cursor(name: str) -> bool:
 
 
 def _misnamed(host_dialect: HostDialect, name: str, payload: Any) -> str | None:
-    """Return that *payload* names an event that is judged, where the hook's *name* is none."""
+    """Return the problem if *payload* names a judged event, and the hook's *name* is not one."""
     real_name = payload.get("hook_event_name")
     if not isinstance(real_name, str) or real_name == name:
         return None
     if host_dialect.facts.kinds.get(real_name, "other") == "other":
         return None
-    return f"the hook answers to {name!r}, but the event is {real_name!r}; correct its command"
+    return f"the hook is set up for {name!r}, but the event is {real_name!r}; correct its command"
 
 
 def _foreign_cause(error: BaseException) -> BaseException | None:
-    """Return what code of others raised, if that is why *error* was."""
+    """Return the foreign exception that caused *error*, if any."""
     cause = error.__cause__
     while cause is not None and isinstance(cause, _OURS):
         cause = cause.__cause__

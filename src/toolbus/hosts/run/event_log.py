@@ -1,4 +1,4 @@
-"""The messages and records of one event of a host, and the store that takes them at once."""
+"""The messages and records of one host event, and the store that appends them atomically."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ _FAILURES = frozenset({"failed", "timeout", "contract"})
 
 
 class HookStore(SqliteStore):
-    """An SQLite store with the verbs of hooks, whose events may come twice."""
+    """An SQLite store with the operations of hooks, whose events may arrive twice."""
 
     async def append_once(
         self, session_id: str, messages: Sequence[Message], records: Sequence[DispatchRecord]
     ) -> bool:
-        """Add the *messages* whose ids the session does not have yet, and *records* with them.
+        """Append *records* and the *messages* whose ids the session does not have, atomically.
 
-        If it has all of them, nothing is written and this returns False. All or nothing, as
-        `append`.
+        Return False, and write nothing, if the session has all of the messages.
         """
-        request = AppendRequest(records=tuple(records))  # It drops the values of records.
+        request = AppendRequest(records=tuple(records))  # This drops the values of records.
 
         def work(writes: Writes) -> bool:
             new = [each for each in messages if not writes.has_message(session_id, each.id)]
@@ -57,7 +56,7 @@ class HookStore(SqliteStore):
         return bool(await self._write(TransactionJob(work)))
 
     async def read_call(self, session_id: str, call_id: str) -> tuple[Message, ...]:
-        """Return the messages of the session that ask for the call or answer it, in order."""
+        """Return the messages of the session that request or answer the call, in order."""
 
         def of_call(reader: SqlReader) -> tuple[Message, ...]:
             session = reader.session(session_id)
@@ -80,12 +79,12 @@ class HookStore(SqliteStore):
 
 
 class EventLog:
-    """The messages of one event that were let in, and the records of its dispatches.
+    """The accepted messages of one event, and the records of its dispatches.
 
-    *message_id* is that of what the event itself says; *is_retry*: a worker that was killed may
-    have judged it already. *redact* returns a text without secrets. *enqueued* are the messages
-    that handlers let wait for the model meanwhile; *fills* says whether files that a call writes
-    get back what was taken out of them.
+    *message_id* is the id of the event's own message. *is_retry* is whether a killed worker may
+    have judged the event already. *redact* removes secrets from a text. *enqueued* has messages
+    that handlers queued for the model during the event; *fills* is whether redacted values are
+    restored in files that a call writes.
     """
 
     def __init__(self, scope: Scope, event_id: str, redact: Redact) -> None:
@@ -100,16 +99,16 @@ class EventLog:
 
     @property
     def has_failure(self) -> bool:
-        """Whether a handler of the event failed, as far as that is known yet."""
+        """Whether a handler of the event has failed so far."""
         entries = [entry for record in self.records for entry in record.entries]
         return any(entry.status in _FAILURES for entry in entries)
 
     async def redacted(self, text: str | None) -> str | None:
-        """Return *text* as it may be told and written; None for None."""
+        """Return *text* without secrets; None for None."""
         return None if text is None else await self._redact(text, self.scope)
 
     def note(self, event: str, reason: str, subject: str = "", call_id: str = "") -> None:
-        """Put into the ledger what no dispatch tells."""
+        """Add a ledger record that belongs to no dispatch."""
         record = DispatchRecord(
             event=event,
             scope=self.scope,
@@ -128,11 +127,11 @@ _CURRENT: ContextVar[EventLog | None] = ContextVar("toolbus_hook_event", default
 
 
 class EventLogs:
-    """The logs of all events that are handled at the same time; they are written to *store*.
+    """The logs of all concurrently handled events, which are written to *store*.
 
-    Of what records say, *redact* leaves no secret: a reason may quote what was refused.
-    An observer may end after its event was written: what it did is written with the next event
-    of the session, or at the end.
+    *redact* removes secrets from the reasons of records, which may quote a refused value. Records
+    of observers that end after their event was written are written with the next event of the
+    session, or at the end.
     """
 
     def __init__(self, store: HookStore, redact: Redact) -> None:
@@ -141,12 +140,12 @@ class EventLogs:
 
     @property
     def current(self) -> EventLog | None:
-        """The log of the event that is handled in this context."""
+        """The log of the event handled in this context."""
         return _CURRENT.get()
 
     @contextmanager
     def collecting(self, scope: Scope, event_id: str) -> Iterator[EventLog]:
-        """Give the log of an event that is handled in this block, for what *scope* says there."""
+        """Return a context with the log of an event in *scope*, which is handled inside."""
         log = EventLog(scope, event_id, self._redact)
         token = _CURRENT.set(log)
         try:
@@ -156,7 +155,7 @@ class EventLogs:
             _CURRENT.reset(token)
 
     def add(self, record: DispatchRecord) -> None:
-        """Put *record* into the log of the event in which it was made."""
+        """Add *record* to the log of the event that produced it."""
         log = _CURRENT.get()
         if log is not None and not log.is_written:
             log.records.append(record)
@@ -166,9 +165,9 @@ class EventLogs:
             late.append(record)
 
     async def write(self, log: EventLog) -> None:
-        """Write *log*, with what came late of its session; raises `StoreError`.
+        """Write *log* and the late records of its session; raises `StoreError`.
 
-        What the session has already is not written again.
+        Messages that the session has already are not written again.
         """
         session_id = log.scope.session_id
         late = self._late.pop(session_id, [])
@@ -182,14 +181,14 @@ class EventLogs:
             raise
 
     async def close(self) -> None:
-        """Write what came late."""
+        """Write the late records."""
         while self._late:
             session_id, late = self._late.popitem()
             records = [await self._redacted(record) for record in late]
             await self._store.append(session_id, AppendRequest(records=tuple(records)))
 
     async def _redacted(self, record: DispatchRecord) -> DispatchRecord:
-        """Return *record* as it may be written."""
+        """Return *record* without secrets in its reasons."""
         if record.reason is None and all(entry.reason is None for entry in record.entries):
             return record
         entries = []

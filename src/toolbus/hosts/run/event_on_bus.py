@@ -1,4 +1,4 @@
-"""One event of a host on the bus: what its handlers decide, and what of it is to be kept."""
+"""One host event on the bus: the decision of its handlers, and the messages to store."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from toolbus.messages.records import Message
 
 _UNDELIVERED: dict[Ability, str] = {
-    "deny": "the call could not be denied there",
-    "ask": "nobody could be asked there",
-    "replace_result": "the result could not be replaced there: the model reads the original",
-    "replace_failure": "the failure could not be replaced there: the model reads the original",
+    "deny": "the call could not be denied",
+    "ask": "the user could not be asked",
+    "replace_result": "the result could not be replaced: the model reads the original",
+    "replace_failure": "the failure could not be replaced: the model reads the original",
 }
 
 
 class EventOnBus:
-    """One *event* of *session* past *chain*; what is to be kept of it goes into *log*."""
+    """One *event* of *session* on the bus of *chain*; its messages and records go into *log*."""
 
     subject_event = RUN_BEFORE.name
-    """The event under which the ledger tells what no dispatch does."""
+    """The event name of ledger records that belong to no dispatch."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class EventOnBus:
         self._call_id = ""
 
     async def answer(self, waiting: tuple[str, ...]) -> tuple[HookAnswer, tuple[str, ...]]:
-        """Return what the host is told, and the texts that still wait for the model.
+        """Return the answer to the host, and the texts that still wait for the model.
 
-        *waiting* are the texts from before; handlers may have enqueued others.
+        *waiting* are texts from earlier events; handlers may have enqueued others.
         """
         decision = await self._decide()
         texts = (*waiting, *await self._enter_enqueued())
-        # A reason may quote what it is about, and what a host is told, it keeps.
+        # A reason may quote a secret, and hosts store the answers that they get.
         decision = replace(
             decision,
             denied=await self._log.redacted(decision.denied),
@@ -76,7 +76,7 @@ class EventOnBus:
         return answer, texts if "add_context" in answer.undelivered else ()
 
     async def announce(self) -> None:
-        """Tell who observes it that the messages were written, and what is known of calls now."""
+        """Notify observers of the written messages, and settle approved calls."""
         for entering in self._log.messages:
             await self._transcript.announce(entering)
         match self._event.kind:
@@ -93,7 +93,7 @@ class EventOnBus:
             case "prompt":
                 return await self._judge_prompt(event.text)
             case "answer" if event.text:
-                with suppress(MessageDenied):  # It was said; the denial stands in the ledger.
+                with suppress(MessageDenied):  # The ledger records the denial.
                     await self._enter(AssistantMessage(id=self._log.message_id, content=event.text))
             case "session_start":
                 self._log.note("hook:session:start", event.name)
@@ -118,16 +118,16 @@ class EventOnBus:
         except MessageDenied as error:
             return HookDecision(denied=error.reason)
         if entering.message.text != text:
-            reason = f"a handler changed the prompt, and {title} sends it as it was or not at all"
-            return HookDecision(denied=f"{reason}; write it without what is to be taken out")
+            reason = f"a handler changed the prompt, and {title} cannot send a changed prompt"
+            return HookDecision(denied=f"{reason}; write it without the removed text")
         self._log.messages.append(entering)
         return HookDecision()
 
     async def _enter_enqueued(self) -> list[str]:
-        """Return the texts that handlers enqueued and that were let in, as they are stored."""
+        """Return the accepted texts that handlers enqueued, as they are stored."""
         texts = []
         for message in self._log.enqueued:
-            with suppress(MessageDenied):  # It stands in the ledger.
+            with suppress(MessageDenied):  # The ledger records the denial.
                 entering = await self._transcript.prepare(message, self._scope)
                 self._log.messages.append(entering)
                 texts.append(entering.copy.text)

@@ -1,11 +1,11 @@
-"""Hand one event of a host's hooks to a worker of toolbus, or to a child; else answer the block.
+"""The client of an installed hook: it sends one event to a worker or a child, or fails closed.
 
 An installation copies this file and writes a script beside it that calls `run`, so that Python
-compiles the script's few lines alone. It runs as `PYTHON -I -S SCRIPT HOST EVENT [OFFSET]`: the
-event comes on standard input, the answer goes to standard output, and *OFFSET* is added to the exit
-code, so that a shell around it knows an answer from a failure. In the same folder are `settings`
-and `HOST.blocks`, lines `key=value`. Of modules that Python's start has not loaded, it imports
-`_socket` alone, and `fcntl` to start a worker: each import costs a good part of all of this.
+compiles only the script's few lines. It runs as `PYTHON -I -S SCRIPT HOST EVENT [OFFSET]`: it reads
+the event from standard input, writes the answer to standard output, and adds *OFFSET* to the exit
+code, so that the shell can tell an answer from a failure. The same folder has `settings` and
+`HOST.blocks`, lines `key=value`. Of modules that Python has not loaded at its start, it imports
+only `_socket`, and `fcntl` to start a worker: each import is a large part of its run time.
 """
 
 import _signal
@@ -19,18 +19,18 @@ MAX_INPUT = 2**26
 MAX_ANSWER = 2**27
 """Bytes of a part of an answer."""
 HELLO = 2.0
-"""Seconds in which a worker must say that it takes an event; it may be busy with others."""
+"""Seconds in which a worker must accept an event; it may be busy with others."""
 WRITING = 60
-"""Seconds in which the host must read the answer: then it has given us up itself."""
+"""Seconds in which the host must read the answer; by then it has given up on the hook itself."""
 STOPPED = 2
-"""The exit code by which most hosts stop, where the block is not known."""
+"""The exit code by which most hosts block, used if the fail-closed answer is unknown."""
 UNANSWERED = 1
-"""The exit code, where an offset was asked for, of what is no answer."""
+"""The exit code for a failure without an answer, if an offset was given."""
 
 AGAIN = b"+"
-"""The end of the id of an event that a worker may have judged already."""
+"""The suffix of the id of an event that a worker may have judged already."""
 ANSWER, TAKEN, MOVED = b"=", b"+", b">"
-"""The kinds of a worker's words; anything else is a refusal."""
+"""The kinds of a worker's reply; any other is a refusal."""
 
 _FOLDER = __file__.rpartition("/")[0]
 _SETTINGS = f"{_FOLDER}/settings"
@@ -46,16 +46,16 @@ Answer = tuple[int, bytes, bytes]
 
 
 class StoppedError(BaseException):
-    """The host asked us to end, or the time is over; no `except OSError` takes it for another."""
+    """The host sent a signal, or the time is up; not an `OSError`, so no handler here hides it."""
 
 
 def run() -> None:
-    """Answer the event that the command's words name, and end."""
+    """Answer the event that the command's arguments name, and end."""
     posix._exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3] if sys.argv[3:] else 0)))
 
 
 def main(host: str, event: str, offset: int = 0) -> int:
-    """Answer the event that standard input holds; return the exit code."""
+    """Answer the event on standard input; return the exit code."""
     failure = UNANSWERED if offset else STOPPED
     if not _fill_standard_streams():
         return failure
@@ -64,24 +64,25 @@ def main(host: str, event: str, offset: int = 0) -> int:
         settings = read_settings(_SETTINGS)
         _signal.setitimer(_signal.ITIMER_REAL, float(settings[b"limit"][0]))
         answer = _answer(settings, host, event, _read_input())
-    except BaseException:  # noqa: BLE001 - whatever it is, the host must be stopped
+    except BaseException:  # noqa: BLE001 - any failure must stop the host
         _on_signals(_signal.SIG_IGN)
         try:
             answer = fail_closed_answer(f"{_FOLDER}/{host}.blocks", event)
-        except BaseException:  # noqa: BLE001 - as above; a shell around us knows the block, too
+        except BaseException:  # noqa: BLE001 - as above; the shell's line has a copy of the answer
             posix.write(2, b"toolbus: its hook could not answer\n")
             return failure
     return _write(answer, offset, failure)
 
 
 def read_settings(file: str) -> Settings:
-    """Return the values by key that *file* holds; raises `OSError` if others may write it."""
+    """Return the values of *file* by key; raises `OSError` if others may write it."""
     handle = posix.open(file, posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_NONBLOCK)
     try:
         status = posix.fstat(handle)
-        is_ours = status.st_uid in {0, posix.geteuid()} and not status.st_mode & 0o022
-        if not is_ours or status.st_mode & 0o170000 != 0o100000:
-            raise PermissionError(f"others may write {file!r}, or it is no file")
+        if status.st_mode & 0o170000 != 0o100000:
+            raise PermissionError(f"{file!r} is not a regular file")
+        if status.st_uid not in {0, posix.geteuid()} or status.st_mode & 0o022:
+            raise PermissionError(f"others may write {file!r}")
         data = posix.read(handle, 2**20)
     finally:
         posix.close(handle)
@@ -93,55 +94,55 @@ def read_settings(file: str) -> Settings:
 
 
 def fail_closed_answer(file: str, event: str) -> Answer:
-    """Return what stops *event*, by the *file* of its host: `EVENT=CODE STDOUT STDERR`, in hex."""
+    """Return the answer that blocks *event*, from *file*: `EVENT=CODE STDOUT STDERR`, in hex."""
     code, stdout, stderr = read_settings(file)[event.encode()][0].split(b" ")
     return int(code), bytes.fromhex(stdout.decode()), bytes.fromhex(stderr.decode())
 
 
 def enter(folder: bytes, *, make: bool = False) -> None:
-    """Work in *folder* from now on; raises `OSError` unless it is a folder of ours alone."""
+    """Make *folder* the working folder; raises `OSError` unless only this user has access to it."""
     if make:
         try:
             posix.mkdir(folder, 0o700)
         except FileExistsError:
             pass
-    # What was looked at is what is entered, whatever takes its name meanwhile; and from inside a
-    # socket's name is short enough, however long the folder's is.
+    # The checked folder is entered by its descriptor, even if its name is reused meanwhile; and a
+    # relative name of a socket is short enough for AF_UNIX.
     handle = posix.open(folder, posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_DIRECTORY)
     try:
         status = posix.fstat(handle)
         if status.st_uid != posix.geteuid() or status.st_mode & 0o077:
-            raise PermissionError(f"not ours alone: {folder!r}")
+            raise PermissionError(f"others have access to {folder!r}")
         posix.fchdir(handle)
     finally:
         posix.close(handle)
 
 
 def socket_name(digest: bytes, folder: bytes) -> bytes:
-    """Return the name of the socket of the worker for a working *folder* under some settings."""
+    """Return the name of the worker's socket for a working *folder*, under settings of *digest*."""
     status = posix.stat(folder)
     return b"%s-%x-%x" % (digest[:16], status.st_dev, status.st_ino)
 
 
 def check_peer(link: _socket.socket) -> None:
-    """Raise `PermissionError` if another user is at the other end of *link*."""
+    """Raise `PermissionError` if the peer of *link* is another user."""
     if hasattr(_socket, "SO_PEERCRED"):
         credentials = link.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     else:  # LOCAL_PEERCRED of SOL_LOCAL, in BSD's sys/un.h: a version, then the user.
         credentials = link.getsockopt(0, 1, 76)
     if int.from_bytes(credentials[4:8], sys.byteorder) != posix.geteuid():
-        raise PermissionError("another user is at the other end of the socket")
+        raise PermissionError("the peer of the socket is another user")
 
 
 def _answer(settings: Settings, host: str, event: str, data: bytes) -> Answer:
     digest, folder = settings[b"digest"][0], _working_folder()
     names = [PROTOCOL, digest, host.encode(), event.encode(), posix.urandom(16).hex().encode()]
-    for _ in range(2):  # A worker knows where a session belongs; that one does not send it on.
+    for _ in range(2):  # A worker may redirect to the session's own one, which does not redirect.
         request = _request(names, folder, data)
         try:
             answer = _ask_worker(settings[b"sockets"][0], socket_name(digest, folder), request)
         except (ConnectionAbortedError, TimeoutError):
-            names[-1] += AGAIN  # The worker was killed in the middle, or still judges the event.
+            names[-1] += AGAIN  # The worker was killed while judging, or still judges the event.
             break
         except OSError:
             break
@@ -167,11 +168,14 @@ def _ask_worker(sockets: bytes, name: bytes, request: bytes) -> Answer | bytes:
 
 
 def _exchange(link: _socket.socket, request: bytes) -> Answer | bytes:
-    """Return the answer to *request*, or the folder whose worker has it; else raise `OSError`."""
+    """Return the answer to *request*, or the folder whose worker has its session.
+
+    Raises `OSError` without either.
+    """
     link.sendall(request)
     kind = _receive(link, 1)
     if kind == TAKEN:
-        link.settimeout(None)  # From here on the timer that stops all of us.
+        link.settimeout(None)  # The timer of the whole process limits the rest.
         kind = _receive(link, 1)
     if kind == MOVED:
         return _receive(link, _number(link, 2**16))
@@ -200,23 +204,23 @@ def _receive(link: _socket.socket, size: int) -> bytes:
 
 def _start_worker(settings: Settings, digest: bytes, folder: bytes, host: bytes) -> None:
     """Start the worker of *folder* in the background, unless one runs or starts already."""
-    import fcntl  # noqa: PLC0415 - for few
+    import fcntl  # noqa: PLC0415 - rarely needed, and slow
 
     try:
         enter(settings[b"sockets"][0], make=True)
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
         lock = posix.open(socket_name(digest, folder) + b".lock", flags, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The lock goes on with the worker, and ends with it, however that ends.
+        # The worker inherits the lock, so that its end releases it in any case.
         lock = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 10)
         null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
         _spawn(settings, [b"serve", folder, host], [null, null, null, lock])
     except OSError:
-        pass  # Without a worker it is slower.
+        pass  # Events are answered without a worker, only slower.
 
 
 def _ask_child(settings: Settings, request: bytes) -> Answer:
-    """Return the answer of a process of our own that does what a worker does."""
+    """Return the answer of a child process that does the work of a worker."""
     null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
     link, child_link = _socket.socketpair()
     child = _spawn(settings, [b"answer"], [child_link.fileno(), null, null])
@@ -224,18 +228,18 @@ def _ask_child(settings: Settings, request: bytes) -> Answer:
     try:
         answer = _exchange(link, request)
         if not isinstance(answer, tuple):
-            raise ConnectionRefusedError(answer)  # noqa: TRY301 - as any other failure of it
+            raise ConnectionRefusedError(answer)  # noqa: TRY301 - handled as any other failure
         return answer  # noqa: TRY300 - as above
     except BaseException:
         try:
             posix.killpg(child, _signal.SIGKILL)
         except OSError:
-            pass  # It is gone.
+            pass  # It has ended already.
         raise
 
 
 def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
-    """Start our Python with *words*, *handles* as 0, 1, 2 …; of our environment it gets nothing."""
+    """Start our Python with *words*, *handles* as 0, 1, 2 …, and only the settings' variables."""
     python, path = settings[b"python"][0], settings[b"path"][0]
     argv = [python, b"-I", b"-c", _START.encode(), path, _SETTINGS.encode(), *words]
     variables = (each.partition(b"=") for each in settings.get(b"variable", ()))
@@ -245,7 +249,7 @@ def _spawn(settings: Settings, words: list[bytes], handles: list[int]) -> int:
         argv,
         {key: value for key, _, value in variables} | {b"TOOLBUS_JUDGED": b"1"},
         file_actions=duplicates,
-        setpgroup=0,  # What ends the host's group does not end a worker.
+        setpgroup=0,  # Signals to the host's process group do not end a worker.
         setsigdef=_SIGNALS,
     )
 
@@ -268,7 +272,7 @@ def _read_input() -> bytes:
 
 
 def _fill_standard_streams() -> bool:
-    """See to it that nothing opened later is taken for one of them; return if anybody reads us."""
+    """Open descriptors 0 to 2 if they are closed; return whether standard output was open."""
     is_read = True
     while (handle := posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)) <= 2:
         is_read = is_read and handle != 1
@@ -282,12 +286,12 @@ def _on_signals(action: object) -> None:
 
 
 def _stop(number: int, _: object) -> None:
-    _on_signals(_signal.SIG_IGN)  # A second one must not end what the first one asked for.
+    _on_signals(_signal.SIG_IGN)  # A second signal must not interrupt the fail-closed answer.
     raise StoppedError(number)
 
 
 def _write(answer: Answer, offset: int, failure: int) -> int:
-    """Write *answer*; return the exit code, *failure* if the host has read nothing of it."""
+    """Write *answer*; return the exit code, *failure* if nothing of it was written."""
     _on_signals(_signal.SIG_IGN)
     _signal.signal(_signal.SIGALRM, _stop)
     _signal.setitimer(_signal.ITIMER_REAL, WRITING)
@@ -296,8 +300,8 @@ def _write(answer: Answer, offset: int, failure: int) -> int:
         _write_all(2, answer[2])
         while rest:
             rest = rest[posix.write(1, rest) :]
-    except BaseException as error:  # noqa: BLE001 - the host must be stopped
-        # A block behind a part of an answer would be garbage, which hosts let pass.
+    except BaseException as error:  # noqa: BLE001 - any failure must stop the host
+        # A second answer after a part of the first would be garbage, which hosts let pass.
         is_begun = isinstance(error, StoppedError) or len(rest) < len(answer[1])
         return STOPPED + offset if is_begun else failure
     return answer[0] + offset

@@ -1,4 +1,4 @@
-"""The state of a host's session beside its messages: its rules, and texts that wait."""
+"""The state of a host's session beside its messages: folder, rules, calls and waiting texts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from toolbus.store.store_reader import StoreReader
 
 STATE = "toolbus-hooks"
-"""The name under which it is kept; that of a component is a class."""
+"""The name of the state; states of components are named by classes."""
 
 _MOST, _LONGEST = 20, 20_000
-"""Texts that wait for an event that can carry them at most, and the letters of each."""
+"""The most texts that wait for an event that can carry them, and the most characters of each."""
 
 
 class ApprovedCall(Struct, frozen=True, kw_only=True):
-    """A call that the host was let run by the yes to a question, which is kept in *session_id*.
+    """A call that the host may run, since a question in *session_id* was approved.
 
-    *event_id* is that of the event which the host was to be told so for. Of a call of which the
-    question does not hold all, *live* is a digest with a key, empty if there is none.
+    *event_id* is the event that the approval answers. *live* is a keyed digest of a call whose
+    question has redacted arguments; "" for other calls, and without a key.
     """
 
     session_id: str
@@ -42,14 +42,14 @@ class ApprovedCall(Struct, frozen=True, kw_only=True):
 
 
 class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose rules hold in a session, from its first event on.
+    """The rules and the state of a session, from its first event on.
 
     Args:
-        folder: where it began, by its real path.
-        configuration: the project's file that was in force there, if one was.
+        folder: the real path of the folder in which it began.
+        configuration: the project's configuration that was active there, if any.
         context: texts for the model that no event could carry yet.
-        taken: by their ids the calls that a person let run, of which no result was told yet.
-        failed: whether a component failed in it; then the host asks its person as ever.
+        approved: the approved calls without a result yet, by id.
+        failed: whether a component failed in it; then the host's own prompts are not skipped.
     """
 
     folder: str
@@ -60,14 +60,14 @@ class HookSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: bool = False
 
     def with_context(self, texts: Sequence[str]) -> HookSession:
-        """Return the session with *texts* that wait, of which the latest are kept, cut."""
+        """Return the session with the latest of *texts* waiting, each cut to a limit."""
         return replace(self, context=tuple([text[:_LONGEST] for text in texts[-_MOST:]]))
 
 
 def read_session_folders(reader: StoreReader, host: str) -> list[Path]:
-    """Return the folders in which the sessions of *host* began that are still there, oldest first.
+    """Return the existing folders in which sessions of *host* began, oldest first.
 
-    The state of a session that cannot be read is passed over: `toolbus check` names it.
+    Unreadable states are skipped: `toolbus check` reports them.
     """
     folders: dict[Path, None] = {}
     for session_id, row in reader.states_like(STATE):
@@ -78,20 +78,20 @@ def read_session_folders(reader: StoreReader, host: str) -> list[Path]:
 
 
 class HookSessions:
-    """What is kept of the sessions of *store*."""
+    """The states of the hosts' sessions in *store*."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def read(self, session_id: str) -> HookSession | None:
-        """Return what is kept of a session, None if it has not begun; raises `StoreError`."""
+        """Return the state of a session, None if it has not begun; raises `StoreError`."""
         value = await self._state(session_id).read()
         return None if value is None else self._session(value)
 
     async def bind(self, session_id: str, folder: str, configuration: str | None) -> HookSession:
-        """Bind a session to where it began, unless it is bound; return what is kept.
+        """Bind an unbound session to *folder*, and to *configuration*; return its state.
 
-        One to which no *configuration* was bound yet is bound to this one.
+        A session that is bound to a folder only is bound to *configuration*, too.
         """
 
         def bound(value: Any) -> Any:
@@ -103,7 +103,7 @@ class HookSessions:
         return self._session(await self._state(session_id).update(bound))
 
     async def update(self, session_id: str, change: Callable[[HookSession], HookSession]) -> None:
-        """Let *change* give what is kept of a session, in one atomic step."""
+        """Apply *change* to the state of a session, atomically."""
 
         def changed(value: Any) -> Any:
             return msgspec.to_builtins(change(self._session(value)))
@@ -111,7 +111,7 @@ class HookSessions:
         await self._state(session_id).update(changed)
 
     def digest_key(self, session_id: str) -> bytes | None:
-        """Return the key for what is kept of a session and must not be readable there."""
+        """Return the key for digests of secret values in a session; None without one."""
         return self._state(session_id).digest_key()
 
     def _state(self, session_id: str) -> State:
@@ -121,4 +121,4 @@ class HookSessions:
         try:
             return msgspec.convert(thaw(value), HookSession)
         except msgspec.ValidationError:
-            raise StoreError(STATE, "what is kept of the session is none of ours") from None
+            raise StoreError(STATE, "the stored state of the session is not valid") from None

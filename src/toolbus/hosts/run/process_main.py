@@ -1,7 +1,7 @@
-"""The processes that an installed client starts: a worker, and a child for one event.
+"""The main functions of the processes that a client starts: a worker, or a child for one event.
 
-Both run the same loop; a child ends after its event. An event has one limit, the `HookService`'s,
-and a process one killer, for a loop that stands still.
+Both run the same loop; a child ends after its event. `HookService` limits the time of an event,
+and a watchdog kills a process whose loop is blocked.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOG = "hooks.log"
-"""The file beside the store in which workers say when they begin, and why they end."""
+"""The file beside the store in which workers log their start and the reason of their end."""
 
 _GRACE = 10.0
-"""Seconds beyond an event's limit in which a loop that stands still may go on."""
+"""Seconds beyond an event's limit after which a blocked process is killed."""
 _STDERR = 2
 
 
 def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -> None:
-    """Answer the events of *folder* under *settings*, which *file* holds; return at the end.
+    """Run the worker of *folder* under *settings*, the content of *file*, until it ends.
 
-    What the events of *host* pass is made ready first.
+    The chain for events of *host* is loaded first.
     """
     environment = hook_settings(settings)
     environment.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = WorkerLog(environment.store.parent / LOG)
     limit = float(settings[b"limit"][0])
     limits = WorkerLimits(float(settings[b"idle"][0]), limit + _GRACE, limit)
-    kill_later(limits.stuck, log.handle)  # Also what never comes to an end of its imports.
+    kill_later(limits.stuck, log.handle)  # From here on: an import may hang, too.
     _work_in(folder)
     watched = WatchedFiles([file, *_sources(environment, folder)], data=str(environment.store))
     service = HookService(environment, folder, watched.recording)
@@ -72,18 +72,18 @@ def serve(file: Path, settings: hook_client.Settings, folder: Path, host: str) -
         async with service:
             await service.prepare(host)
             await worker.run(_place(settings, folder))
-            kill_later(limits.stuck, log.handle)  # A component may never come to its end.
+            kill_later(limits.stuck, log.handle)  # The end of a component may hang.
 
     asyncio.run(run())
 
 
 def answer_one(settings: hook_client.Settings) -> None:
-    """Answer the event that comes through the socket which is our standard input, and end."""
-    gc.disable()  # What the process holds is gone with it, soon.
-    # A client that was killed cannot kill us.
+    """Answer one event from the socket at standard input, and end."""
+    gc.disable()  # The process ends soon, and its memory with it.
+    # A killed client cannot kill its child.
     kill_later(float(settings[b"limit"][0]) + _GRACE, _STDERR)
     link = socket.socket(fileno=os.dup(0))
-    os.dup2(1, 0)  # What components start or read has no part in it.
+    os.dup2(1, 0)  # Components and their child processes must not use the socket.
 
     async def run() -> None:
         async with HookService(hook_settings(settings)) as service:
@@ -91,7 +91,7 @@ def answer_one(settings: hook_client.Settings) -> None:
             request = await read_request(reader)
             _work_in(request.folder)
             await respond(partial(_answer, service), request, reader, writer)
-        os._exit(0)  # A loop's end would wait for a thread in which a component hangs.
+        os._exit(0)  # The end of a loop would wait for threads with hanging components.
 
     asyncio.run(run())
 
@@ -120,7 +120,7 @@ def _work_in(folder: Path) -> None:
 
 
 def _sources(environment: HookSettings, folder: Path) -> Iterator[Path]:
-    """Yield the files, there or not, that say which configuration is in force in *folder*."""
+    """Yield the files, existing or not, that determine the configuration of *folder*."""
     yield from (Path(toolbus.__file__), Path(sys.executable), Path(os.__file__))
     if environment.config is not None:
         yield Path(environment.config)

@@ -1,4 +1,4 @@
-"""The settings of an installed client, its requests, and the answers that it reads."""
+"""The settings of an installed client, its requests, and the encoding of answers to it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import HookAnswer
 
 STORE = "hooks.db"
-"""The file in `state_folder()` where all hosts' sessions are kept."""
+"""The file in `state_folder()` that stores the sessions of all hosts."""
 
 LIMIT = 20.0
-"""Seconds that an event may take: all hosts wait longer, the least of them 30 s."""
+"""The time limit of an event in seconds: every host waits at least 30 s."""
 
 MAX_HEADER = 2**16
 _MAX_DIGITS = 20
 _FIELDS = 6
 _ANSWER_MARGIN = 0.9
-"""The part of the client's time after which an event is blocked, so that it still hears why."""
+"""The fraction of the client's time after which an event is blocked, so that the reason arrives."""
 
 
 class HookSettings(Struct, frozen=True, kw_only=True):
-    """The settings by which a host's events are answered; none comes from the environment.
+    """The settings for answering a host's events; none comes from the environment.
 
     Args:
-        config: the configuration that was named; None: the user's own and, behind it, that of the
-            project in which a session began, if it is trusted.
+        config: the configuration named at the installation; None: the user's own, followed by the
+            trusted one of the project in which the session began.
         store: the SQLite file of all sessions.
-        limit: seconds that an event may take; then it is blocked.
-        required: the configuration that was in force at the installation, if any: once it names no
+        limit: seconds after which an event is blocked.
+        required: the configuration that was active at the installation, if any: once it names no
             component, every event is blocked.
     """
 
@@ -49,8 +49,8 @@ class HookSettings(Struct, frozen=True, kw_only=True):
 class HookRequest(Struct, frozen=True, kw_only=True):
     """The header of a client's event, whose JSON has *size* bytes.
 
-    *folder* is the client's working folder. *event_id* is the same for an event that is handled
-    once more, with `hook_client.AGAIN` behind it.
+    *folder* is the client's working folder. A retry of an event has the same *event_id*, followed
+    by `hook_client.AGAIN`.
     """
 
     digest: bytes
@@ -62,12 +62,12 @@ class HookRequest(Struct, frozen=True, kw_only=True):
 
 
 def default_store() -> Path:
-    """Return where sessions are kept by default; raises `RuntimeError` without a home folder."""
+    """Return the default store of sessions; raises `RuntimeError` without a home folder."""
     return state_folder() / STORE
 
 
 def hook_settings(settings: hook_client.Settings) -> HookSettings:
-    """Return the part of a client's *settings* that decides about events."""
+    """Return the part of a client's *settings* that applies to events."""
 
     def value(key: bytes) -> str | None:
         return os.fsdecode(settings[key][0]) if key in settings else None
@@ -81,13 +81,13 @@ def hook_settings(settings: hook_client.Settings) -> HookSettings:
 
 
 def decode_header(data: bytes) -> HookRequest:
-    """Return the request in *data*, without its length before it; raises `DecodeError`."""
+    """Return the request in *data*, the header without its length; raises `DecodeError`."""
     protocol, *fields = data.split(b"\0")
     if protocol != hook_client.PROTOCOL or len(fields) != _FIELDS or not fields[5].isdigit():
-        raise DecodeError("no header of this version")
+        raise DecodeError("the header is not of this version")
     digest, *names, folder, size = fields
     if len(size) > _MAX_DIGITS or int(size) > hook_client.MAX_INPUT:
-        raise DecodeError("a longer event than any client sends")
+        raise DecodeError("the event is longer than a client sends")
     host, name, event_id = [os.fsdecode(each) for each in names]
     return HookRequest(
         digest=digest,
@@ -100,13 +100,13 @@ def decode_header(data: bytes) -> HookRequest:
 
 
 def encode_answer(answer: HookAnswer) -> bytes:
-    """Return *answer* as a client reads it: kind, exit code, two lengths, two texts."""
+    """Return *answer* in the client's format: kind, exit code, two lengths, two texts."""
     sizes = [len(each).to_bytes(4, "big") for each in (answer.stdout, answer.stderr)]
     head = hook_client.ANSWER + bytes([answer.exit_code])
     return b"".join([head, *sizes, answer.stdout, answer.stderr])
 
 
 def encode_moved(folder: Path) -> bytes:
-    """Return the words by which a client is sent to the worker of *folder*."""
+    """Return the reply that redirects a client to the worker of *folder*."""
     name = os.fsencode(folder)
     return hook_client.MOVED + len(name).to_bytes(4, "big") + name

@@ -1,4 +1,4 @@
-"""The person's configuration that was in force at an installation: hooks stop without it."""
+"""The user's configuration that was active at the installation: without it, hooks deny."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def required_now(config: str | None) -> str | None:
-    """Return the named *config*, else the person's own, if it names components; else None.
+    """Return *config*, else the user's own configuration, if it names components; else None.
 
-    Hooks that are installed now stop every event once that file names none. A file that cannot be
-    read counts: it stops every event already. A trusted project's file does not: its trust stops
-    the events of that project when the file is changed or gone.
+    Hooks installed now block every event once that file names no component. An unreadable file
+    counts, since it blocks every event already. A trusted project's file does not count: its trust
+    blocks the project's events once the file is changed or removed.
     """
     folder = config_folder()
     file = config or (None if folder is None else str(folder / NAME))
@@ -35,9 +35,9 @@ def required_now(config: str | None) -> str | None:
 
 
 def missing_required(required: str | None, configuration: Configuration | None) -> str:
-    """Return why every event is stopped, if *required* has no part in *configuration*; else "".
+    """Return why every event is blocked, if *configuration* does not include *required*; else "".
 
-    *required* is what an installation recorded, *configuration* is in force.
+    *required* was recorded by the installation, *configuration* is the active one.
     """
     if required is None:
         return ""
@@ -46,5 +46,5 @@ def missing_required(required: str | None, configuration: Configuration | None) 
     if any(each.entry.where.rpartition(":")[0] == real for each in configured):
         return ""
     change = "names no component now" if Path(required).is_file() else "is gone"
-    reason = f"{required} was in force when the hooks were installed, and {change}"
-    return f"{reason}; a person puts it back, or runs: toolbus setup"
+    reason = f"{required} was active when the hooks were installed, and {change}"
+    return f"{reason}; a person must restore it, or run: toolbus setup"

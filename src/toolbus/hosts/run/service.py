@@ -1,4 +1,4 @@
-"""The service: answers events of hosts' hooks for as long as it lives, in one event loop."""
+"""The service that answers the events of hosts' hooks, in one event loop."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 
 class _ActiveChain(NamedTuple):
-    """A *chain*, None if nothing was in force; *project* is its project's configuration, if any."""
+    """A *chain*, None without a configuration; *project* is the project's configuration, if any."""
 
     chain: HookChain | None
     project: str | None
 
 
 class HookService:
-    """Answers events as *settings* say; an async context manager.
+    """The answers to events under *settings*; an async context manager.
 
-    With *folder*, a real path, it serves only the sessions that began there, since the code of
-    two projects may have the same names. A chain is made once, in a block of *recording*: who keeps
-    the service ends it when a file changes that was read there.
+    With *folder*, a real path, it serves only sessions that began there, since modules of two
+    projects may have the same names. A chain is made once, in a context of *recording*: the owner
+    ends the service when a file that was read there changes.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class HookService:
                 await self._store.close()
 
     async def prepare(self, host: str) -> None:
-        """Make ready what events of *host* pass in its folder; what is wrong says the first one."""
+        """Load the chain for events of *host* in the folder; the first event reports a failure."""
         if self._folder is not None:
             with suppress(Exception):
                 await self._active_chain(host, self._folder, None)
 
     async def answer(self, read: ReadEvent, event_id: str = "") -> HookAnswer | Path:
-        """Return what the host of *read* is told, or the folder whose worker has its session.
+        """Return the answer to *read*, or the folder whose worker has its session.
 
-        Whatever fails is the host's block, and so is the end of the time limit of the settings;
-        work that hangs is left behind.
+        A failure and the end of the time limit give the host's fail-closed answer; hanging work is
+        abandoned.
         """
         limit = self._settings.limit
         task = asyncio.ensure_future(self._answer(read, event_id))
@@ -91,9 +91,9 @@ class HookService:
             error: Exception = DeadlineError(limit)
         except asyncio.CancelledError as failure:
             if not task.done():
-                raise  # The waiting task is to end.
+                raise  # The caller itself was cancelled.
             error = RuntimeError(str(failure))
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the host must be stopped
+        except Exception as failure:  # noqa: BLE001 - any failure must stop the host
             error = failure
         finally:
             task.cancel()
@@ -115,8 +115,8 @@ class HookService:
             project = in_force.project
             if session is not None and (session.configuration is not None or project is None):
                 return await in_force.chain.handle(event, dialect, session, event_id)
-            # The session begins, or its project's rules do. By what is kept of that it goes on:
-            # another event of the session may have been faster.
+            # The session or its project's rules begin. Go on with the stored state: another event
+            # of the session may have been faster.
             session = await sessions.bind(session_id, str(folder), project)
 
     def _open_store(self) -> HookStore:
@@ -134,7 +134,7 @@ class HookService:
     ) -> _ActiveChain:
         """Return the chain for a session in *folder*.
 
-        Raises `LoadError` for a configuration that cannot be used, or that was trusted and changed.
+        Raises `LoadError` for an unusable configuration, and for a trusted one that has changed.
         """
         file = None
         if self._settings.config is None:
@@ -148,9 +148,9 @@ class HookService:
 
     async def _make(self, host: str, file: Path | None) -> _ActiveChain:
         named = self._settings.config
-        # A component may take long to import, or for ever.
+        # In a thread: a component may take very long to import.
         if named is not None:
-            # It was named once, and is read for as long as the hook is installed.
+            # The installation named this file: each start reads it again.
             read_owned(named)
             read: Configuration | None = await asyncio.to_thread(configuration.read, named)
         else:
@@ -162,7 +162,7 @@ class HookService:
         is_project = named is None and file is not None and read.file.samefile(file)
         project = str(read.file) if is_project else None
         store, settings = self._open_store(), read.approvals
-        # A host waits for the hook: what is left of the limit is for the answer.
+        # The host waits for the hook: half of the limit is left for the answer.
         wait = min(settings.wait or 0.0, self._settings.limit / 2)
         approvals = settings.make(store, host, wait)
         host_asks = settings.host_asks is not False

@@ -1,4 +1,4 @@
-"""The files that a process was made of, and whether they still are what they were."""
+"""The files that a process has loaded, and the detection of changes to them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - of texts, man
 
 
 class WatchedFiles:
-    """Files by their signatures: those of *paths*, there or not, and of all imported modules.
+    """The signatures of *paths*, existing or not, and of the files of all imported modules.
 
-    What is read while it is `recording` belongs to them, too. Python's own library is left out, and
-    so is what begins with *data*: a store's files.
+    Files read while `recording` are watched, too. Python's standard library and paths that begin
+    with *data*, a store's files, are excluded.
     """
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]], *, data: str = "\0") -> None:
@@ -29,13 +29,13 @@ class WatchedFiles:
         self._signatures = {os.fspath(path): signature(path) for path in paths}
         self._modules = self._recordings = 0
         self._add_modules()
-        sys.addaudithook(self._on_audit_event)  # Python lets nobody take a hook away.
+        sys.addaudithook(self._on_audit_event)  # Audit hooks cannot be removed.
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Watch each file that is opened for reading in the block.
 
-        It is looked at before it is read, so that no change is missed between the two.
+        Its signature is taken before it is read, so that no change in between is missed.
         """
         self._recordings += 1
         try:
@@ -45,7 +45,7 @@ class WatchedFiles:
         self._add_modules()
 
     def changed(self) -> str | None:
-        """Return a file that is not as it was, be it missing or new; None if all are."""
+        """Return a file that was changed, removed or created; None if there is none."""
         if len(sys.modules) != self._modules:
             self._add_modules()
         for path, known in self._signatures.items():
@@ -58,7 +58,7 @@ class WatchedFiles:
             return
         path, mode, flags = words
         is_read = not flags & _WRITING and not set(mode or "r") & set("wax+")
-        # What Python compiled is written anew whenever it likes; its source is watched.
+        # Python may rewrite compiled files at any time; their sources are watched.
         ignored = not isinstance(path, str) or path.endswith(".pyc")
         if is_read and not ignored and not path.startswith(self._ignored):
             self._signatures.setdefault(os.path.abspath(path), signature(path))  # noqa: PTH100

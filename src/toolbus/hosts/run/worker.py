@@ -1,4 +1,4 @@
-"""A worker: its socket, its log, and the loop in which it answers the events of one folder."""
+"""A worker: its socket, its log, and the loop that answers the events of one folder."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from toolbus.hosts.dialects.hook_events import HookAnswer
 
     Answering: TypeAlias = Callable[[HookRequest, bytes], Awaitable[HookAnswer | Path]]
-    """The answer to an event, or the folder whose worker has its session."""
+    """Returns the answer to an event, or the folder whose worker has its session."""
 
 MAX_BYTES = 2 * hook_client.MAX_INPUT
-"""Bytes that all events which are being read or answered may have together."""
+"""The most bytes of all events that are read or answered at the same time."""
 MAX_EVENTS = 256
 LOCK = 3
-"""The descriptor of the lock that a client took for the worker that it starts."""
+"""The descriptor of the lock that the client took for the worker."""
 
 _REFUSED = b"-"
 _HELLO = 10.0
-"""Seconds in which a client must say what it wants, and seconds for the event itself."""
+"""Seconds for the header of a client's request, and again for the event itself."""
 _CHECKS = 5.0
-"""Seconds between two looks at whether anybody still needs the worker."""
+"""Seconds between two checks whether the worker is still needed."""
 _BACKLOG = 128
 _MAX_LOG = 2**18
 
 
 class WorkerLog:
-    """Lines at the end of *file*, ours alone; no text of an event. When full, it begins anew."""
+    """A log in *file*, private to the user, without texts of events; a full log is truncated."""
 
     def __init__(self, file: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -55,7 +55,7 @@ class WorkerLog:
         os.fchmod(self.handle, 0o600)
 
     def write(self, text: str) -> None:
-        """Add a line; a disk that is full is no reason to end."""
+        """Add a line; ignore errors, such as a full disk."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with suppress(OSError):
             if os.fstat(self.handle).st_size > _MAX_LOG:
@@ -64,9 +64,9 @@ class WorkerLog:
 
 
 class WorkerSocket:
-    """A socket *name* in *folder*, listening; who has its lock alone may make or remove it.
+    """A listening socket *name* in *folder*; only the holder of its lock creates or removes it.
 
-    Raises `OSError` if the folder is not ours alone, or the lock is not that of *name*.
+    Raises `OSError` if the folder is accessible to others, or *lock* is not the lock of *name*.
     """
 
     def __init__(self, folder: bytes, name: bytes, lock: int = LOCK) -> None:
@@ -74,7 +74,7 @@ class WorkerSocket:
         hook_client.enter(folder)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.path.samestat(os.fstat(lock), os.lstat(name + b".lock")):
-            raise PermissionError(f"no lock of {name!r}")
+            raise PermissionError(f"not the lock of {name!r}")
         os.set_inheritable(lock, False)  # noqa: FBT003 - its only signature
         with suppress(FileNotFoundError):
             os.unlink(name)  # noqa: PTH108 - bytes, in the working folder
@@ -85,11 +85,11 @@ class WorkerSocket:
         self._identity = self._look()
 
     def is_reachable(self) -> bool:
-        """Return whether a client that looks for it comes here."""
+        """Return whether clients that connect to the name reach this socket."""
         return self._look() == self._identity
 
     def withdraw(self) -> None:
-        """Make room for another worker: no client comes here from now on."""
+        """Remove the socket and release the lock, so that another worker can take over."""
         if self._lock < 0:
             return
         if self.is_reachable():
@@ -108,9 +108,10 @@ class WorkerSocket:
 
 
 class WorkerLimits(NamedTuple):
-    """*idle* seconds without an event end a worker; *stuck* ones, in which its loop stands still.
+    """The limits of a worker, in seconds.
 
-    In *closing* seconds it must have answered what it took before it had to end.
+    *idle* without an event end it, and *stuck* with a blocked loop kill it; pending events are
+    answered within *closing* before it ends.
     """
 
     idle: float
@@ -119,10 +120,9 @@ class WorkerLimits(NamedTuple):
 
 
 class HookWorker:
-    """Answers events by *answer*, for clients whose settings have *digest*.
+    """The loop that answers events by *answer*, for clients whose settings have *digest*.
 
-    It ends when *changed* names a file without which it would hold something else, when its socket
-    is not found any more, and when it is idle.
+    It ends when *changed* returns a changed file, when its socket is gone, and when it is idle.
     """
 
     def __init__(
@@ -143,11 +143,11 @@ class HookWorker:
         self._place: WorkerSocket | None = None
 
     async def run(self, place: WorkerSocket) -> None:
-        """Answer whoever comes to *place*, until one of the reasons to end."""
+        """Answer the clients of *place*, until there is a reason to end."""
         self._place = place
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._end, "it was told to end")
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # A terminal's end is not ours.
+        loop.add_signal_handler(signal.SIGTERM, self._end, "SIGTERM")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # A worker outlives the terminal.
         server = await asyncio.start_unix_server(self._serve, sock=place.listener, limit=MAX_HEADER)
         self._log.write("ready")
         try:
@@ -160,7 +160,7 @@ class HookWorker:
                 await asyncio.wait(self._tasks, timeout=self._limits.closing)
 
     async def _wait(self, place: WorkerSocket) -> None:
-        """Return when there is a reason to end."""
+        """Wait until there is a reason to end."""
         loop = asyncio.get_running_loop()
         self._last_event = loop.time()
         pause = min(_CHECKS, self._limits.idle)
@@ -173,12 +173,12 @@ class HookWorker:
             elif (file := self._changed()) is not None:
                 self._end(f"{file!r} has changed")
             elif not self._tasks and loop.time() - self._last_event >= self._limits.idle:
-                self._end("nobody needs it")
+                self._end("idle")
 
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._ended.set()
-        # The client that is refused starts the next one, which waits for nothing of this one.
+        # A refused client starts the next worker, which does not wait for this one.
         if self._place is not None:
             self._place.withdraw()
 
@@ -200,7 +200,7 @@ class HookWorker:
                 await writer.drain()
         except (OSError, EOFError, DecodeError, ValueError) as error:
             self._log.write(f"no answer: {type(error).__name__}")
-        except Exception as error:  # noqa: BLE001 - a child of the client tries it again
+        except Exception as error:  # noqa: BLE001 - the client falls back to a child
             self._log.write(f"failed: {type(error).__name__}")
         finally:
             self._tasks.discard(task)
@@ -208,7 +208,7 @@ class HookWorker:
             writer.close()
 
     def _accepts(self, request: HookRequest) -> bool:
-        """Return whether an event of *request* is answered here, as it would be anew."""
+        """Return whether this worker is up to date for *request*, and has room for it."""
         if not self._ended.is_set() and (file := self._changed()) is not None:
             self._end(f"{file!r} has changed")
         return (
@@ -220,11 +220,11 @@ class HookWorker:
 
 
 async def read_request(reader: asyncio.StreamReader) -> HookRequest:
-    """Return the header that a client has sent; raises `DecodeError`, and `OSError` if it waits."""
+    """Return a client's header; raises `DecodeError`, and `OSError` if it does not come in time."""
     async with asyncio.timeout(_HELLO):
         size = int.from_bytes(await reader.readexactly(4), "big")
         if size > MAX_HEADER:
-            raise DecodeError("a longer header than any client sends")
+            raise DecodeError("the header is longer than a client sends")
         return decode_header(await reader.readexactly(size))
 
 
@@ -234,7 +234,7 @@ async def respond(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """Read the event of *request*, and write what *answer* makes of it."""
+    """Read the event of *request*, and write the answer that *answer* returns."""
     writer.write(hook_client.TAKEN)
     async with asyncio.timeout(_HELLO):
         data = await reader.readexactly(request.size)
@@ -244,8 +244,8 @@ async def respond(
 
 
 def kill_later(seconds: float, handle: int) -> None:
-    """End this process in *seconds*, unless this is called again before; *handle* hears where.
+    """End this process in *seconds*, unless called again; write a traceback to *handle*.
 
-    A thread of C does it, so that also code that never lets go of the interpreter ends.
+    A C thread does it, so that code which never releases the interpreter ends, too.
     """
     faulthandler.dump_traceback_later(seconds, exit=True, file=handle)

@@ -1,7 +1,7 @@
-"""Files that a host's own tools write: redaction keeps the secrets that they have.
+"""Files that a host's own tools write, so that redaction can restore the secrets in them.
 
-The host runs the tool, so the text of a file is read when its call is judged. A program beside it
-can still put another file there before the host writes.
+The host runs the tool, so a file is read when its call is judged. Another program can still
+replace the file before the host writes it.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 _PLAIN = re.compile(r"(?!.*\.\.)[\w/.-][\w/.+@=, -]*")
-"""Paths that each host takes as they are: a tilde, a variable or an address may lead elsewhere."""
+"""Paths that every host uses unchanged; tildes, variables and URLs may be expanded."""
 
 
 @runtime_checkable
 class FileKeeper(Protocol):
-    """A component that puts into a file what redaction took out of the same file."""
+    """A component that restores redacted values in the file that they came from."""
 
     enabled: bool
 
     async def written_back(self, call: ToolCall, scope: Scope) -> ToolCall | Deny:
-        """Return *call* as its tool is to run, or why it does not run."""
+        """Return *call* as its tool runs it, or the denial."""
         ...
 
 
 def is_file_writer(call: ToolCall) -> bool:
-    """Return whether the tool of *call* is one that writes a file."""
+    """Return whether the tool of *call* writes files."""
     return any(fnmatchcase(call.name, pattern) for pattern in file_writers())
 
 
 def text_before(call: ToolCall, scope: Scope) -> str | None:
-    """Return the text of the file that *call* of a host's tool writes; None for another tool.
+    """Return the current text of the file that *call* writes; None for any other tool.
 
-    It is "" where that is not one text file in the folder of the session, without a link.
+    It is "" unless the call names a single text file in the session's folder, without symlinks.
     """
     if not is_file_writer(call):
         return None
@@ -59,7 +59,7 @@ def text_before(call: ToolCall, scope: Scope) -> str | None:
 
 
 def _paths(value: object) -> Iterator[object]:
-    """Yield the values in *value* that are files by their names, at any depth."""
+    """Yield the values in *value*, at any depth, whose names denote paths."""
     match value:
         case Mapping():
             for name, item in value.items():

@@ -298,7 +298,7 @@ def test_a_store_that_may_only_be_read_blocks(tmp_path, monkeypatch):
 @pytest.mark.parametrize("folder", ["work", "../work", "/work\0"])
 def test_a_folder_that_is_no_path_is_blocked(tmp_path, folder):
     made = asked(settings(tmp_path), call(folder))
-    assert "no absolute path" in made["blocked"]
+    assert "not an absolute path" in made["blocked"]
 
 
 def test_observers_do_not_hold_an_answer_back(tmp_path):
