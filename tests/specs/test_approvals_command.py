@@ -183,14 +183,16 @@ def test_a_question_is_shown_whole(path, approvals):
     keep(path, asked, denied)
 
     shown = approvals("show", "1", "--store", path)
+    verbose = approvals("show", "1", "--verbose", "--store", path).stdout.splitlines()
     refused = approvals("show", "2", "--store", path).stdout.splitlines()
 
     rows = shown.stdout.splitlines()
     assert r"│ ls \u202e" in rows
     assert rows.count("│ line 199") == 2
     assert "not as the model wrote it; it differs in" in rows
-    assert f"digest {asked.digest}" in rows
-    assert rows[-1] == "it is pending: nobody has answered"
+    assert f"digest {asked.digest}" not in rows
+    assert f"digest {asked.digest}" in verbose
+    assert rows[-1] == verbose[-1] == "state: pending, without an answer"
     assert shown.returncode == 0
     given = refused[refused.index("reason given") + 1 :]
     assert "".join([row.removeprefix("│ ").removeprefix("│…") for row in given]) == long
@@ -205,7 +207,7 @@ def gone_process():
     return f"{this_process().rpartition(':')[0]}:{child}/x"
 
 
-def test_a_killed_process_is_told_at_once(path, approvals):
+def test_a_killed_process_is_noticed(path, approvals):
     gone = gone_process()
     taken = [question(name, state="taken", taken_by=gone) for name in ("1a", "2a")]
     answers = [ToolMessage(tool_call_id=f"call-{name}", tool_name="pay") for name in ("2a", "3a")]
@@ -222,7 +224,7 @@ def test_a_killed_process_is_told_at_once(path, approvals):
     assert {each.state for each in kept(path).values()} == {"taken"}
 
 
-def test_a_damaged_question_is_told(path, approvals):
+def test_a_damaged_question_is_reported(path, approvals):
     keep(path, question("1a"), question("2a"), question("3a"))
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE states SET body = 'x' WHERE name = 'question:1a'")
@@ -239,7 +241,7 @@ def test_a_damaged_question_is_told(path, approvals):
 
 
 @pytest.mark.full
-def test_what_comes_is_watched(path, terminal):
+def test_new_questions_are_watched(path, terminal):
     keep(path, question("1a"))
 
     with terminal("--watch", "--store", path) as person:
@@ -262,7 +264,7 @@ def test_what_comes_is_watched(path, terminal):
     assert "interrupted" in rest
 
 
-def test_wrong_words_are_explained(path, approvals):
+def test_wrong_arguments_are_explained(path, approvals):
     keep(path, question("1a"), question("1b"))
 
     def refused(*words):
@@ -273,20 +275,20 @@ def test_wrong_words_are_explained(path, approvals):
     assert "no question '2' in this store; see `toolbus approvals --all`" in refused(
         "show", "2", "--store", path
     )
-    assert "several questions begin (1a, 1b)" in refused("show", "1", "--store", path)
+    assert "matches several questions (1a, 1b)" in refused("show", "1", "--store", path)
     assert "no question ''" in refused("show", "", "--store", path)
     assert "there is no such file" in refused("--store", "nowhere.db")
     assert "no hook of a coding agent has run" in refused()
     assert "such as 90s, 30m or 1h, not '1y'" in refused("approve", "1a", "--for", "1y")
     assert "--ran --never-ran is required" in refused("settle", "1a")
-    assert "leave out the rest" in refused("--watch", "grants", "--store", path)
+    assert "an option of list and review" in refused("--watch", "grants", "--store", path)
 
 
 def test_a_yes_lets_the_call_run(path, terminal):
     effects = []
     (name,) = pay(path, 3, effects).pending
 
-    with terminal("approve", name, "--store", path) as person:
+    with terminal("approve", name, "--verbose", "--store", path) as person:
         shown = person.expect(PROMPT)
         person.type("y\n")
         code, told = person.end()
@@ -313,7 +315,7 @@ def leaf(person, count):
 
 
 def test_all_pages_come_before_the_question(path, terminal):
-    asked = question("1a", arguments={"text": "\n".join(f"line {number}" for number in range(60))})
+    asked = question("1a", arguments={"text": "\n".join(f"line {number}" for number in range(80))})
     keep(path, asked)
     codes = []
 
@@ -331,12 +333,12 @@ def test_all_pages_come_before_the_question(path, terminal):
 
     assert codes == [1] * 4
     assert left == asked
-    assert [f"│ line {number}\n" in shown for number in range(60)] == [True] * 60
+    assert [f"│ line {number}\n" in shown for number in range(80)] == [True] * 80
     assert "page 4 of 4" in shown
     assert (code, kept(path)["1a"].state) == (0, "approved")
 
 
-def test_what_was_typed_before_does_not_count(path, terminal):
+def test_earlier_typing_does_not_count(path, terminal):
     keep(path, question("1a"))
 
     with terminal("approve", "1a", "--store", path) as person:
@@ -363,17 +365,16 @@ def test_a_reason_reaches_the_model(path, terminal):
 
 
 @pytest.mark.full
-def test_a_person_reviews_what_comes(path, terminal):
+def test_a_person_reviews_new_questions(path, terminal):
     keep(path, question("2a"), question("1a", asked_ns=NOW - 1))
 
     with terminal("review", "--watch", "--store", path) as person:
-        person.expect("question 1a, page 1 of 1")
         person.expect("approve 1a? ")
         person.type("y\n")
         person.expect("question '1a' is approved")
         person.expect("approve 2a? ")
         person.type("perhaps\n")
-        person.expect("that is no answer")
+        person.expect("not an answer")
         person.expect("approve 2a? ")
         person.type("\n")
         keep(path, question("3a"))
@@ -425,7 +426,7 @@ def test_a_late_answer_changes_nothing(path, terminal):
 
 
 @pytest.mark.full
-def test_without_a_terminal_nobody_answers(path, environment):
+def test_an_answer_needs_a_terminal(path, environment):
     lost = question("2a", state="unknown")
     keep(path, question("1a"), lost)
     commands = (
@@ -482,19 +483,19 @@ def test_a_grant_is_listed_and_revoked(path, terminal, approvals):
     left = approvals("grants", "--store", path).stdout
     everything = approvals("grants", "--all", "--store", path).stdout
 
-    assert "a yes is one to every call of pay, whatever its arguments" in " ".join(shown.split())
+    assert "a yes allows every call of pay, whatever its arguments" in " ".join(shown.split())
     assert f"approvals --store {shlex.quote(str(path))} revoke {grant['id']}`" in granted
     assert (code, revoked[0], effects) == (0, 0, [2])
     assert grant["expires_ns"] - grant["granted_ns"] == HOUR
-    assert f"{grant['id']}  in force, until " in listed
-    assert "each call of pay in session s about which till asks" in listed
+    assert f"{grant['id']}  active, until " in listed
+    assert "each call of pay in session s for which till asks" in listed
     assert (other.status, third.status) == ("ok", "pending")
-    assert left.startswith("no grants in force")
+    assert left.startswith("no active grants")
     assert "revoked by" in everything
 
 
 @pytest.mark.full
-def test_a_host_s_question_is_granted(path, terminal, approvals):
+def test_a_coding_agent_s_question_is_granted(path, terminal, approvals):
     keep(path, question("1a", state="hosted", host="pi", guard="policy.judge", rule="r"))
 
     listed = approvals("--store", path).stdout
@@ -509,14 +510,14 @@ def test_a_host_s_question_is_granted(path, terminal, approvals):
     assert "  hosted  " in listed
     assert (refused, code) == (2, 0)
     assert "is asked by the agent itself; answer it there, or grant" in why
-    assert "a yes is one to every call of pay" in " ".join(shown.split())
+    assert "a yes allows every call of pay" in " ".join(shown.split())
     assert "calls like it run from now on without one" in said
     assert (grant["tool"], grant["guard"], grant["rule"]) == ("pay", "policy.judge", "r")
     assert kept(path)["1a"].state == "hosted"
 
 
 @pytest.mark.full
-def test_an_unknown_end_is_settled(path, terminal):
+def test_an_unknown_result_is_recorded(path, terminal):
     gone = gone_process()
     keep(
         path,
@@ -542,7 +543,7 @@ def test_an_unknown_end_is_settled(path, terminal):
 
 
 @pytest.mark.full
-def test_a_server_keeps_questions_as_well(postgres, terminal, approvals):
+def test_postgresql_keeps_questions_as_well(postgres, terminal, approvals):
     address, effects = postgres.address(postgres.create_database()), []
     (name,) = pay(address, 3, effects).pending
 

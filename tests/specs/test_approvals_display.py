@@ -1,4 +1,4 @@
-"""What a person is shown before a yes; see `specs/approvals_display.md`."""
+"""The display of a question; see `specs/approvals_display.md`."""
 
 import re
 import time
@@ -13,7 +13,7 @@ from toolbus.approvals.display import (
     question_rows,
 )
 from toolbus.approvals.questions import Question
-from toolbus.cli.questions.shown_question import question_pages
+from toolbus.cli.questions.question_pages import split_pages
 
 DIGEST = "0123456789abcdef" * 4
 
@@ -107,11 +107,12 @@ TRICKS = st.sampled_from("\x1b\\\n│… \u202e\u200bа\u0338a漢")  # noqa: RUF
 
 
 @given(st.text(st.one_of(TRICKS, st.characters(codec="utf-8")), min_size=1))
-def test_what_is_shown_leads_back(text):
+def test_the_rows_restore_the_text(text):
     rows = shown(question(prompt="x", arguments={"v": text}), 30).split("\n")
 
     start = next(index for index, row in enumerate(rows) if row == "v" or row.startswith("v ("))
-    quoted = [row for row in rows[start:] if row.startswith("│")]
+    end = rows.index("why asked", start)
+    quoted = [row for row in rows[start:end] if row.startswith("│")]
     assert read_back(quoted, is_escaped="escapes" in rows[start]) == text
 
 
@@ -127,11 +128,11 @@ def test_arguments_cannot_look_like_ours():
     assert not [
         line for line in ours if line.startswith((row, "no arguments", "the model calls r"))
     ]
-    assert ours[-1] == f"digest {DIGEST}"
+    assert ours[-2].endswith(f"expires {local_moment(asked.expires_ns, time.time_ns())}")
     assert "│ the model calls read_file" in rows
 
 
-def test_what_handlers_changed_is_shown():
+def test_changes_by_handlers_are_shown():
     same = question(arguments={"command": "ls"}, requested_arguments={"command": "ls"})
     changed = question(
         arguments={"command": "rm -r x", "sure": True},
@@ -143,7 +144,7 @@ def test_what_handlers_changed_is_shown():
 
     assert "as the model wrote it" in shown(same).splitlines()
     start = rows.index("not as the model wrote it; it differs in")
-    assert rows[start + 1 : -3] == [
+    assert rows[start + 1 : rows.index("why asked")] == [
         *("tool", "the model wrote", "│ run", "it is now", "│ shell"),
         *("arguments.command", "the model wrote", "│ ls", "it is now", "│ rm -r x"),
         *("arguments.why", "the model wrote", "│ y", "it is now: nothing"),
@@ -151,16 +152,16 @@ def test_what_handlers_changed_is_shown():
     ]
 
 
-def test_what_is_not_stored_is_said():
+def test_values_outside_the_store_are_mentioned():
     rows = shown(question(arguments={"key": "[REDACTED]"}, hidden=True))
     filled = shown(question(arguments={"key": "[key-1]"}, filled=("$.key",))).splitlines()
 
-    assert "values in it were hidden before it was stored: only who asks has them" in rows
-    start = filled.index("the tool gets other values, which are not shown, at")
+    assert "some values were hidden before it was stored; only the calling program has them" in rows
+    start = filled.index("the tool gets other values, not shown here, at")
     assert filled[start + 1] == "$.key"
 
 
-def test_a_call_that_may_have_run_is_told():
+def test_a_call_that_may_have_run_is_mentioned():
     begun = 1_700_000_000 * 10**9
     now = time.time_ns()
 
@@ -169,32 +170,43 @@ def test_a_call_that_may_have_run_is_told():
 
     assert (
         rows[1]
-        == f"a call like this may have run at {local_moment(begun, now)}; its end is not known"
+        == f"a call like this may have run at {local_moment(begun, now)}; its result is not known"
     )
     assert re.fullmatch(r"2023-11-1[45] \d\d:\d\d \S+", local_moment(begun, now))
     assert re.fullmatch(r"\d\d:\d\d \S+", today)
     assert "may have run" not in shown(question())
 
 
-def test_several_askers_stand_in_one_row():
-    asked = question(guard="Policy.judge_call\nAskOnWrite.ask", rule="pushes\n")
+def test_several_guards_share_one_row():
+    asked = question(guard="Policy.judge_call\nAskOnWrite.ask", rule="the default\n")
 
     rows = shown(asked).splitlines()
 
-    row = "in session 3f9a, asked by Policy.judge_call, AskOnWrite.ask, by the rule pushes"
-    assert rows[-3] == row
-    assert "│" not in "".join(rows[-3:])
+    assert rows[2] == "why asked"
+    row = "asked by Policy.judge_call, AskOnWrite.ask, by the rule 'the default', in session 3f9a"
+    assert rows[4].startswith(row)
+    assert "│" not in "".join(rows[4:])
+
+
+def test_details_are_shown_on_demand():
+    asked = question(arguments={"command": "ls"})
+
+    short = [row.text for row in question_rows(asked, 120)]
+    whole = [row.text for row in question_rows(asked, 120, details=True)]
+
+    times = "asked 2027-01-15 08:00:00 UTC, expires 2027-01-16 08:00:00 UTC"
+    assert whole == [*short, times, "question 8c01", f"digest {DIGEST}"]
+    assert DIGEST not in "".join(short)
 
 
 def test_pages_hold_the_whole_question():
     lines = [f"echo {number}" for number in range(1_000)]
 
-    pages = question_pages(question(arguments={"command": "\n".join(lines)}), 72, 12)
+    pages = split_pages(question_rows(question(arguments={"command": "\n".join(lines)}), 72), 12)
 
     assert max(map(len, pages)) < 12
     rows = [row.text for page in pages for row in page[1:]]
     assert [row[2:] for row in rows if row.startswith("│ echo")] == lines
-    assert pages[-1][-1].text == f"digest {DIGEST}"
 
 
 def test_a_small_channel_gets_a_notice():

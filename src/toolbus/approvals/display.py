@@ -1,7 +1,7 @@
-"""A question as a person is shown it, in rows and pages: the call as it would run, all of it.
+"""A question as rows of text: the whole call as it would run, then the reason and the origin.
 
-What a model, a tool or a guard wrote stands in rows that begin with "│", with every character
-visible (`toolbus.settings.visible_text`); all else on a page is ours.
+Text of a model, a tool or a guard is in rows that begin with "│", with every character visible
+(`toolbus.settings.visible_text`); all other rows are our own words.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 40
 _PLAIN_NAME = re.compile(r"[\w$.\[\]\\/:-]+", re.ASCII)
+_WORDS = re.compile(r"[\w.-]+(?: [\w.-]+)*", re.ASCII)
 _UNCHANGED = "as the model wrote it"
 
 
 class ChannelText(NamedTuple):
-    """What a channel shows of a question; unless it *is_whole*, a yes must not be taken there."""
+    """The text of a question for a channel, which must not accept a yes unless it *is_whole*."""
 
     text: str
     is_whole: bool
@@ -43,32 +44,40 @@ def channel_text(question: Question, limit: int, width: int = 80) -> ChannelText
     if len(text) <= limit:
         return ChannelText(text, is_whole=True)
     notice = (
-        f"question {brief(question.id)} waits; it is too long for this channel "
+        f"question {brief(question.id)} is pending; it is too long for this channel "
         f"({len(text):,} characters), so it cannot be approved here"
     )
     return ChannelText(notice[:limit], is_whole=False)
 
 
-def question_rows(question: Question, width: int, notes: Sequence[Span] = ()) -> list[Span]:
-    """Return *question* in rows: the call, why it is asked about, what the model wrote instead.
+def question_rows(
+    question: Question,
+    width: int,
+    notes: Sequence[Span] = (),
+    *,
+    place: bool = True,
+    details: bool = False,
+) -> list[Span]:
+    """Return *question* in rows: the call, changes of it, why approval is needed, the *notes*.
 
-    Behind the *notes* of the channel stand the origin, the times and the digest.
+    The last rows are the origin, without *place* only the guards and rules; with *details* also the
+    id, the exact times and the digest that an answer names.
     """
     return [
         *_heading(question, width),
-        *label_rows("why asked", question.prompt, width),
         *_call_rows(question, width),
         *_request_rows(question, width),
+        *label_rows("why asked", question.prompt, width),
         *notes,
-        *_origin(question, width),
-        *line_rows(f"digest {make_visible(question.digest, one_line=True).text}", width, "dim"),
+        *_origin(question, width, place=place or details),
+        *(_details(question, width) if details else ()),
     ]
 
 
 def value_rows(value: Any, width: int) -> tuple[str, list[str]]:
-    """Return what is to be said of a JSON *value*, "" if nothing, and its rows of *width* cells.
+    """Return a note on a JSON *value*, "" for plain text, and its rows of *width* cells.
 
-    A text stands as it is, unless somebody would not see what it is: then it says so.
+    The note of a text names escaped characters; that of another value names its type.
     """
     if isinstance(value, str):
         shown = make_visible(value)
@@ -82,7 +91,7 @@ def value_rows(value: Any, width: int) -> tuple[str, list[str]]:
 
 
 def line_rows(text: str, width: int, style: Style = "") -> Iterator[Span]:
-    """Give a *text* of ours in rows of at most *width* cells; none for an empty one."""
+    """Yield *text*, our own words, in rows of at most *width* cells; no row for an empty text."""
     # Other characters may be two cells wide.
     width = width if text.isascii() else width // 2
     for line in textwrap.wrap(text, width, subsequent_indent="    "):
@@ -90,7 +99,7 @@ def line_rows(text: str, width: int, style: Style = "") -> Iterator[Span]:
 
 
 def label_rows(label: str, value: Any, width: int) -> Iterator[Span]:
-    """Give a value under a *label* of ours, which has a blank, as names of others have none."""
+    """Yield a value under a *label*, which contains a space; names of arguments contain none."""
     note, rows = value_rows(value, width)
     yield from line_rows(f"{label} ({note})" if note else label, width, "strong")
     yield from map(Span, rows)
@@ -102,7 +111,7 @@ def moment(time_ns: int) -> str:
 
 
 def local_moment(time_ns: int, now_ns: int) -> str:
-    """Return a time since the epoch in the zone of this machine, with a date other than today's."""
+    """Return a time since the epoch in the local time zone, with the date unless it is today's."""
     then, now = (datetime.fromtimestamp(each // 10**9).astimezone() for each in (time_ns, now_ns))
     date = "" if then.date() == now.date() else f"{then:%Y-%m-%d} "
     return f"{date}{then:%H:%M %Z}"
@@ -130,34 +139,52 @@ def _heading(question: Question, width: int) -> Iterator[Span]:
         yield from label_rows("the model calls the tool", question.tool, width)
     if question.may_have_run_ns:
         earlier = local_moment(question.may_have_run_ns, time.time_ns())
-        text = f"a call like this may have run at {earlier}; its end is not known"
+        text = f"a call like this may have run at {earlier}; its result is not known"
         yield from line_rows(text, width, "bad")
 
 
-def _origin(question: Question, width: int) -> Iterator[Span]:
-    above = question.root_session_id
-    names = {
-        "in session": question.session_id,
-        "of": question.host if question.host != "agent" else "",
-        "by agent": question.agent_id,
-        "below session": above if above != question.session_id else "",
-    }
-    plain = [f"{label} {name}" for label, name in names.items() if _is_plain(name)]
-    # Of several askers each has a line, an empty one without a rule.
-    for label, lines in (("asked by", question.guard), ("by the rule", question.rule)):
-        askers = [line for line in lines.split("\n") if line]
-        if all(map(_is_plain, askers)):
-            plain += [f"{label} {', '.join(askers)}"] if askers else []
-        else:
-            names[label] = "\n".join(askers)
-    yield from line_rows(", ".join(plain), width, "dim")
+def _origin(question: Question, width: int, *, place: bool) -> Iterator[Span]:
+    above, now = question.root_session_id, time.time_ns()
+    is_below = above not in {"", question.session_id}
+    # One line for each guard; the line of a guard without a rule is empty.
+    names = {"asked by": _lines(question.guard), "by the rule": _lines(question.rule)}
+    if place or is_below:
+        names |= {
+            "of": [question.host] if question.host != "agent" else [],
+            "by agent": [question.agent_id] if question.agent_id else [],
+            "in session": [question.session_id],
+            "below session": [above] if is_below else [],
+        }
+    shown = {label: [*map(_short_name, lines)] for label, lines in names.items() if lines}
+    facts = [f"{label} {', '.join(short)}" for label, short in shown.items() if all(short)]
+    if place:
+        facts.append(f"asked {local_moment(question.asked_ns, now)}")
+    if place and question.expires_ns:
+        facts.append(f"expires {local_moment(question.expires_ns, now)}")
+    yield from line_rows(", ".join(facts), width, "dim")
+    for label, short in shown.items():
+        if not all(short):
+            yield from label_rows(label, "\n".join(names[label]), width)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line]
+
+
+def _short_name(name: str) -> str:
+    """Return *name* for a row of ours, in quotes if it has spaces; "" if it needs a row itself."""
+    if _is_plain(name):
+        return name
+    return f"'{name}'" if len(name) <= _LONGEST_NAME and _WORDS.fullmatch(name) else ""
+
+
+def _details(question: Question, width: int) -> Iterator[Span]:
     times = f"asked {moment(question.asked_ns)}"
     if question.expires_ns:
-        times += f", can wait until {moment(question.expires_ns)}"
+        times += f", expires {moment(question.expires_ns)}"
     yield from line_rows(times, width, "dim")
-    for label, name in names.items():
-        if name and not _is_plain(name):
-            yield from label_rows(label, name, width)
+    for label, name in (("question", question.id), ("digest", question.digest)):
+        yield from line_rows(f"{label} {make_visible(name, one_line=True).text}", width, "dim")
 
 
 def _call_rows(question: Question, width: int) -> Iterator[Span]:
@@ -168,16 +195,16 @@ def _call_rows(question: Question, width: int) -> Iterator[Span]:
     if question.tool and not question.arguments:
         yield Span("no arguments", "dim")
     if question.hidden:
-        text = "values in it were hidden before it was stored: only who asks has them"
+        text = "some values were hidden before it was stored; only the calling program has them"
         yield from line_rows(text, width, "changed")
     if question.filled:
-        yield from line_rows("the tool gets other values, which are not shown, at", width)
+        yield from line_rows("the tool gets other values, not shown here, at", width)
         for path in question.filled:
             yield from _name_rows(path, "", width)
 
 
 def _request_rows(question: Question, width: int) -> Iterator[Span]:
-    """Give where the call differs from what the model wrote."""
+    """Yield the differences between the call and the model's own version of it."""
     requested = question.requested_arguments
     if requested is None:
         return
@@ -198,7 +225,7 @@ def _request_rows(question: Question, width: int) -> Iterator[Span]:
 
 
 def _name_rows(name: str, note: str, width: int) -> Iterator[Span]:
-    """Give a name; one that might fill a row or say something, as an attacker's, as a value."""
+    """Yield the row of a name; a long name, or one with other characters, is quoted as a value."""
     line, suffix = make_visible(name, one_line=True).text, f" ({note})" if note else ""
     if _is_plain(line) and len(line) <= width // 2:
         yield from line_rows(f"{line}{suffix}", width, "strong")
@@ -208,5 +235,5 @@ def _name_rows(name: str, note: str, width: int) -> Iterator[Span]:
 
 
 def _is_plain(name: str) -> bool:
-    """Tell whether *name* can stand in a row of ours: it is short, and has no blank."""
+    """Return whether *name* may be part of our own rows: short ASCII without a space."""
     return len(name) <= _LONGEST_NAME and _PLAIN_NAME.fullmatch(name) is not None

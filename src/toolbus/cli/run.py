@@ -32,7 +32,7 @@ from toolbus.cli.output.stream import Output
 from toolbus.cli.parser import make_parser, positive
 from toolbus.cli.questions.ask_on_write import AskOnWrite
 from toolbus.cli.questions.keyboard import is_at_terminal
-from toolbus.cli.questions.persons import find_person
+from toolbus.cli.questions.run_prompt import find_terminal_user
 from toolbus.components.capabilities import CallAllower
 from toolbus.config.approvals import ApprovalSettings
 from toolbus.errors import RegistrationError, ToolbusError
@@ -388,7 +388,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
     )
     report = (JsonRunReport if options.as_json else RunReport)(output, side)
     async with AsyncExitStack() as opened:
-        person = find_person(opened, direct)
+        user = find_terminal_user(opened, direct)
         model = find_model(options.model, options.base_url, options.key_env)
         opened.push_async_callback(close_model, model)
         config = find_configuration(options.config)
@@ -409,7 +409,7 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
         asking = [] if options.yes else [AskOnWrite(strangers, judges)]
         try:
             stored = _stored(options, store, config)
-            deciders = person.deciders(side, report, stored)
+            approver, watch = user.approver(side, report, stored)
             agent = Agent(
                 model,
                 tools=servers,
@@ -417,13 +417,13 @@ async def _opened(output: Output, options: RunOptions) -> AsyncIterator[Conversa
                 store=store,
                 session_id=session_id,
                 system=options.system,
-                approver=deciders.approver,
+                approver=approver,
                 max_turns=options.max_turns,
             )
         except RegistrationError as error:
             raise UsageError(str(error)) from error
         report.store = options.store
-        deciders.watch(await opened.enter_async_context(agent))
+        watch(await opened.enter_async_context(agent))
         stored_id = None if store is None else agent.scope.session_id
         report.start(session=stored_id, resumed=session_id is not None, model=model.name)
-        yield Conversation(agent, report, side, person.keyboard, stored_id, model.name, stored)
+        yield Conversation(agent, report, side, user.keyboard, stored_id, model.name, stored)

@@ -13,7 +13,7 @@ from toolbus.approvals.display import (
     value_rows,
 )
 from toolbus.approvals.questions import Question
-from toolbus.cli.questions.shown_question import page_height, question_pages
+from toolbus.cli.questions.question_pages import page_height, split_pages
 
 CHARACTERS = st.one_of(
     st.sampled_from("\x1b\\\n│… \u202e\u200b\u0430\u0338a"), st.characters(codec="utf-8")
@@ -21,7 +21,7 @@ CHARACTERS = st.one_of(
 NASTY = st.text(alphabet=CHARACTERS, max_size=60)
 NAMED = st.dictionaries(NASTY, st.one_of(NASTY, st.integers(0, 9), st.lists(NASTY, max_size=2)))
 OUR_ROWS = re.compile(
-    r"the model calls \S+$|the model calls the tool|may this run begin|    |in session|of|by agent"
+    r"the model calls \S+$|the model calls the tool|may this run begin|    |in session|of |by agent"
     r"|below session|asked [0-9]|asked by|by the rule|why asked|no arguments|not as the model"
     r"|as the model|the model wrote|it is now|a name of |digest |[\w$.\[\]\\/:-]+(?: \(|$)"
 )
@@ -92,11 +92,11 @@ def test_a_name_that_speaks_is_a_quotation():
 def test_pages_hold_all_rows_in_order():
     asked = question(arguments={"content": "\n".join(map(str, range(100)))})
 
-    pages = question_pages(asked, 60, 12)
+    pages = split_pages(question_rows(asked, 60), 12)
 
     assert {len(page) for page in pages[:-1]} == {11}
     assert [row for page in pages for row in page[1:]] == question_rows(asked, 60)
-    assert pages[1][0].text == f"question q1, page 2 of {len(pages)}"
+    assert pages[1][0].text == f"page 2 of {len(pages)}"
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (44, 24), (57, 8), (80, 24)])
@@ -104,7 +104,7 @@ def test_no_page_is_scrolled_away_by_what_is_asked(columns, rows):
     asked = question(id="0123456789abcdef", arguments={"content": "\n".join(map(str, range(200)))})
     asks = ("Enter shows the next page [n, n and a reason, ? for more] ", "approve? ")
 
-    pages = question_pages(asked, columns, page_height(rows, columns, *asks))
+    pages = split_pages(question_rows(asked, columns), page_height(rows, columns, *asks))
 
     for page in pages:
         # With the "y" that is typed: as a terminal wraps it.
@@ -120,7 +120,7 @@ def test_a_channel_that_is_too_small_gets_a_notice():
     notice = channel_text(asked, 500)
 
     assert whole.is_whole
-    assert whole.text.endswith("digest " + "ab" * 32)
+    assert "x" * 70 in whole.text
     assert not notice.is_whole
     assert "too long" in notice.text
     assert len(channel_text(asked, 10).text) == 10

@@ -94,7 +94,7 @@ def _live_model(
     from toolbus.cli.output.run_report import RunReport  # noqa: PLC0415
     from toolbus.cli.output.stream import Output  # noqa: PLC0415
     from toolbus.cli.questions.ask_on_write import AskOnWrite  # noqa: PLC0415
-    from toolbus.cli.questions.persons import find_person  # noqa: PLC0415
+    from toolbus.cli.questions.run_prompt import find_terminal_user  # noqa: PLC0415
 
     name = parsed.model or os.environ.get(MODEL)
     if not name:
@@ -102,8 +102,8 @@ def _live_model(
     model = find_model(name, parsed.base_url, parsed.key_env)
     if parsed.yes:
         return LiveModel(model)
-    person = find_person(opened, Output(sys.stderr))
-    if person.keyboard is None:
-        parser.error(f"{person.why}; --yes lets the model do as it likes")
-    deciders = person.deciders(side, RunReport(side, side), None)
-    return LiveModel(model, [AskOnWrite()], deciders.approver, deciders.watch)
+    user = find_terminal_user(opened, Output(sys.stderr))
+    if user.keyboard is None:
+        parser.error(f"{user.reason}; --yes lets the model do as it likes")
+    approver, watch = user.approver(side, RunReport(side, side), None)
+    return LiveModel(model, [AskOnWrite()], approver, watch)

@@ -1,4 +1,4 @@
-"""A person at the terminal of a program, asked about the calls of its agents."""
+"""An approver that asks the person at the terminal of a program about the calls of its agents."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import digest_of
 from toolbus.cli.questions.keyboard import Keyboard
-from toolbus.cli.questions.shown_question import ShownQuestion
-from toolbus.cli.questions.typed_answers import TypedAnswer, read_answer
+from toolbus.cli.questions.question_pages import QuestionPages
+from toolbus.cli.questions.typed_answers import Choices, read_decision
 from toolbus.events.catalogue import Ask, Deny, Scope
 from toolbus.messages.ids import new_id
 from toolbus.messages.immutable import EMPTY
@@ -22,19 +22,14 @@ if TYPE_CHECKING:
     from toolbus.messages.records import ToolCall
 
 REFUSED = "the person refused this call"
-_HELP = """\
-y              the call runs, once
-n              it does not; what you type behind n is read by the model
-v              shows the question again, from its first page
-Ctrl-D is n.
-"""
 
 
 class TerminalApprover:
-    """Asks the person at the terminal of this program, for `Agent(approver=TerminalApprover())`.
+    """An approver for `Agent(approver=TerminalApprover())` that asks at this program's terminal.
 
-    The call is shown whole, page by page, each character visible; only then a yes is taken. The
-    event loop goes on meanwhile. Without a terminal, or below an agent, each call is refused.
+    The whole call is shown, page by page, with every character visible; a yes counts only after
+    the last page. The event loop goes on meanwhile. Without a terminal, or in a process below an
+    agent, each call is refused.
 
     >>> agent = Agent(ScriptedModel(["hi"]), approver=TerminalApprover())
     """
@@ -50,24 +45,15 @@ class TerminalApprover:
             except NotInteractiveError as error:
                 return Deny(f"approval is needed, and {error}", ask.prompt)
             with closing(terminal):
-                typed = await _typed(Keyboard(terminal), _question(ask, call, scope))
-        if typed.meaning == "yes":
+                keyboard = Keyboard(terminal)
+                keyboard.write("\n")
+                pages = QuestionPages(keyboard, _question(ask, call, scope), place=False)
+                choices = Choices("Ctrl-D is n.", may_grant=False)
+                typed = await read_decision(keyboard, pages, choices)
+        if typed is not None and typed.meaning == "yes":
             return True
-        return Deny(f"{REFUSED}: {typed.reason}" if typed.reason else REFUSED, ask.prompt)
-
-
-async def _typed(keyboard: Keyboard, question: Question) -> TypedAnswer:
-    """Show *question* page by page; return a yes to all of it, or a no."""
-    typed, shown = TypedAnswer("next"), ShownQuestion(keyboard, question, [], None)
-    keyboard.write("\n")
-    while True:
-        shown.respond(typed, _HELP)
-        line = await keyboard.ask(shown.asks)
-        typed = TypedAnswer("no") if line is None else read_answer(line)
-        if typed.grant is not None:
-            typed = TypedAnswer("unclear", "a grant needs `StoredApprovals`, see its documentation")
-        if typed.meaning == "no" or (typed.meaning == "yes" and shown.is_seen):
-            return typed
+        reason = "" if typed is None else typed.reason
+        return Deny(f"{REFUSED}: {reason}" if reason else REFUSED, ask.prompt)
 
 
 def _question(ask: Ask, call: ToolCall | None, scope: Scope) -> Question:

@@ -1,4 +1,4 @@
-"""What a person types as the answer to a question, and who that is; the same wherever one asks."""
+"""The answer that a person types to a question, and the name of that person."""
 
 from __future__ import annotations
 
@@ -18,17 +18,29 @@ from toolbus.settings.visible_text import brief
 if TYPE_CHECKING:
     from toolbus.approvals.grants import GrantSpan
     from toolbus.approvals.questions import Question
+    from toolbus.cli.questions.keyboard import Keyboard
+    from toolbus.cli.questions.question_pages import QuestionPages
 
-Meaning: TypeAlias = Literal["yes", "no", "next", "again", "help", "unclear"]
+Meaning: TypeAlias = Literal["yes", "no", "next", "details", "help", "leave", "unclear"]
 
 YES = frozenset({"y", "yes"})
-_LEAST_COLUMNS, _LEAST_ROWS = 20, 6
+_NOT_SEEN = "a yes counts only after the last page; Enter shows the next page"
+_UNCLEAR = "not an answer; ? lists the answers"
+_HELP = """\
+y              run the call once
+n              refuse the call; the model reads the text after n
+v              show the question again, with its id, exact times and digest
+"""
+_GRANT_HELP = """\
+session        yes, and to all calls like it until the session ends
+for 1h         the same for a time: 90s, 30m, 1h or 2d
+"""
 
 
 class TypedAnswer(NamedTuple):
-    """What somebody wants who typed a line; with a yes perhaps a *grant*.
+    """The *meaning* of a typed line; a yes may come with a *grant*.
 
-    A *reason* is that of a no, or why the line is unclear.
+    *reason* is the reason of a no, or why the line is unclear.
     """
 
     meaning: Meaning
@@ -36,8 +48,76 @@ class TypedAnswer(NamedTuple):
     grant: GrantSpan | None = None
 
 
+class Choices(NamedTuple):
+    """The answers beside y, n and v: grants, and Enter to skip; *ending* explains Ctrl-D."""
+
+    ending: str
+    may_grant: bool = True
+    may_skip: bool = False
+
+    @property
+    def help(self) -> str:
+        """The lines that ? shows."""
+        return f"{_HELP}{_GRANT_HELP if self.may_grant else ''}{self.ending}\n"
+
+
+async def read_decision(
+    keyboard: Keyboard, pages: QuestionPages, choices: Choices
+) -> TypedAnswer | None:
+    """Show *pages*, and return a yes to all of them or a no; None if nothing was answered.
+
+    A "next" is returned for a question that the person skips.
+    """
+    typed = TypedAnswer("next")
+    while True:
+        _respond(keyboard, pages, typed, choices.help)
+        was_seen = pages.is_seen
+        line = await keyboard.ask(pages.asks)
+        if line is None:
+            return None
+        typed = read_answer(line)
+        if typed.grant is not None and not choices.may_grant:
+            typed = TypedAnswer("unclear", "a grant needs `StoredApprovals`, see its documentation")
+        match typed.meaning:
+            case "no":
+                return typed
+            case "yes" if was_seen and pages.is_seen and await _is_meant(keyboard, pages, typed):
+                return typed
+            case "next" if was_seen and choices.may_skip:
+                return typed
+            case "leave" if choices.may_skip:
+                return None
+
+
+async def _is_meant(keyboard: Keyboard, pages: QuestionPages, typed: TypedAnswer) -> bool:
+    """Return whether the person confirms the grant of *typed*, if there is one."""
+    if typed.grant is None:
+        return True
+    pages.say(grant_words(pages.question, typed.grant))
+    line = await keyboard.ask("approve all of that? [y, n] ")
+    return (line or "n").strip().lower() in YES
+
+
+def _respond(keyboard: Keyboard, pages: QuestionPages, typed: TypedAnswer, help_text: str) -> None:
+    """Show the page that *typed* asks for, or explain why it is not an answer."""
+    match typed.meaning:
+        case "next" | "details":
+            if typed.meaning == "details":
+                pages.restart(details=True)
+            try:
+                pages.show_next()
+            except UsageError as error:
+                pages.say(str(error))
+        case "yes" if not pages.is_seen:
+            pages.say(_NOT_SEEN)
+        case "help":
+            keyboard.write(help_text)
+        case "unclear" | "leave":
+            pages.say(typed.reason or _UNCLEAR)
+
+
 def read_answer(line: str) -> TypedAnswer:
-    """Return what *line* says; of a reason that cannot be kept, that it is unclear, and why."""
+    """Return the meaning of *line*; a reason that cannot be kept makes it unclear."""
     if line == INTERRUPT:
         return TypedAnswer("no")
     word, _, rest = line.strip().partition(" ")
@@ -53,7 +133,9 @@ def read_answer(line: str) -> TypedAnswer:
         case ("", ""):
             return TypedAnswer("next")
         case ("v", ""):
-            return TypedAnswer("again")
+            return TypedAnswer("details")
+        case ("q", ""):
+            return TypedAnswer("leave")
         case (("?" | "h" | "help"), ""):
             return TypedAnswer("help")
     return TypedAnswer("unclear")
@@ -68,7 +150,7 @@ def _refusal(reason: str) -> TypedAnswer:
 
 
 def person_name() -> str:
-    """Return who answers: the name of the account, which no variable changes."""
+    """Return the name of the account, which no variable changes."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -78,25 +160,18 @@ def person_name() -> str:
 def check_reason(reason: str) -> None:
     """Raise `UsageError` for a reason that cannot be kept."""
     if len(reason) > LONGEST_WORDS:
-        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; say it shorter")
+        raise UsageError(f"the reason is longer than {LONGEST_WORDS:,} characters; shorten it")
     try:
         check_text(reason, "the reason")
     except FreezeError as error:
         raise UsageError(f"the reason cannot be kept: {error.reason}") from error
 
 
-def check_room(columns: int, rows: int) -> None:
-    """Raise `UsageError` for a terminal in which no question can be shown."""
-    if columns < _LEAST_COLUMNS or rows < _LEAST_ROWS:
-        size = f"{columns} columns and {rows} rows"
-        raise UsageError(f"the terminal is too small to show a question ({size}); make it larger")
-
-
 def grant_words(question: Question, grant: GrantSpan) -> str:
-    """Return what more a yes with *grant* allows."""
+    """Return the sentence on the further calls that a yes with *grant* allows."""
     how_long = "until it ends" if isinstance(grant, str) else f"for {grant:,g} seconds"
     return (
-        f"a yes is one to every call of {brief(question.tool) or 'a run'}, whatever its arguments, "
-        f"in session {brief(granting_session(question))}, {how_long}, about which the same guard "
-        "asks by the same rule"
+        f"a yes allows every call of {brief(question.tool) or 'a run'}, whatever its arguments, "
+        f"in session {brief(granting_session(question))}, {how_long}, if the same guard asks by "
+        "the same rule"
     )

@@ -1,4 +1,4 @@
-"""What a typed line says."""
+"""The meaning of a typed line."""
 
 import pytest
 
@@ -19,7 +19,8 @@ LINES = {
     "for 0s": TypedAnswer("unclear"),
     "for ever": TypedAnswer("unclear"),
     "": TypedAnswer("next"),
-    "v": TypedAnswer("again"),
+    "v": TypedAnswer("details"),
+    "q": TypedAnswer("leave"),
     "?": TypedAnswer("help"),
     "\x03y": TypedAnswer("unclear"),
     "\uff59": TypedAnswer("unclear"),

@@ -1,4 +1,4 @@
-"""`toolbus approvals`: questions and grants as lists, one question whole, and those that come."""
+"""`toolbus approvals list`, `show` and `grants`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import asdict
 
 from toolbus.approvals.display import label_rows, moment, question_rows
+from toolbus.cli.approvals.question_lookup import (
+    OPEN,
+    Damaged,
+    find_question,
+    is_active,
+    read_grants,
+    read_questions,
+)
 from toolbus.cli.output.blocks import print_json
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output
-from toolbus.cli.questions.question_lookup import (
-    OPEN,
-    Damaged,
-    find_question,
-    is_in_force,
-    read_grants,
-    read_questions,
-)
 from toolbus.settings.spans import Span, sanitize
 from toolbus.settings.visible_text import brief
 from toolbus.store.store_factory import open_reader
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from toolbus.store.sql_reader import SqlReader
 
 _PAUSE = 0.5
-"""Seconds between two looks at whether somebody has written."""
+"""Seconds between two checks for changes."""
 
 _STYLES: dict[str, Style] = {"pending": "asked", "approved": "good", "unknown": "bad"}
 _COLUMNS = "{:<16}  {:<9}  {:<19}  {:<20}  {}"
 
 
 class _QuestionLine(NamedTuple):
-    """What the list says of a question, and by what it is sorted: the oldest first."""
+    """A row of the list; rows are sorted by age."""
 
     asked_ns: int
     id: str
@@ -63,15 +63,15 @@ def list_questions(
     as_json: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> int:
-    """Print the questions of the store at *address* of which something is still to come.
+    """Print the open questions of the store at *address*, with *closed* all, the oldest first.
 
-    The oldest first, with *closed* the others as well; returns 1 if one cannot be read, else 0.
+    Returns 1 if a question cannot be read, else 0.
     """
     with open_reader(address) as reader:
         lines, problems = _collect(reader, clock(), closed=closed)
         if as_json:
             for line in lines:
-                # Read once more: so only one is in memory, with its arguments.
+                # Read again, so that the arguments of one question at a time are in memory.
                 print_json(output, asdict(find_question(reader, line.id, clock())))
         else:
             _write_lines(open_screen(output), lines, closed=closed)
@@ -85,19 +85,19 @@ def watch_questions(
     as_json: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> int:
-    """Print the open questions, and each again once its state changes, until nobody reads."""
+    """Print the open questions, and each again when its state changes, until the reader leaves."""
     known: dict[str, str] = {}
     screen = open_screen(output)
     with open_reader(address, live=True) as reader:
         while not output.lost:
-            # Asked first: what is written while we read is then there in the next round.
+            # Read first: the next round sees a question that is written meanwhile.
             changes = reader.changes
             for question in _changed(reader, known, clock()):
                 if as_json:
                     print_json(output, asdict(question))
                 else:
                     _write_line(screen, _QuestionLine.of(question))
-            until = time.monotonic() + 20 * _PAUSE  # What expires does so without a write.
+            until = time.monotonic() + 20 * _PAUSE  # A question expires without a write.
             while not output.lost and reader.changes == changes and time.monotonic() < until:
                 output.rest(_PAUSE)
     return 0
@@ -110,9 +110,10 @@ def show_question(
     *,
     as_json: bool = False,
     pager: bool = True,
+    details: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> int:
-    """Print all of the question *name*; return 0."""
+    """Print the whole question *name*, with its *details* if asked for; return 0."""
     with open_reader(address) as reader:
         question = find_question(reader, name, clock())
     if as_json:
@@ -121,7 +122,8 @@ def show_question(
     with paged(output, wanted=pager) as through:
         screen = open_screen(through)
         screen.line("question ", Span(brief(question.id), "strong"))
-        for row in (*question_rows(question, screen.width), *state_rows(question, screen.width)):
+        rows = question_rows(question, screen.width, details=details)
+        for row in (*rows, *state_rows(question, screen.width)):
             screen.whole(row.text, style=row.style)
     return 0
 
@@ -134,14 +136,14 @@ def list_grants(
     as_json: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> int:
-    """Print the grants in force, with *closed* the others as well; return as `list_questions`."""
+    """Print the active grants, with *closed* all; return as `list_questions`."""
     problems: list[str] = []
     grants: list[Grant] = []
     with open_reader(address) as reader:
         for grant in read_grants(reader):
             if isinstance(grant, Damaged):
                 problems.append(grant.problem)
-            elif closed or is_in_force(grant, clock()):
+            elif closed or is_active(grant, clock()):
                 grants.append(grant)
     screen = open_screen(output)
     for grant in sorted(grants, key=lambda each: each.granted_ns):
@@ -150,13 +152,13 @@ def list_grants(
         else:
             _write_grant(screen, grant, clock())
     if not grants and not as_json:
-        screen.line("no grants" if closed else "no grants in force; --all lists those that were")
+        screen.line("no grants" if closed else "no active grants; --all lists the others")
     return _report(problems)
 
 
 def state_rows(question: Question, width: int) -> Iterator[Span]:
-    """Give what became of *question*; what people wrote of it whole, in rows of *width* cells."""
-    yield Span(f"it is {question.state}{_WORDS.get(question.state, '')}", _style(question.state))
+    """Yield the state of *question* and its answer, in rows of *width* cells."""
+    yield Span(f"state: {question.state}{_WORDS.get(question.state, '')}", _style(question.state))
     if question.answered_by:
         where = f" ({brief(question.answered_from)})" if question.answered_from else ""
         verb = "granted" if question.grant else "answered"
@@ -166,7 +168,7 @@ def state_rows(question: Question, width: int) -> Iterator[Span]:
     if question.reason:
         yield from label_rows("reason given", question.reason, width)
     if question.taken_ns:
-        yield Span(f"taken {moment(question.taken_ns)} by {brief(question.taken_by)}")
+        yield Span(f"started {moment(question.taken_ns)} by {brief(question.taken_by)}")
     if question.ended_ns:
         yield Span(f"ended {moment(question.ended_ns)}")
     if question.settled_by:
@@ -174,16 +176,16 @@ def state_rows(question: Question, width: int) -> Iterator[Span]:
 
 
 _WORDS = {
-    "pending": ": nobody has answered",
+    "pending": ", without an answer",
     "approved": ", and the call has not run yet",
-    "taken": ": the call runs, or will not go on by itself",
-    "unknown": ": the call may have run, and does not run again; see `toolbus approvals settle`",
-    "withdrawn": ": the call has not run, and no answer counts",
-    "denied": ": the call has not run",
-    "expired": ": the call has not run, and no answer counts",
-    "done": ": the call has run once",
-    "hosted": ": the agent asks its person itself, and nobody can answer here",
-    "unheard": ": the agent asked its person, and told of no result",
+    "taken": ", the call is running, or will not continue by itself",
+    "unknown": ", the call may have run and does not run again; see `toolbus approvals settle`",
+    "withdrawn": ", the call has not run, and an answer has no effect",
+    "denied": ", the call has not run",
+    "expired": ", the call has not run, and an answer has no effect",
+    "done": ", the call has run once",
+    "hosted": ", the coding agent asks its own user; it cannot be answered here",
+    "unheard": ", no result was reported, so the user most likely refused it",
 }
 
 
@@ -205,7 +207,7 @@ def _collect(
 
 
 def _changed(reader: SqlReader, known: dict[str, str], now_ns: int) -> list[Question]:
-    """Return what is new since *known*, which holds the states of open questions."""
+    """Return the questions whose states differ from *known*, the states of open questions."""
     changed: list[Question] = []
     for question in read_questions(reader, now_ns):
         if isinstance(question, Damaged) or known.get(question.id) == question.state:
@@ -236,12 +238,16 @@ def _write_line(screen: Screen, line: _QuestionLine) -> None:
 
 
 def _write_grant(screen: Screen, grant: Grant, now_ns: int) -> None:
-    state = "in force" if is_in_force(grant, now_ns) else "revoked" if grant.revoked_ns else "over"
+    state = "active" if is_active(grant, now_ns) else "revoked" if grant.revoked_ns else "over"
     until = f"until {moment(grant.expires_ns)}" if grant.expires_ns else "until its session ends"
     screen.line(Span(brief(grant.id), "strong"), f"  {state}, {until} or its rules change")
+    guard, rule = (
+        ", ".join([brief(line) for line in lines.split("\n") if line])
+        for lines in (grant.guard, grant.rule)
+    )
     about = f"each call of {brief(grant.tool)} in session {brief(grant.session_id)}"
-    rule = f" by the rule {brief(grant.rule)}" if grant.rule else ""
-    screen.prose(f"{about} about which {brief(grant.guard) or 'a guard'} asks{rule}", indent=2)
+    by = f" by the rule {rule}" if rule else ""
+    screen.prose(f"{about} for which {guard or 'a guard'} asks{by}", indent=2)
     where = f" ({brief(grant.granted_from)})" if grant.granted_from else ""
     granted = f"granted {moment(grant.granted_ns)} by {brief(grant.granted_by)}{where}"
     revoked = f", revoked by {brief(grant.revoked_by)}" if grant.revoked_ns else ""

@@ -1,4 +1,4 @@
-"""Which question or grant a person means, and what is known of it, read from all sessions."""
+"""Questions and grants of all sessions of a store, found by the beginning of an id."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 T = TypeVar("T", "Question", "Grant")
 
 OPEN = frozenset({"pending", "approved", "taken", "unknown", "hosted"})
-"""The states of a question of which something is still to come."""
+"""The states of a question that still needs an answer, a run or a result."""
 
 _RUNNING_HERE = frozenset({"agent", "proxy"})
-"""The hosts that take a yes and run the call in one process."""
+"""The hosts whose process both takes a yes and runs the call."""
 
 
 class Damaged(NamedTuple):
-    """A question or grant that cannot be read, and why."""
+    """The *problem* of a question or grant that cannot be read."""
 
     problem: str
 
@@ -42,9 +42,9 @@ class Damaged(NamedTuple):
 def read_questions(
     reader: SqlReader, now_ns: int, prefix: str = ""
 ) -> Iterator[Question | Damaged]:
-    """Give the questions of all sessions whose ids begin with *prefix*, as they are known.
+    """Yield the questions whose ids begin with *prefix*, in their effective state.
 
-    In the order of their ids, a few in memory at a time.
+    They come in the order of their ids, a few in memory at a time.
     """
     for session, row in reader.states_like(PREFIX + prefix):
         question = _decoded(decode_question, PREFIX, session, row)
@@ -52,28 +52,28 @@ def read_questions(
 
 
 def read_grants(reader: SqlReader, prefix: str = "") -> Iterator[Grant | Damaged]:
-    """Give the grants of all sessions whose ids begin with *prefix*, in the order of ids."""
+    """Yield the grants whose ids begin with *prefix*, in the order of their ids."""
     for session, row in reader.states_like(GRANT_PREFIX + prefix):
         yield _decoded(decode_grant, GRANT_PREFIX, session, row)
 
 
 def find_question(reader: SqlReader, name: str, now_ns: int) -> Question:
-    """Return the question *name*, or whose id alone begins so; raises `UsageError`."""
+    """Return the question with the id *name*, or the only beginning; raises `UsageError`."""
     return _only("question", name, partial(read_questions, reader, now_ns))
 
 
 def find_grant(reader: SqlReader, name: str) -> Grant:
-    """Return the grant *name*, or whose id alone begins so; raises `UsageError`."""
+    """Return the grant with the id *name*, or the only beginning; raises `UsageError`."""
     return _only("grant", name, partial(read_grants, reader))
 
 
-def is_in_force(grant: Grant, now_ns: int) -> bool:
-    """Tell whether *grant* still says yes, as far as its rules have not changed."""
+def is_active(grant: Grant, now_ns: int) -> bool:
+    """Return whether *grant* has neither ended nor been revoked; its rules may have changed."""
     return not grant.revoked_ns and (not grant.expires_ns or now_ns < grant.expires_ns)
 
 
 def is_answered(reader: SqlReader, question: Question) -> bool:
-    """Tell whether the transcript has an answer to the call of *question*."""
+    """Return whether the transcript has an answer to the call of *question*."""
     session = reader.session(question.session_id)
     if session is None or not question.call_id:
         return False
@@ -82,16 +82,16 @@ def is_answered(reader: SqlReader, question: Question) -> bool:
 
 
 def taker_is_gone(question: Question) -> bool:
-    """Tell whether the process that used the yes up has certainly ended."""
+    """Return whether the process that took the yes has certainly ended."""
     return is_gone(question.taken_by.rpartition("/")[0])
 
 
 def _known(reader: SqlReader, question: Question, now_ns: int) -> Question:
-    # A coding agent runs its tool when our hook has ended: what is known of it the hooks say.
+    # A coding agent runs its tool after our hook has ended; later hooks report the result.
     is_ours = question.host in _RUNNING_HERE
     if question.state != "taken" or not is_ours or not taker_is_gone(question):
         return with_effective_state(question, now_ns)
-    # Elsewhere the same call comes again under another id, and the first one has its answer.
+    # On other hosts a repeated call has another id, and the answer of the first call stays.
     if question.host == "agent" and is_answered(reader, question):
         return replace(question, state="done")
     return with_effective_state(question, now_ns, taker_is_gone=True)
@@ -104,7 +104,7 @@ def _decoded(decode: Callable[[bytes], T], prefix: str, session: str, row: State
         record = decode(row.body)
     except DecodeError as error:
         return Damaged(row._replace(damage=f"cannot be read: {error}").problem_in(session))
-    # What a person is shown must be what their answer is about.
+    # The answer must be about the question that the person was shown.
     if row.name != prefix + record.id or session != record.session_id:
         place = f"{record.id!r} of session {record.session_id!r}"
         return Damaged(row._replace(damage=f"says that it is {place}").problem_in(session))
@@ -120,7 +120,7 @@ def _only(kind: str, name: str, read: Callable[[str], Iterator[T | Damaged]]) ->
             return record
         case [_, *_] as several:
             ids = ", ".join([brief(record.id) for record in several[:3]])
-            raise UsageError(f"{name!r} is how several {kind}s begin ({ids}); give more of the id")
+            raise UsageError(f"{name!r} matches several {kind}s ({ids}); give more of the id")
     problems = [record.problem for record in records if isinstance(record, Damaged)]
     if problems:
         raise UsageError("; ".join(problems))

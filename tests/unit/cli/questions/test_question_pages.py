@@ -1,10 +1,10 @@
-"""How much of a question somebody has seen whose terminal changes."""
+"""Pages of a question in a terminal whose size changes."""
 
 import pytest
 
 from toolbus.approvals.questions import Question
 from toolbus.approvals.records import digest_of
-from toolbus.cli.questions.shown_question import ShownQuestion
+from toolbus.cli.questions.question_pages import QuestionPages
 from toolbus.settings.usage_error import UsageError
 
 
@@ -34,7 +34,7 @@ def question():
 
 
 def shown_whole(keyboard, question):
-    shown = ShownQuestion(keyboard, question, [], None)
+    shown = QuestionPages(keyboard, question)
     while not shown.is_seen:
         shown.show_next()
     return shown
@@ -55,7 +55,7 @@ def test_every_page_is_shown_once(question):
 @pytest.mark.parametrize("size", [(30, 12), (40, 8)])
 def test_a_smaller_terminal_begins_again(question, size):
     keyboard = Typewriter()
-    shown = ShownQuestion(keyboard, question, [], None)
+    shown = QuestionPages(keyboard, question)
     shown.show_next()
 
     keyboard.columns, keyboard.rows = size
@@ -68,7 +68,7 @@ def test_a_smaller_terminal_begins_again(question, size):
 def test_what_is_too_small_shows_nothing(question):
     keyboard = Typewriter()
     keyboard.columns = 19
-    shown = ShownQuestion(keyboard, question, [], None)
+    shown = QuestionPages(keyboard, question)
 
     with pytest.raises(UsageError, match="make it larger"):
         shown.show_next()

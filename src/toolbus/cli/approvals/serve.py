@@ -1,4 +1,4 @@
-"""`toolbus approvals serve`: signed answers are taken by HTTP, until it is ended."""
+"""`toolbus approvals serve`: signed answers by HTTP, until a signal ends the command."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LAST_PORT = 65_535
 
 
 def serve_answers(output: Output, address: str, listen: str) -> int:
-    """Take answers to questions of the store at *address*, at *listen*, HOST:PORT; return 0.
+    """Accept answers to questions of the store at *address* on *listen*, HOST:PORT; return 0.
 
-    Who signs is who answers, so it needs no terminal; but no agent may start it.
+    The signature proves the person, so no terminal is needed; an agent may not start it.
     """
     require_no_agent()
     host, port = _read_listen(listen)

@@ -1,0 +1,278 @@
+"""The questions of a run: put to the person at its terminal, else to other channels or refused.
+
+An answer typed here is written into the store of the question, with the digest that was shown, so
+the first answer of all channels counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolbus.approvals.display import label_rows, line_rows
+from toolbus.approvals.records import read_question
+from toolbus.approvals.steps import LONGEST_WORDS, answer
+from toolbus.approvals.stored import StoredApprovals
+from toolbus.cli.output.run_report import NOBODY
+from toolbus.cli.questions.keyboard import open_keyboard
+from toolbus.cli.questions.question_pages import ASKS, QuestionPages
+from toolbus.cli.questions.terminal_approver import REFUSED
+from toolbus.cli.questions.typed_answers import Choices, TypedAnswer, person_name, read_decision
+from toolbus.components.capabilities import Concealer
+from toolbus.errors import DecodeError, StoreError
+from toolbus.events.catalogue import TOOL_CALL_BEFORE, Ask, Deny, Scope
+from toolbus.presence.person import NotInteractiveError
+from toolbus.settings.visible_text import brief
+from toolbus.store.memory import MemoryStore
+from toolbus.tasks.shield import shield_until_done
+from toolbus.workspace.file_tools import FileTools
+from toolbus.workspace.working_folder import FileToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AsyncExitStack, ExitStack
+
+    from toolbus.agent.agent import Agent
+    from toolbus.approvals.questions import Question
+    from toolbus.bus.ledger.records import HandlerEntry
+    from toolbus.cli.output.deferred_output import DeferredOutput
+    from toolbus.cli.output.run_report import RunReport
+    from toolbus.cli.output.stream import Output
+    from toolbus.cli.questions.keyboard import Keyboard
+    from toolbus.messages.records import ToolCall
+    from toolbus.settings.spans import Span
+    from toolbus.store.protocol import Store
+    from toolbus.tools.calls.approver import Approver
+    from toolbus.tools.calls.gate import ApprovalRequest, CallGate
+    from toolbus.workspace.file_changes import FileChange
+
+_ENDINGS = {
+    True: "Ctrl-C is n. Ctrl-D leaves the question to other channels: `toolbus approvals`.",
+    False: "Ctrl-C and Ctrl-D are n.",
+}
+
+
+class RunApprover(NamedTuple):
+    """The *approver* of a run; *watch* is called with the open agent, whose calls it explains."""
+
+    approver: Approver | CallGate
+    watch: Callable[[Agent], None]
+
+
+class TerminalUser(NamedTuple):
+    """The person at the *keyboard*; None without a person, and the *reason* for that."""
+
+    keyboard: Keyboard | None
+    reason: str = NOBODY
+
+    def approver(
+        self, side: DeferredOutput, report: RunReport, stored: StoredApprovals | None
+    ) -> RunApprover:
+        """Return the approver: this person, beside the other channels of *stored* if given."""
+        if self.keyboard is not None:
+            approvals = stored or StoredApprovals(store=MemoryStore())
+            store = approvals.store or MemoryStore()
+            prompt = QuestionPrompt(self.keyboard, side, report, store, is_kept=stored is not None)
+            return RunApprover(approvals.for_caller(prompt.ask), prompt.watch)
+        return RunApprover(stored or self._refusing(report), lambda _: None)
+
+    def _refusing(self, report: RunReport) -> Approver:
+        def refuse(ask: Ask, call: ToolCall | None, _: Scope) -> Deny:
+            report.unasked(ask, call, self.reason)
+            return Deny(self.reason, ask.prompt)
+
+        return refuse
+
+
+def find_terminal_user(opened: ExitStack | AsyncExitStack, output: Output) -> TerminalUser:
+    """Return the person at the terminal of *output*, for as long as that is *opened*."""
+    try:
+        return TerminalUser(opened.enter_context(open_keyboard(output)))
+    except NotInteractiveError as error:
+        return TerminalUser(None, f"approval is needed, and {error}")
+
+
+class FileEdit(NamedTuple):
+    """The *change* that the call *call_id* of *files* would make; None if a *problem* hides it.
+
+    *summary* and *difference* are made at once: they take a while for large files.
+    """
+
+    files: FileTools
+    call_id: str
+    change: FileChange | None
+    summary: str
+    difference: str = ""
+    problem: str = ""
+
+    def confirm(self) -> None:
+        """Have the call refused if its file differs when it runs."""
+        if self.change is not None:
+            self.files.expect(self.call_id, self.change)
+
+
+class QuestionPrompt:
+    """Puts questions of *store* to the person at *keyboard*; output of *side* waits meanwhile.
+
+    The *report* gets each answer. A call of file tools is shown with its change of the file, and
+    only that change is written. With *is_kept* the person may leave a question to other channels.
+    """
+
+    def __init__(
+        self,
+        keyboard: Keyboard,
+        side: DeferredOutput,
+        report: RunReport,
+        store: Store,
+        *,
+        is_kept: bool,
+    ) -> None:
+        self._keyboard, self._side, self._report = keyboard, side, report
+        self._store, self._is_kept = store, is_kept
+        self._agent: Agent | None = None
+
+    def watch(self, agent: Agent) -> None:
+        """Show for calls of *agent* the handlers that changed them, and their changes of files."""
+        self._agent = agent
+
+    async def ask(self, question: Question, asked: ApprovalRequest) -> None:
+        """Put *question* to the person, and write the answer into the store.
+
+        If cancelled, name the person who answered elsewhere.
+        """
+        with self._side.held():
+            try:
+                typed = await self._decide(question, asked)
+            except asyncio.CancelledError:
+                await self._say_end(question)
+                raise
+            if typed is None and self._is_kept:
+                self._say(
+                    "nothing was answered; the question is still pending: `toolbus approvals`"
+                )
+                return
+            await shield_until_done(partial(self._answer, question, typed or TypedAnswer("no")))
+
+    async def _decide(self, question: Question, asked: ApprovalRequest) -> TypedAnswer | None:
+        """Ask until the answer is about the current file; None: the person left the question."""
+        edit = await self._find_edit(question, asked)
+        while True:
+            self._keyboard.write("\n")
+            notes = partial(self._notes, question, edit)
+            pages = QuestionPages(self._keyboard, question, ASKS, notes, place=False)
+            typed = await read_decision(self._keyboard, pages, Choices(_ENDINGS[self._is_kept]))
+            if typed is None or typed.meaning != "yes" or edit is None:
+                return typed
+            latest = await self._find_edit(question, asked)
+            if latest == edit:
+                edit.confirm()
+                return typed
+            edit = latest
+            self._say("the file has changed meanwhile; the question is asked again")
+
+    async def _find_edit(self, question: Question, asked: ApprovalRequest) -> FileEdit | None:
+        """Return the change of a file by the call; None for a sub-agent, whose files are unknown.
+
+        Values hidden in the call are hidden in the difference. A secret that the file keeps is not
+        a difference.
+        """
+        if asked.call is None or self._agent is None or asked.scope.lineage:
+            return None
+        filled = await asked.fill() if question.filled and asked.fill else asked.call
+        call = asked.call if isinstance(filled, Deny) else filled
+        edit = await asyncio.to_thread(_find_edit, self._agent, call)
+        if edit is None or not (question.hidden or question.filled):
+            return edit
+        text = None if question.hidden else await _redacted(edit.difference, asked, self._agent)
+        problem = "" if text is not None else "values in the call are hidden"
+        return edit._replace(difference=text or "", problem=edit.problem or problem)
+
+    def _notes(self, question: Question, edit: FileEdit | None, width: int) -> list[Span]:
+        """Return rows on the handlers that changed the call, and on the change of its file."""
+        rows: list[Span] = []
+        if question.requested_arguments is not None:
+            changers = ", ".join(self._changers(question.call_id)) or "the tool's schema"
+            rows += label_rows("changed by", changers, width)
+        if edit is not None:
+            rows += line_rows(f"change of the file: {edit.summary}", width, "changed")
+            for name, text in (("why", edit.problem), ("difference", edit.difference)):
+                rows += label_rows(name, text, width) if text else ()
+        return rows
+
+    async def _answer(self, question: Question, typed: TypedAnswer) -> None:
+        is_yes = typed.meaning == "yes"
+        reason = f"{REFUSED}: {typed.reason}" if typed.reason else REFUSED
+        result = await answer(
+            self._store,
+            question.id,
+            question.digest,
+            approve=is_yes,
+            by=person_name(),
+            channel=self._keyboard.terminal,
+            reason="" if is_yes else reason[:LONGEST_WORDS],
+            grant=typed.grant,
+            session_id=question.session_id,
+        )
+        if result.status != "accepted":
+            self._say(result.text)
+        elif result.grant is not None and self._is_kept:
+            store = shlex.quote(self._report.store or "STORE")
+            self._say(
+                f"`toolbus approvals --store {store} revoke {result.grant.id}` ends the grant"
+            )
+        if result.question is not None:
+            self._report.answered(result.question)
+
+    async def _say_end(self, question: Question) -> None:
+        """Say why the question is not asked here any more."""
+        current: Question | None = None
+        with suppress(StoreError, DecodeError):
+            current = await read_question(self._store, question.session_id, question.id)
+        if current is None or not current.answered_by:
+            self._say("this question is over")
+            return
+        word = "denied" if current.state == "denied" else "approved"
+        where = f" ({brief(current.answered_from)})" if current.answered_from else ""
+        self._say(f"{word} by {brief(current.answered_by)}{where}")
+        self._report.answered(current)
+
+    def _changers(self, call_id: str) -> list[str]:
+        """Return the names of the handlers that changed the call."""
+        entries: Sequence[HandlerEntry] = ()
+        for record in () if self._agent is None else self._agent.ledger:
+            if record.event == TOOL_CALL_BEFORE.name and record.call_id == call_id:
+                entries = record.entries
+        return [entry.name for entry in entries if entry.status == "changed"]
+
+    def _say(self, text: str) -> None:
+        rows = line_rows(text, self._keyboard.columns)
+        self._keyboard.write("".join([f"{row.text}\n" for row in rows]))
+
+
+def _find_edit(agent: Agent, call: ToolCall) -> FileEdit | None:
+    """Return the change that *call* makes to a file; None if it is not one of file tools."""
+    offered = agent.tools.get(call.name)
+    for files in agent.components:
+        if not isinstance(files, FileTools):
+            continue
+        try:
+            change = files.preview(call, offered)
+        except FileToolError as error:
+            return FileEdit(files, call.id, None, "unknown", problem=str(error))
+        if change is not None:
+            return FileEdit(files, call.id, change, change.summary, change.difference)
+    return None
+
+
+async def _redacted(text: str, asked: ApprovalRequest, agent: Agent) -> str | None:
+    """Return *text* with marks in place of secrets; None if it could not be examined."""
+    for component in agent.components:
+        if isinstance(component, Concealer):
+            redacted = await component.concealed(text, asked.scope)
+            if redacted is None:
+                return None
+            text = redacted
+    return text
