@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import OURS, Contender, Figure, Rig, table
 from toolbus import AgentComponent, ToolAdapter
-from toolbus.cli.output.stream import Output, ProgressLine
+from toolbus.cli.output.replay_report import JsonReport
+from toolbus.cli.output.stream import ProgressLine
 from toolbus.components.participants import ComponentHost
 from toolbus.config.targets import LoadedTarget
 from toolbus.formats.native import EndLine, HeaderLine, MessageLine, SessionLine, encode_line
@@ -24,8 +25,8 @@ from toolbus.messages import (
     encode,
 )
 from toolbus.replay import Replay
-from toolbus.replay.reports import JsonReport
 from toolbus.replay.sources import find_sources, read_sources
+from toolbus.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -294,7 +294,7 @@ def test_the_store_of_hooks_is_found(capsys):
 @pytest.mark.usefixtures("denied")
 def test_a_single_word_may_be_a_session(capsys):
     assert main(["show", "agent.db"]) == 2
-    assert "which session of 'agent.db'?" in capsys.readouterr().err
+    assert "the session of 'agent.db' is missing" in capsys.readouterr().err
     assert main(["explain", "agent.db"]) == 2
     assert "give one message id" in capsys.readouterr().err
     assert main(["explain", "nothing"]) == 2
@@ -305,7 +305,7 @@ def test_without_any_hook_it_says_so(house, capsys):
     assert main(["sessions"]) == 2
     refused = capsys.readouterr().err
 
-    assert "no hook of a coding agent has run" in refused
+    assert "no hook has run yet" in refused
     assert str(house / ".local/state/toolbus/hooks.db") in refused
 
 

@@ -512,7 +512,7 @@ def test_sessions_before_a_day_are_deleted(tmp_path, command):
 
     assert listed.stdout == (
         "2026-01-30 00:00:00  first\n"
-        "1 session would be deleted, but for those that are written now\n"
+        "1 session would be deleted, except those being written at that time\n"
     )
     assert before == 3
     assert json.loads(done.stdout) == {"before_ns": first + DAY, "forgotten": 1}
@@ -529,10 +529,13 @@ def test_a_day_that_is_none_is_refused(tmp_path, command):
     path = tmp_path / "a.db"
     on_disk(path, lambda store: store.append("s", user("m", written_ns=1_000)))
     wrong = {
-        ("--before", "soon"): "'soon' is no day; give one like 2026-01-31",
-        ("--before", "9999-01-01"): "'9999-01-01' is still to come; give a day that has passed",
-        ("s", "--before", "2026-01-31"): "forget what? give one SESSION, or --before and a day",
-        (): "forget what? give one SESSION, or --before and a day",
+        (
+            "--before",
+            "soon",
+        ): "expected a day such as 2026-01-31 or 2026-01-31T18:00+02:00, got 'soon'",
+        ("--before", "9999-01-01"): "'9999-01-01' is in the future; give a past day",
+        ("s", "--before", "2026-01-31"): "expected either SESSION or --before DAY",
+        (): "expected either SESSION or --before DAY",
         ("s", "--dry-run"): "--dry-run lists sessions before a day; add --before",
         ("--state", "--before", "2026-01-31"): "--before deletes state with all else; leave out",
     }

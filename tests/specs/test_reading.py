@@ -270,7 +270,7 @@ async def test_a_part_behind_the_end_is_refused(path, run, command, follow):
     await say(path, user("u-6"))
 
     assert [(one.returncode, one.stdout) for one in done] == [(2, "")] * 2
-    line = "error: session 's' has 5 messages, so there is nothing to show from 6 on\n"
+    line = "error: session 's' has 5 messages, none from 6 on; give a smaller number\n"
     assert [one.stderr for one in done] == [line] * 2
     assert any("u-6" in line for line in child.stdout)
 
@@ -444,7 +444,7 @@ async def test_who_did_not_run_is_told(path, run):
     passage = life["tool:call:before: denied"]
     assert passage[1:3] == [
         "· never  transformer  100  skipped",
-        "another sender, its `when` said no, or it was disabled",
+        "another sender, a false `when`, or disabled",
     ]
     assert passage[3:] == [
         "✗ inside  guard  100  denied",
@@ -532,7 +532,7 @@ async def test_store_and_model_may_differ(path, run):
     )
 
     assert differs["as it was stored"] == ["all is ****"]
-    note = "a session that is resumed reads what was stored"
+    note = "a resumed session reads the stored version"
     assert differs["as the model read it"] == ["all is well", note]
     assert same["as it was stored"] == ["only inside the project"]
     assert same["as the model read it"] == ["as it was stored"]
@@ -582,11 +582,13 @@ async def test_what_was_refused_is_explained(path, run):
     message = told(run("explain", "agent.db", "bad"))
     call = told(run("explain", "agent.db", "--call", seen["read"][:-1]))
 
-    assert message[""] == ["no message bad  session s"]
+    assert message[""] == ["refused message bad  session s"]
     assert "no such talk" in message["message:append:before: denied"]
     assert message["as it was stored"] == ["nothing: it is in no message"]
     assert call[""][0] == f"call {seen['read']}  session s"
-    assert call["as the model asked"] == ["by no message: a call inside another, or of a program"]
+    assert call["as the model asked"] == [
+        "not in a message: a call inside another call, or of a program"
+    ]
     assert call["tool:call:before: unchanged"] == ["· watch  transformer  100  ran"]
 
 
@@ -689,17 +691,17 @@ async def test_ids_of_several_are_refused(path, refusal, run):
     await say(path, user("only"), session_id="s-1")
     elsewhere = refusal("explain", "agent.db", "only", "--session", "s-2")
     assert elsewhere.startswith("no message 'only' in session 's-2'; ")
-    told = "is how 2 sessions ('s-1', 's-2') begin; give more of the id"
+    told = "begins 2 sessions ('s-1', 's-2'); give more of the id"
     assert refusal("show", "agent.db", "s") == f"'s' {told}"
     message = refusal("explain", "agent.db", "id-", "--session", "s-1")
-    assert message == "'id-' is how 3 messages ('id-3', 'id-4', 'id-5') begin; give more of the id"
+    assert message == "'id-' begins 3 messages ('id-3', 'id-4', 'id-5'); give more of the id"
 
 
 async def test_wrong_use_says_what_is_missing(path, refusal, command):
     await talk(path)
 
     for words in ([], ["ask", "--call", "call-1"]):
-        assert "explain what? give one message id, or" in refusal("explain", "agent.db", *words)
+        assert "expected one id; give one message id, or" in refusal("explain", "agent.db", *words)
     hint = "'call-1' is the id of a call; use `--call call-1`"
     assert refusal("explain", "agent.db", "call-1") == hint
     done = command("show", "agent.db", "s-1", "--from", "0")

@@ -1,4 +1,4 @@
-"""`toolbus check`: say what is still readable of a store's file."""
+"""`toolbus check`: the damage of a store, and the recovery of its readable part."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, store_address
-from toolbus.cli.output.blocks import count_things
+from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.screen import Screen, open_screen
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import WrongPathError
-from toolbus.messages.records import encode
 from toolbus.settings.spans import Span
 from toolbus.store.check.recovery import recover
 from toolbus.store.check.session_check import check_file, check_reader
@@ -25,30 +24,28 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus check sessions.db                     what is in it, and what is wrong
+  toolbus check sessions.db                     its content and damage
   toolbus check                                 the store of the hooks
-  toolbus check sessions.db --recover new.db    write what is readable to new.db
+  toolbus check sessions.db --recover new.db    its readable part, to new.db
   toolbus check sessions.db --json | jq .problems    one JSON document
 
-It never changes the file. It ends with 0 if all is well, with 1 if there is
-damage or a call has two answers or one far from it, and with 2 if the file is
-no store or is a newer toolbus's.
+The file is never changed. Exit codes: 0 no problems, 1 damage, or a call with a
+second or misplaced answer, 2 not a store, or a store of a newer toolbus.
 
-What a cut file or a destroyed page has lost stays lost, and with it what only
-that led to; a file without its head gives nothing. So keep copies:
+The content of a cut file or a destroyed page is lost, with everything that is
+reachable only from there; a file without its head cannot be read. So keep
+copies:
   sqlite3 sessions.db ".backup copy.db\""""
 
 _MAX_PROBLEMS = 20
-"""How many problems a person reads; a program gets them all."""
+"""The problems that a person reads; --json has all."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser(
-        "toolbus check", "Say what is still readable of a store, and what is wrong.", _EPILOG
-    )
+    """Return the parser and the body of the command."""
+    parser = make_parser("toolbus check", "Check a store for damage, and recover it.", _EPILOG)
     parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
-    parser.add_argument("--recover", metavar="NEW.db", help="write what is readable to a new file")
+    parser.add_argument("--recover", metavar="NEW.db", help="write the readable part to a new file")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
@@ -62,10 +59,10 @@ def command() -> Command:
 def check_store(
     output: Output, errors: Output, where: str, *, new: str | None = None, as_json: bool = False
 ) -> int:
-    """Print the state of the store *where*, having written what is readable to *new* if given.
+    """Print the state of the store *where*; write its readable part to *new*, if given.
 
-    How far it is goes to *errors*, if that is a terminal. Returns 0 if all is well and 1 if there
-    is damage; raises `WrongPathError` for what is no store, and `StoreError`.
+    Progress goes to *errors*, if it is a terminal. Returns 0 without damage, else 1; raises
+    `WrongPathError` for a path that is not a store's, and `StoreError`.
     """
     line = ProgressLine(errors)
 
@@ -77,7 +74,7 @@ def check_store(
     finally:
         line.hide()
     if as_json:
-        output.write(f"{encode(report).decode()}\n")
+        print_json(output, report)
     else:
         _show(report, open_screen(output))
     return 0 if report.is_whole else 1
@@ -87,7 +84,7 @@ def _report(where: str, new: str | None, progress: ProgressCallback) -> CheckRep
     if not is_postgres(where):
         return recover(where, new, progress) if new is not None else check_file(where, progress)
     if new is not None:
-        reason = "only a file is recovered so; `toolbus copy` takes whole sessions"
+        reason = "--recover needs a file; `toolbus copy` copies whole sessions"
         raise WrongPathError(where, reason)
     with open_reader(where, live=True) as reader:
         return check_reader(where, reader, progress)
@@ -135,12 +132,12 @@ def _show_verdict(report: CheckReport, screen: Screen) -> None:
     if report.is_whole:
         screen.line(Span("✓ ", "good"), "no damage found")
     elif not report.sessions:
-        screen.line(Span("✗ ", "bad"), "nothing in it can be read; restore it from a copy")
+        screen.line(Span("✗ ", "bad"), "nothing is readable; restore it from a copy")
     elif is_postgres(report.path):
-        screen.line(Span("✗ ", "bad"), "it is damaged; copy the sessions that are whole:")
+        screen.line(Span("✗ ", "bad"), "damaged; copy the sessions that are whole:")
         screen.command("toolbus", "copy", report.path, "NEW.db")
     elif report.recovered is None:
-        screen.line(Span("✗ ", "bad"), "it is damaged; write what can be read to a new file:")
+        screen.line(Span("✗ ", "bad"), "damaged; write the readable part to a new file:")
         screen.command("toolbus", "check", report.path, "--recover", "NEW.db")
     if report.saved is not None:
         kinds = ("session", "message", "record", "original", "state")

@@ -1,4 +1,4 @@
-"""`toolbus completion`: the script that lets a shell complete commands and options."""
+"""`toolbus completion`: a script for a shell to complete commands and options."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples:
   toolbus completion bash >> ~/.bashrc     from the next shell on
-  toolbus completion zsh >> ~/.zshrc       behind `compinit`
+  toolbus completion zsh >> ~/.zshrc       after `compinit`
   toolbus completion fish > ~/.config/fish/completions/toolbus.fish
 
-The shell asks the `toolbus` of your PATH, never a file that you are typing the
-path of. Where there is nothing of ours to offer, it completes file names."""
+The shell calls the `toolbus` of your PATH, never the file whose path you type.
+Without a candidate of toolbus it completes file names."""
 
 _SCRIPTS = {
     "bash": """\
@@ -51,21 +51,23 @@ complete -c toolbus -a '(__toolbus_candidates)'
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the body of the command."""
     parser = make_parser(
         "toolbus completion", "Print the completion script of a shell.", _EPILOG, CommandParser
     )
     parser.usage = "toolbus completion [-h] bash|zsh|fish"
     parser.add_argument("shell", metavar="SHELL", nargs="?", choices=_SCRIPTS, help="its name")
     parser.add_argument(
-        "--candidates", action="store_true", help="print the words that may follow those behind --"
+        "--candidates",
+        action="store_true",
+        help="print the words allowed after the words behind --",
     )
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if parsed.candidates:
             output.write("".join([f"{word}\n" for word in candidates(parsed.command)]))
         elif parsed.shell is None:
-            parser.error(f"which shell? one of {', '.join(_SCRIPTS)}")
+            parser.error(f"the shell is missing; give one of {', '.join(_SCRIPTS)}")
         else:
             output.write(_SCRIPTS[parsed.shell])
         return 0
@@ -74,13 +76,15 @@ def command() -> Command:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """Return the words that may stand in the place of the last of *words*, which is being typed.
+    """Return the completions of the last of *words*, the words after `toolbus`.
 
-    *words* follow `toolbus` on the command line. File names are the shell's.
+    File names are left to the shell.
     """
     *before, partial = words or [""]
     if not before:
-        return [word for word in (*COMMANDS, "--help", "--version") if word.startswith(partial)]
+        return [
+            word for word in (*COMMANDS, "--help", "--version", "-V") if word.startswith(partial)
+        ]
     if before[0] not in COMMANDS:
         return []
     parser, _ = command_of(before[0])

@@ -1,4 +1,4 @@
-"""`toolbus copy`: take sessions from one store to another."""
+"""`toolbus copy`: sessions from one store to another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from toolbus.cli.options import store_address
 from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.screen import open_screen
@@ -27,77 +28,53 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples:
   toolbus copy agent.db postgresql://db.example.com/agents    all sessions
-  toolbus copy service=agents backup.db      back into a file, which is made
-  toolbus copy agent.db other.db --session 3f9a       one, and its sub-agents
+  toolbus copy service=agents backup.db      back into a new file
+  toolbus copy agent.db other.db --session 3f9a       one, with its sub-agents
   toolbus copy agent.db other.db --json | jq .digest    one JSON object a line
 
-A session goes over whole: messages, ledger, state and originals, and its times.
-What came over is read back and compared by a digest. Copied again, it goes on
-where it stopped; a session that has gone on in TO, or is another one there, is
-left as it is, and told of. FROM is only read. Nobody should work in a session
-while it is copied: what is written meanwhile comes with the next copy.
+A session is copied whole: messages, ledger, state, originals and times. Each
+copy is read back and compared by a digest. A second copy continues the first; a
+session that has continued in TO, or has the same id as another one there, is
+reported and left alone. FROM is only read. Do not write to a session during its
+copy: the next copy brings the rest.
 
-It ends with 0 if all is there, with 1 if a session could not be copied, and
-with 2 for wrong use."""
+Exit codes: 0 all copied, 1 a session could not be copied, 2 usage error."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser("toolbus copy", "Take sessions from one store to another, whole.", _EPILOG)
-    parser.add_argument("source", metavar="FROM", help="a file, postgresql://… or service=NAME")
-    parser.add_argument("target", metavar="TO", help="as FROM; a file is made")
+    """Return the parser and the body of the command."""
+    parser = make_parser("toolbus copy", "Copy sessions from one store to another.", _EPILOG)
+    parser.add_argument(
+        "source", metavar="FROM", help="a file, postgresql://…, service=NAME or hooks"
+    )
+    parser.add_argument("target", metavar="TO", help="a store as FROM; a missing file is made")
     parser.add_argument(
         "--session",
         dest="sessions",
         metavar="SESSION",
         action="append",
         default=[],
-        help="its id, or how that begins; may be given several times",
+        help="its id, or the beginning; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        return copy_sessions(
-            output,
-            Output(sys.stderr),
-            parsed.source,
-            parsed.target,
-            sessions=tuple(parsed.sessions),
-            as_json=parsed.json,
-        )
+        source, report = store_address(parsed.source), _CopyReport(output, as_json=parsed.json)
+        with open_reader(source, live=True) as reader:
+            names = [find_session(reader, name).id for name in parsed.sessions]
+            line = ProgressLine(Output(sys.stderr))
+            try:
+                asyncio.run(_copy(reader, names, parsed.target, line, report))
+            finally:
+                line.hide()
+        report.end()
+        return 1 if report.failures else 0
 
     return parser, run
 
 
-def copy_sessions(
-    output: Output,
-    errors: Output,
-    source: str,
-    target: str,
-    *,
-    sessions: tuple[str, ...] = (),
-    as_json: bool = False,
-) -> int:
-    """Copy *sessions* of the store *source*, with those below them, else all, to *target*.
-
-    Prints what became of each; how far it is goes to *errors*, if that is a terminal. Returns 1 if
-    one could not be copied; the others are all the same. Raises `StoreError` for a store that
-    cannot be opened, and `UsageError` for an unknown session.
-    """
-    report = _CopyReport(output, as_json=as_json)
-    with open_reader(source, live=True) as reader:
-        names = [find_session(reader, name).id for name in sessions]
-        line = ProgressLine(errors)
-        try:
-            asyncio.run(_copy(reader, names, target, line, report))
-        finally:
-            line.hide()
-    report.end()
-    return 1 if report.failures else 0
-
-
 def _chosen(reader: StoreReader, names: list[str]) -> Iterator[SessionRow]:
-    """Give the sessions of *names*, and those of their sub-agents; all, if there are none."""
+    """Yield the sessions of *names* and their sub-agents'; without names all."""
     below = tuple([f"{name}/" for name in names])
     for session in reader.sessions():
         if not names or session.id in names or session.id.startswith(below):
@@ -126,7 +103,7 @@ async def _copy(
 
 
 class _CopyReport:
-    """Writes what became of each session on *output*."""
+    """The report of a copy on *output*: a line for each session, and the counts."""
 
     def __init__(self, output: Output, *, as_json: bool) -> None:
         self._output, self._as_json = output, as_json
@@ -134,7 +111,7 @@ class _CopyReport:
         self._copied = self._unchanged = self.failures = 0
 
     def write(self, copy: SessionCopy) -> None:
-        """Write a line on one session."""
+        """Write the line of one session."""
         self._copied += copy.status == "copied"
         self._unchanged += copy.status == "unchanged"
         self.failures += copy.status == "failed"
@@ -150,7 +127,7 @@ class _CopyReport:
             self._screen.line(sign, copy.session, right=[Span(counts, "dim")])
 
     def end(self) -> None:
-        """Write how many there were."""
+        """Write the counts."""
         if not self._as_json:
             parts = [f"{self._copied:,} copied", f"{self._unchanged:,} were there already"]
             parts += [f"{self.failures:,} failed"] if self.failures else []

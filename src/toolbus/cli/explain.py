@@ -1,4 +1,7 @@
-"""`toolbus explain`: the life of a message or a call."""
+"""`toolbus explain`: the history of one message or call, with every handler's effect.
+
+`explain` prints it; a caller with a store of its own, such as the demo, passes the path and an id.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.output.blocks import (
     describe_call,
     print_json,
+    without_quoted,
     write_calls,
     write_differences,
     write_invocation,
@@ -29,8 +33,13 @@ if TYPE_CHECKING:
     import argparse
     import os
 
-    from toolbus.cli.output.dispatches import DispatchView, HandlerView, ValueView
-    from toolbus.cli.output.history import CallHistory, MessageHistory
+    from toolbus.cli.output.history import (
+        CallHistory,
+        DispatchView,
+        HandlerView,
+        MessageHistory,
+        ValueView,
+    )
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
@@ -40,36 +49,36 @@ _EPILOG = """\
 examples:
   toolbus explain agent.db 8c01                  the message whose id begins so
   toolbus explain agent.db --call call-1         a tool call
-  toolbus explain agent.db --call call-1 --session 3f9a   of one of several
-  toolbus explain --call claude-code:3f9a/t1     of a coding agent with hooks
+  toolbus explain agent.db --call call-1 --session 3f9a   one of several
+  toolbus explain --call claude-code:3f9a/t1     a call of a coding agent
   toolbus explain agent.db 8c01 --json | jq .call         one JSON document
 
-`toolbus show` prints the ids. Differences are shown field by field if the
-session keeps originals, by digests and sizes if not. The file is only read."""
+`toolbus show` prints the ids. Differences are printed field by field if the
+session keeps originals, else as digests and sizes. The file is only read."""
 
 _ROOMY = 70
-"""Cells of a line that has room for where a handler stands, beside what it did."""
+"""The least width of a line with a handler's kind and priority."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the body of the command."""
     parser = make_parser(
-        "toolbus explain", "Tell the life of a message or call, and who changed it.", _EPILOG
+        "toolbus explain", "Print the history of a message or call, handler by handler.", _EPILOG
     )
-    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
-    parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="or how that begins")
+    parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
+    parser.add_argument("message", metavar="MESSAGE_ID", nargs="?", help="its id, or the beginning")
     parser.add_argument("--call", metavar="CALL_ID", help="explain a tool call instead")
-    parser.add_argument("--session", metavar="SESSION", help="look in this session only")
+    parser.add_argument("--session", metavar="SESSION", help="search only this session")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
-    parser.add_argument("--no-pager", action="store_true", help="write all at once")
+    parser.add_argument("--no-pager", action="store_true", help="do not page the output")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        database, message = parsed.database, parsed.message
-        if message is None and database is not None and not is_store(database):
-            database, message = None, database
+        store, message = parsed.store, parsed.message
+        if message is None and store is not None and not is_store(store):
+            store, message = None, store
         return explain(
             output,
-            store_address(database),
+            store_address(store),
             message,
             call=parsed.call,
             session=parsed.session,
@@ -90,12 +99,12 @@ def explain(
     as_json: bool = False,
     pager: bool = True,
 ) -> int:
-    """Print what became of the *message* or of the *call*, in *session* if given; return 0.
+    """Print the history of the *message* or the *call*, in *session* if given; return 0.
 
-    Raises `UsageError` for an id that is unknown, or that several sessions have.
+    Raises `UsageError` for an unknown id, and for an id in several sessions.
     """
     if (message is None) == (call is None):
-        raise UsageError("explain what? give one message id, or `--call` and the id of a call")
+        raise UsageError("expected one id; give one message id, or `--call` and the id of a call")
     with open_reader(path) as reader:
         within = find_session(reader, session) if session is not None else None
         find = find_message if call is None else find_call
@@ -109,13 +118,13 @@ def explain(
 
 
 class _HistoryWriter:
-    """Writes a history on *screen*."""
+    """The text of a history on *screen*."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
 
     def write(self, history: MessageHistory) -> None:
-        """Write the parts, from what was asked to what was read."""
+        """Write all parts, from the request of the call to the text that the model read."""
         self._head(history)
         if history.call:
             self._call(history.call)
@@ -129,18 +138,17 @@ class _HistoryWriter:
         self._section("as the model read it")
         self._value(history, history.read, "as it was stored")
         if history.read:
-            self._screen.prose("a session that is resumed reads what was stored", indent=2)
+            self._screen.prose("a resumed session reads the stored version", indent=2)
         for dispatch in history.requests:
             self._dispatch(dispatch)
         for damage in history.damage:
             self._screen.prose(f"! {damage}", style="bad")
 
     def _head(self, history: MessageHistory) -> None:
-        what = (
-            f"{history.role} message" if history.role else "call" if history.call else "no message"
-        )
+        title = "call" if history.call else "refused message"
+        title = f"{history.role} message" if history.role else title
         where = f"session {history.session}" + (f", message {history.seq}" if history.seq else "")
-        self._screen.line(f"{what} ", Span(history.id, "strong"), right=[Span(where, "dim")])
+        self._screen.line(f"{title} ", Span(history.id, "strong"), right=[Span(where, "dim")])
 
     def _call(self, call: CallHistory) -> None:
         took = [Span(duration_of(call.duration_ns), "dim")] if call.duration_ns else []
@@ -148,18 +156,19 @@ class _HistoryWriter:
         style = Span(status, "good" if status == "ok" else "bad")
         self._screen.line(f"answers call {call.id}: ", style, right=took)
         self._section("as the model asked")
-        self._asked(call.asked, f"in message {call.asked_in}" if call.asked_in else "")
+        self._requested(call.asked, f"in message {call.asked_in}" if call.asked_in else "")
         self._section("as it ran")
         if call.ran is None:
             self._screen.line("it did not run" if call.status else "not known", indent=2)
         elif call.asked and _same(call.asked, call.ran):
             self._screen.line("as the model asked", indent=2)
         else:
-            self._asked(call.ran, "")
+            self._requested(call.ran, "")
 
-    def _asked(self, call: ToolCall | None, where: str) -> None:
+    def _requested(self, call: ToolCall | None, where: str) -> None:
         if call is None:
-            self._screen.line("by no message: a call inside another, or of a program", indent=2)
+            text = "not in a message: a call inside another call, or of a program"
+            self._screen.line(text, indent=2)
             return
         right = [Span(where, "dim")] if where else []
         self._screen.line(*describe_call(call), right=right, indent=2)
@@ -172,20 +181,22 @@ class _HistoryWriter:
         self._section(f"{dispatch.event}: {dispatch.outcome}", took)
         if is_note:
             self._screen.line(dispatch.reason or "", indent=2)
-        width = max([len(handler.name) for handler in dispatch.handlers], default=0)
-        for handler in dispatch.handlers:
-            self._handler(handler, width)
+        handlers = without_quoted(dispatch.handlers)
+        names = max([len(handler.name) for handler in handlers], default=0)
+        ranks = max([len(_rank(handler)) for handler in handlers], default=0)
+        for handler in handlers:
+            self._handler(handler, names, ranks)
 
-    def _handler(self, handler: HandlerView, width: int) -> None:
-        did = handler.status.replace("_", " ")
+    def _handler(self, handler: HandlerView, names: int, ranks: int) -> None:
+        effect = handler.status.replace("_", " ")
         if handler.before and handler.after:
-            did += f" {describe_change(handler.fields, handler.before.size, handler.after.size)}"
-        place = f"{handler.kind:<11} {handler.priority:>4}  "
+            sizes = handler.before.size, handler.after.size
+            effect += f" {describe_change(handler.fields, *sizes)}"
         words: list[Span | str] = [
-            Span(f"{handler.name:<{width}}", "strong"),
+            Span(f"{handler.name:<{names}}", "strong"),
             "  ",
-            *([place] if self._screen.width >= _ROOMY else []),
-            did,
+            *([f"{_rank(handler):<{ranks}}  "] if self._screen.width >= _ROOMY else []),
+            effect,
         ]
         write_invocation(self._screen, handler, words, indent=2)
         if handler.before and handler.after:
@@ -193,8 +204,8 @@ class _HistoryWriter:
 
     def _stored(self, history: MessageHistory) -> None:
         if history.stored is None:
-            why = "it cannot be read" if history.seq else "nothing: it is in no message"
-            self._screen.line(why, indent=2)
+            text = "it cannot be read" if history.seq else "nothing: it is in no message"
+            self._screen.line(text, indent=2)
             return
         write_text(self._screen, history.stored.text, indent=2, full=True)
         write_calls(self._screen, history.stored, indent=2)
@@ -210,6 +221,10 @@ class _HistoryWriter:
     def _section(self, title: str, right: str = "") -> None:
         self._screen.line()
         self._screen.line(Span(title, "strong"), right=[Span(right, "dim")] if right else [])
+
+
+def _rank(handler: HandlerView) -> str:
+    return f"{handler.kind:<11} {handler.priority:>4}"
 
 
 def _same(asked: ToolCall, ran: ToolCall) -> bool:

@@ -1,4 +1,4 @@
-"""`toolbus export`: write sessions of a store as JSON Lines."""
+"""`toolbus export`: sessions of a store as JSON Lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbus.cli.options import STORE_HELP, is_store, store_address
+from toolbus.cli.output.blocks import count_things
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
 from toolbus.errors import DecodeError
 from toolbus.formats.native import (
@@ -29,76 +31,75 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Sequence
 
-    from toolbus.cli.output.stream import Output
     from toolbus.cli.parser import Command
     from toolbus.store.store_reader import SessionRow
 
 _EPILOG = """\
 examples:
-  toolbus export agent.db -o all.jsonl           every session, into a new file
-  toolbus export agent.db s-17 | less            one session, to look at
-  toolbus export agent.db -o all.jsonl --force   write over the file
+  toolbus export agent.db -o all.jsonl           all sessions, into a new file
+  toolbus export agent.db s-17 | less            one session, to read
+  toolbus export agent.db -o all.jsonl --force   replace the file
 
-A line opens each session, then come its messages, its ledger records (digests,
-no values) and a line that counts them. `toolbus replay` reads it without loss.
-What components keep for a session is not written: it may be secret."""
+A line opens each session; its messages follow, then its ledger records (digests
+without values), and a line with their counts. `toolbus replay` reads the file
+without loss. The state of components is left out: it may be secret."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the body of the command."""
     parser = make_parser("toolbus export", "Write sessions of a store as JSON Lines.", _EPILOG)
-    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
-    parser.add_argument("sessions", metavar="SESSION", nargs="*", help="its id; without one: all")
-    parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written whole or not")
-    parser.add_argument("--force", action="store_true", help="write over the file if it is there")
+    parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
+    parser.add_argument("sessions", metavar="SESSION", nargs="*", help="its id; default: all")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a new file, written atomically")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        database, sessions = parsed.database, parsed.sessions
-        if database is not None and not is_store(database):
-            database, sessions = None, [database, *sessions]
-        return run_export(
-            output,
-            store_address(database),
-            sessions=sessions,
-            file=parsed.output,
-            force=parsed.force,
-        )
+        store, sessions = parsed.store, parsed.sessions
+        if store is not None and not is_store(store):
+            store, sessions = None, [store, *sessions]
+        address, force = store_address(store), parsed.force
+        return run_export(output, address, sessions=sessions, file=parsed.output, force=force)
 
     return parser, run
 
 
 def run_export(
     output: Output,
-    database: str,
+    address: str,
     *,
     sessions: Sequence[str] = (),
     file: str | None = None,
     force: bool = False,
 ) -> int:
-    """Write *sessions* of *database*, all if none is named, to *file* or to *output*; return 0.
+    """Write *sessions* of a store, all if none is named, to *file* or *output*; return 0.
 
-    The file is there whole or not at all. Raises `StoreError`, `DecodeError` for a damaged row,
-    and `UsageError` for a file that is there, without *force*.
+    The file is written whole or not at all. Raises `StoreError`, `DecodeError` for a damaged row,
+    and `UsageError` for an existing file without *force*.
     """
     if file is None or file == "-":
-        with closing(_lines(database, sessions)) as lines:
+        with closing(_lines(address, sessions)) as lines:
             for line in lines:
                 output.write(encode_line(line).decode())
                 if output.lost is not None:
                     break
         return 0
-    count = 0
-    with replacing(Path(file), force=force) as stream:
-        for line in _lines(database, sessions):
-            stream.write(encode_line(line))
-            count += isinstance(line, EndLine)
-    noun = "session" if count == 1 else "sessions"
-    print(f"toolbus: {count} {noun} written to {file}", file=sys.stderr)  # noqa: T201 - for a person
+    errors, sessions_count, messages_count = Output(sys.stderr), 0, 0
+    progress = ProgressLine(errors)
+    try:
+        with replacing(Path(file), force=force) as stream:
+            for line in _lines(address, sessions):
+                stream.write(encode_line(line))
+                sessions_count += isinstance(line, EndLine)
+                messages_count += isinstance(line, MessageLine)
+                progress.show(f"{messages_count:,} messages of {sessions_count + 1:,} sessions")
+    finally:
+        progress.hide()
+    errors.write(f"toolbus: {count_things(sessions_count, 'session')} written to {file}\n")
     return 0
 
 
-def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
-    with open_reader(database, live=True) as reader:
+def _lines(address: str, wanted: Sequence[str]) -> Generator[Line]:
+    with open_reader(address, live=True) as reader:
         chosen = _chosen(list(reader.sessions()), wanted)
         yield HeaderLine()
         for session in chosen:
@@ -120,7 +121,7 @@ def _lines(database: str, wanted: Sequence[str]) -> Generator[Line]:
 
 
 def _chosen(known: Sequence[SessionRow], wanted: Sequence[str]) -> list[SessionRow]:
-    """Return the sessions that are *wanted*, each once, in the order of the store."""
+    """Return the *wanted* sessions, each once, in the store's order."""
     ids = [session.id for session in known]
     for session_id in wanted:
         if session_id not in ids:

@@ -1,4 +1,4 @@
-"""`toolbus forget`: delete what a session kept beside its messages, or old sessions as a whole."""
+"""`toolbus forget`: delete the originals or the state of a session, or old sessions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from toolbus.cli.output.blocks import print_json
+from toolbus.cli.options import store_address
+from toolbus.cli.output.blocks import count_things, print_json
+from toolbus.cli.output.descriptions import session_facts, utc_time
+from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser
-from toolbus.cli.sessions import facts, moment
 from toolbus.settings.usage_error import UsageError
 from toolbus.store.store_factory import open_reader, open_store
 
@@ -23,118 +25,96 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus forget agent.db 3f9a           the session whose id begins so
-  toolbus forget agent.db "$SESSION"     by its whole id, in a script
-  toolbus forget agent.db 3f9a --json    say how many as JSON
-  toolbus forget agent.db 3f9a --state   what components keep, instead
+  toolbus forget agent.db 3f9a           the session with an id that begins so
+  toolbus forget hooks "$SESSION"        in the store of the hooks
+  toolbus forget agent.db 3f9a --json    print the number as JSON
+  toolbus forget agent.db 3f9a --state   the state of its components instead
   toolbus forget agent.db --before 2026-01-31             old sessions, whole
-  toolbus forget agent.db --before 2026-01-31 --dry-run   which those would be
+  toolbus forget agent.db --before 2026-01-31 --dry-run   only list them
 
 A session of `Agent(keep_originals=True)` keeps the values that handlers changed
-or refused, and so the secrets that were taken out; `toolbus sessions` marks it.
-They are overwritten in the file and in its log; messages and ledger stay.
+or refused, so it holds the removed secrets; `toolbus sessions` marks it. They
+are overwritten in the file and in its log; messages and ledger stay.
 
-With --state a budget begins anew, as does all else that components count.
+--state deletes the state that components keep: budgets and counts start anew.
 
-With --before all sessions that were last written before that day (or time, UTC
-unless it says otherwise) are deleted whole: messages, ledger, originals, state.
-One that somebody works in is left."""
+--before deletes sessions whole (messages, ledger, originals, state) that were
+last written before a day or time, in UTC unless it names a zone. A session
+that is being written is left."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the body of the command."""
     parser = make_parser(
-        "toolbus forget",
-        "Delete what a session keeps beside its messages, or old sessions.",
-        _EPILOG,
+        "toolbus forget", "Delete the originals of a session, or old sessions.", _EPILOG
     )
     parser.add_argument(
-        "database", metavar="STORE", help="its file, postgresql://… or service=NAME"
+        "store", metavar="STORE", help="a file, postgresql://…, service=NAME or hooks"
     )
-    parser.add_argument(
-        "session", metavar="SESSION", nargs="?", default=None, help="its id, or how that begins"
-    )
-    parser.add_argument("--state", action="store_true", help="what components keep for it instead")
+    parser.add_argument("session", metavar="SESSION", nargs="?", help="its id, or the beginning")
+    parser.add_argument("--state", action="store_true", help="the state of its components instead")
     parser.add_argument("--before", metavar="DAY", help="sessions last written before, whole")
-    parser.add_argument("--dry-run", action="store_true", help="with --before: list them only")
-    parser.add_argument("--json", action="store_true", help="write one JSON document")
+    parser.add_argument("--dry-run", action="store_true", help="with --before: only list them")
+    parser.add_argument("--json", action="store_true", help="write JSON")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
         if (parsed.session is None) == (parsed.before is None):
-            parser.error("forget what? give one SESSION, or --before and a day")
-        if parsed.before is not None and parsed.state:
-            parser.error("--before deletes state with all else; leave out --state")
-        if parsed.before is not None:
-            return _forget_before(parsed, output)
-        if parsed.dry_run:
+            parser.error("expected either SESSION or --before DAY")
+        if parsed.before is None and parsed.dry_run:
             parser.error("--dry-run lists sessions before a day; add --before")
-        from toolbus.cli.sessions import forget  # noqa: PLC0415 - loads half of the house
-
-        return forget(
-            output, parsed.database, parsed.session, state=parsed.state, as_json=parsed.json
-        )
+        if parsed.before is not None and parsed.state:
+            parser.error("--before deletes the state as well; leave out --state")
+        address = store_address(parsed.store)
+        if parsed.before is None:
+            return _forget_session(output, address, parsed)
+        before_ns = read_moment(parsed.before)
+        if parsed.dry_run:
+            return _list_sessions(output, address, before_ns, as_json=parsed.json)
+        return _forget_sessions(output, address, before_ns, as_json=parsed.json)
 
     return parser, run
 
 
-def _forget_before(parsed: argparse.Namespace, output: Output) -> int:
-
-    return forget_before(
-        output,
-        Output(sys.stderr),
-        parsed.database,
-        parsed.before,
-        dry_run=parsed.dry_run,
-        as_json=parsed.json,
-    )
-
-
 def read_moment(text: str) -> int:
-    """Return the nanoseconds since the epoch of a day or a time, UTC unless it says otherwise.
+    """Return the nanoseconds since the epoch of a day or a time, in UTC unless it names a zone.
 
-    Raises `UsageError` for what is none, and for one that is still to come: then sessions would be
-    deleted that somebody is at.
+    Raises `UsageError` for other text, and for a future time: it would match sessions in use.
     """
     with suppress(ValueError):
         when = datetime.fromisoformat(text)
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        if when <= datetime.now(UTC):
-            # In whole numbers: a float has no nanoseconds so far from the epoch.
-            since = when - datetime(1970, 1, 1, tzinfo=UTC)
-            return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1_000
-        raise UsageError(f"{text!r} is still to come; give a day that has passed")
-    raise UsageError(f"{text!r} is no day; give one like 2026-01-31, or 2026-01-31T18:00+02:00")
+        if when > datetime.now(UTC):
+            raise UsageError(f"{text!r} is in the future; give a past day")
+        # In integers: a float has no nanoseconds so far from the epoch.
+        since = when - datetime(1970, 1, 1, tzinfo=UTC)
+        return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1_000
+    raise UsageError(f"expected a day such as 2026-01-31 or 2026-01-31T18:00+02:00, got {text!r}")
 
 
-def forget_before(
-    output: Output,
-    errors: Output,
-    address: str,
-    before: str,
-    *,
-    dry_run: bool = False,
-    as_json: bool = False,
-) -> int:
-    """Delete the sessions of the store *address* that were last written *before* a day; return 0.
+def _forget_session(output: Output, address: str, parsed: argparse.Namespace) -> int:
+    with open_reader(address) as reader:
+        session = find_session(reader, parsed.session).id
 
-    With *dry_run* they are listed only. How far it is goes to *errors*, if that is a terminal.
-    """
-    before_ns = read_moment(before)
-    if dry_run:
-        return _list(output, address, before_ns, as_json=as_json)
-    with open_reader(address):
-        pass  # A path that leads to no store is told, and no file made there.
-    count = asyncio.run(_forget(errors, address, before_ns))
-    if as_json:
-        print_json(output, {"before_ns": before_ns, "forgotten": count})
+    async def forget() -> int:
+        store = open_store(address)
+        try:
+            if parsed.state:
+                return await store.forget_states(session)
+            return await store.forget_originals(session)
+        finally:
+            await store.close()
+
+    count = asyncio.run(forget())
+    if parsed.json:
+        print_json(output, {"session": session, "forgotten": count})
         return 0
-    sessions = f"{count:,} session{'s' * (count != 1)}"
-    text = f"{sessions} last written before {moment(before_ns)} UTC deleted, with all they held"
+    deleted = count_things(count, "state" if parsed.state else "original")
+    text = f"{deleted} of session {session} deleted; its messages and records stay"
     open_screen(output).prose(text)
     return 0
 
 
-def _list(output: Output, address: str, before_ns: int, *, as_json: bool) -> int:
+def _list_sessions(output: Output, address: str, before_ns: int, *, as_json: bool) -> int:
     screen, count = open_screen(output), 0
     with open_reader(address) as reader:
         for session in reader.sessions():
@@ -142,22 +122,36 @@ def _list(output: Output, address: str, before_ns: int, *, as_json: bool) -> int
                 continue
             count += 1
             if as_json:
-                print_json(output, facts(session))
+                print_json(output, session_facts(session))
             else:
-                screen.line(f"{moment(session.updated_ns)}  {session.id}")
+                screen.line(f"{utc_time(session.updated_ns)}  {session.id}")
     if not as_json:
-        noun = "session" if count == 1 else "sessions"
-        screen.prose(f"{count:,} {noun} would be deleted, but for those that are written now")
+        sessions = count_things(count, "session")
+        screen.prose(f"{sessions} would be deleted, except those being written at that time")
     return 0
 
 
-async def _forget(errors: Output, address: str, before_ns: int) -> int:
-    store, line, count = open_store(address), ProgressLine(errors), 0
-    try:
-        while ids := await store.forget_sessions(before_ns):
-            count += len(ids)
-            line.show(f"{count:,} sessions deleted")
-    finally:
-        line.hide()
-        await store.close()
-    return count
+def _forget_sessions(output: Output, address: str, before_ns: int, *, as_json: bool) -> int:
+    with open_reader(address):
+        pass  # Opening a store would create a missing file.
+    line = ProgressLine(Output(sys.stderr))
+
+    async def forget() -> int:
+        store, count = open_store(address), 0
+        try:
+            while ids := await store.forget_sessions(before_ns):
+                count += len(ids)
+                line.show(f"{count:,} sessions deleted")
+        finally:
+            line.hide()
+            await store.close()
+        return count
+
+    count = asyncio.run(forget())
+    if as_json:
+        print_json(output, {"before_ns": before_ns, "forgotten": count})
+        return 0
+    sessions = count_things(count, "session")
+    text = f"{sessions} last written before {utc_time(before_ns)} UTC deleted with their content"
+    open_screen(output).prose(text)
+    return 0

@@ -1,4 +1,4 @@
-"""Options that several commands share: the model, the wait for an answer, the name of a store."""
+"""Options of several commands: the model, the wait for an answer, and the address of a store."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
 MODEL = "TOOLBUS_MODEL"
 """The environment variable with the model's name."""
 
-STORE_HELP = "a file, postgresql://… or service=NAME; without it, the store of the hooks"
+STORE_HELP = "a file, postgresql://… or service=NAME; default: the store of the hooks"
 
 _SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 HOOKS = "hooks"
-"""The name of the hooks' store, unless a file of that name is in this folder."""
+"""The name of the hooks' store, unless this folder has a file of that name."""
 
 
 def add_model_options(parser: Parser) -> None:
-    """Let *parser* take a model, its address and the variable with its key."""
+    """Add the options of a model: its name, its address and the variable with its key."""
     parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, or replay:FILE")
-    parser.add_argument("--base-url", metavar="URL", help="ask the model at this address")
+    parser.add_argument("--base-url", metavar="URL", help="the model's address")
     parser.add_argument(
         "--key-env",
         metavar="VARIABLE",
-        help="the variable with the key; that of the provider goes to no --base-url unnamed",
+        help="the variable with the key; --base-url never gets the provider's unless named",
     )
 
 
 def add_approval_wait(parser: argparse.ArgumentParser, usual: int) -> None:
-    """Add `--approval-wait`; *usual* seconds hold if neither it nor a configuration says more."""
+    """Add `--approval-wait`; the default without it and a configuration is *usual* seconds."""
     parser.add_argument(
         "--approval-wait",
         type=pause,
         metavar="SECONDS",
-        help=f"how long a call waits for an answer from elsewhere ({usual}), with --store",
+        help=f"the wait of a call for a remote answer ({usual}), with --store",
     )
 
 
 def check_approval_wait(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
-    """Refuse `--approval-wait` without a store, in which others would find the question."""
+    """Refuse `--approval-wait` without a store, which is where remote answers arrive."""
     if parsed.approval_wait is not None and parsed.store is None:
-        parser.error("--approval-wait needs the store where questions are kept; add --store STORE")
+        parser.error("--approval-wait needs a store for the questions; add --store STORE")
 
 
 def is_store(word: str) -> bool:
@@ -59,9 +59,9 @@ def is_store(word: str) -> bool:
 
 
 def store_address(named: str | None) -> str:
-    """Return the address of the store *named*; the hooks' store if None or `hooks`.
+    """Return the address of the store *named*, for None and `hooks` the hooks' store.
 
-    Raises `UsageError` if no hook has written that store yet.
+    Raises `UsageError` if the hooks' store does not exist yet.
     """
     if named is not None and (named != HOOKS or Path(named).exists()):
         return named
@@ -72,7 +72,5 @@ def store_address(named: str | None) -> str:
     except RuntimeError as error:
         raise UsageError(f"{error}; name a store") from error
     if not path.exists():
-        raise UsageError(
-            f"no hook of a coding agent has run: there is no {str(path)!r}; name a store"
-        )
+        raise UsageError(f"no hook has run yet: there is no {str(path)!r}; name a store")
     return str(path)

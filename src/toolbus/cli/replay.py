@@ -1,50 +1,73 @@
-"""`toolbus replay`: run recorded sessions through other handlers."""
+"""`toolbus replay`: recorded sessions through other handlers, without model and tools."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import sys
+from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolbus.cli.options import store_address
+from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.cli.parser import make_parser, megabytes
+from toolbus.settings.usage_error import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Coroutine, Sequence
 
-    from toolbus.cli.output.stream import Output
+    from toolbus.cli.output.replay_report import ReplayReport
     from toolbus.cli.parser import Command, Parser
+    from toolbus.replay.expectations import Expectation
 
 _FORMATS = ("sqlite", "toolbus", "openai", "anthropic", "claude-code")
 _EPILOG = """\
 examples:
-  toolbus replay agent.db --with policy.py             a store of ours
-  toolbus replay all.jsonl --with policy.py:Strict     what `export` wrote
-  toolbus replay all.jsonl --with toolbus.toml         what that file names
+  toolbus replay agent.db --with policy.py             a store of toolbus
+  toolbus replay all.jsonl --with policy.py:Strict     an exported file
+  toolbus replay all.jsonl --with toolbus.toml         a configuration
   toolbus replay all.jsonl --with policy.toml          the rules of a policy
-  toolbus replay all.jsonl                             what is in force here
+  toolbus replay all.jsonl                             your configuration
   toolbus replay --with policy.py                      coding agents' sessions
   toolbus replay ~/.claude/projects --with policy.py   sessions of Claude Code
   toolbus replay a.jsonl --with policy.py --check expected.json --update
   toolbus replay a.jsonl --with policy.py --check expected.json
 
 No model and no tool is called: recorded calls pass TOOL_CALL_BEFORE, recorded
-messages MESSAGE_APPEND_BEFORE. Handlers are those of an agent, a bus, a
-component or of what a function makes; without --with those of your own
-toolbus.toml and of the nearest one, if you trust it (`toolbus trust`).
-What is asked is taken as approved. A verdict on a call whose recorded arguments
-have names of hidden values is "unjudged", and a person's no is "refused".
-It ends with 1 if something cannot be read or the expectation does not hold."""
+messages MESSAGE_APPEND_BEFORE. The handlers are those of an agent, a bus, a
+component or a function's return value; without --with, those of your own
+toolbus.toml and of the nearest one that you trust (`toolbus trust`).
+Questions count as approved. A verdict on a call with hidden values in its
+recorded arguments is "unjudged", and a person's no is "refused".
+Exit codes: 0 success, 1 unreadable input or an expectation that does not hold,
+2 usage error."""
+
+
+class ReplayOptions(NamedTuple):
+    """The options of a replay; *limit* findings are printed, all if it is None.
+
+    *line_limit* is in bytes; *folder* is the first folder of sessions that do not name theirs.
+    """
+
+    format: str | None = None
+    session: str | None = None
+    line_limit: int = 16 * 2**20
+    limit: int | None = None
+    as_json: bool = False
+    check: Path | None = None
+    update: bool = False
+    folder: str = ""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
+    """Return the parser and the body of the command."""
     parser = make_parser("toolbus replay", "Run recorded sessions through other handlers.", _EPILOG)
     _add_arguments(parser)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        from toolbus.replay.replay import ReplayOptions, run_replay  # noqa: PLC0415 - loads the whole house
-
         if parsed.update and not parsed.check:
             parser.error("--update needs --check FILE")
         options = ReplayOptions(
@@ -71,14 +94,14 @@ def _add_arguments(parser: Parser) -> None:
         "--with",
         dest="target",
         metavar="FILE",
-        help="the handlers: a toolbus.toml, a policy or FILE.py[:name]; else what is in force here",
+        help="the handlers: a toolbus.toml, a policy or FILE.py[:name]; default: yours here",
     )
     parser.add_argument(
         "--format", metavar="NAME", choices=_FORMATS, help=f"of the sources: {', '.join(_FORMATS)}"
     )
     parser.add_argument("--session", metavar="ID", help="only this session")
     parser.add_argument(
-        "--folder", metavar="DIR", type=Path, help="where sessions began that do not say it"
+        "--folder", metavar="DIR", type=Path, help="the folder of sessions without a recorded one"
     )
     parser.add_argument("--all", action="store_true", help="print more than 100 findings")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
@@ -87,3 +110,77 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--max-line", type=megabytes, default=16, metavar="MB", help="longest line (16)"
     )
+
+
+def run_replay(
+    output: Output, sources: Sequence[str], target: str | None, options: ReplayOptions
+) -> int:
+    """Replay *sources* through *target*, or the active configuration; print the effects.
+
+    Returns 1 for unreadable input, or if given for an expectation that does not hold.
+    Raises `UsageError`.
+    """
+    from toolbus.cli.output.replay_report import JsonReport, TextReport  # noqa: PLC0415 - loads all
+    from toolbus.config.targets import load, load_configuration  # noqa: PLC0415 - loads all
+    from toolbus.replay.expectations import read_expectation  # noqa: PLC0415 - loads all
+    from toolbus.replay.replay import Replay, idle_events  # noqa: PLC0415 - loads all
+    from toolbus.replay.sources import find_sources, read_sources  # noqa: PLC0415 - loads all
+
+    files, others = find_sources(sources)
+    expected = None
+    if options.check and not options.update:
+        expected = read_expectation(options.check)
+    # Failures of handlers are findings here; the log would repeat them.
+    logging.getLogger("toolbus").addHandler(logging.NullHandler())
+    # Handlers may print; standard output is the report's alone.
+    with redirect_stdout(sys.stderr):
+        loaded = load_configuration() if target is None else load(target)
+        progress = ProgressLine(Output(sys.stderr))
+        report: ReplayReport = (
+            JsonReport(output, progress)
+            if options.as_json
+            else TextReport(output, progress, options.limit)
+        )
+        report.begin(loaded.target, idle_events(loaded))
+        if others:
+            report.skipped["other file"] += others
+        batches = read_sources(
+            files, kind=options.format, limit=options.line_limit, session=options.session
+        )
+        with closing(batches):
+            collect, folder = bool(options.check), options.folder
+            actual = _run(Replay(loaded, report, collect=collect, folder=folder).run(batches))
+    return _conclude(report, options, expected, actual)
+
+
+def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
+    """Run *work* in a new loop.
+
+    Not with `asyncio.run`, which delays an interrupt until the next line has been read.
+    """
+    with asyncio.Runner() as runner:
+        return runner.get_loop().run_until_complete(work)
+
+
+def _conclude(
+    report: ReplayReport, options: ReplayOptions, expected: Expectation | None, actual: Expectation
+) -> int:
+    """Write or compare the expectation, end the report and return the exit code."""
+    if report.lost:
+        return 0
+    if options.session is not None and not report.totals.sessions:
+        report.end(None)
+        raise UsageError(f"no session {options.session!r} in the sources; see `toolbus sessions`")
+    if options.check and options.update:
+        actual.write(options.check)
+        report.end(None)
+        Output(sys.stderr).write(f"toolbus: written to {options.check}\n")
+        return 0
+    if expected is None:
+        report.end(None)
+        return 1 if report.problems else 0
+    from toolbus.replay.expectations import compare  # noqa: PLC0415 - loads all
+
+    lines = list(compare(expected, actual))
+    report.end(lines, str(options.check))
+    return 1 if lines else 0

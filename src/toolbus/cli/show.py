@@ -1,4 +1,4 @@
-"""`toolbus show`: read a session."""
+"""`toolbus show`: the messages of a session, and the interventions of handlers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from toolbus.cli.options import STORE_HELP, is_store, store_address
 from toolbus.cli.output.blocks import (
     count_things,
     print_json,
+    without_quoted,
     write_calls,
     write_invocation,
     write_text,
 )
-from toolbus.cli.output.descriptions import describe, describe_change
+from toolbus.cli.output.descriptions import (
+    describe,
+    describe_change,
+    session_facts,
+    utc_time,
+)
 from toolbus.cli.output.history import status_of
 from toolbus.cli.output.lookup import find_session
 from toolbus.cli.output.pager import paged
 from toolbus.cli.output.screen import open_screen
 from toolbus.cli.parser import make_parser, positive
-from toolbus.cli.sessions import facts, moment
 from toolbus.messages.records import Message, ToolMessage
 from toolbus.settings.spans import Span
 from toolbus.settings.usage_error import UsageError
@@ -40,42 +45,44 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  toolbus show agent.db 3f9a               the session whose id begins so
+  toolbus show agent.db 3f9a               the session with an id that begins so
   toolbus show agent.db 3f9a --last 20     its last 20 messages
-  toolbus show agent.db 3f9a --follow      and what comes, until Ctrl-C
-  toolbus show claude-code:3f9a            of a coding agent with hooks
+  toolbus show agent.db 3f9a --follow      and new ones, until Ctrl-C
+  toolbus show claude-code:3f9a            a session of a coding agent's hooks
   toolbus show agent.db 3f9a --json | jq   messages and records, one a line
 
-Between the messages stands what handlers changed, refused or broke. Long output
-on a terminal goes through $PAGER. The file is only read."""
+Changes, refusals and failures of handlers are printed between the messages. The
+id on the right of a message is for `toolbus explain`; an assistant message has
+its provider's. Long output on a terminal goes through $PAGER. The file is only
+read."""
 
 PAUSE = 0.2
-"""Seconds between two looks at a session that is being written."""
+"""The seconds between two reads of a session with --follow."""
 _INDENT = 6
 Item: TypeAlias = "MessageRow | RecordBatch"
 ReadOn: TypeAlias = "Callable[[], Iterator[Item]]"
-"""Gives what has come since it was last called."""
+"""A function that yields the items added since its last call."""
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    parser = make_parser("toolbus show", "Read a session: what was said and done.", _EPILOG)
-    parser.add_argument("database", metavar="STORE", nargs="?", help=STORE_HELP)
-    parser.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    """Return the parser and the body of the command."""
+    parser = make_parser("toolbus show", "Print the messages of a session.", _EPILOG)
+    parser.add_argument("store", metavar="STORE", nargs="?", help=STORE_HELP)
+    parser.add_argument("session", metavar="SESSION", help="its id, or the beginning")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--from", type=positive, default=1, metavar="N", help="from message N on")
     where.add_argument("--last", type=positive, metavar="N", help="the last N messages")
-    parser.add_argument("--full", action="store_true", help="show long texts to their end")
-    parser.add_argument("--follow", action="store_true", help="wait for what is written")
+    parser.add_argument("--full", action="store_true", help="print long texts in full")
+    parser.add_argument("--follow", action="store_true", help="wait for new messages")
     parser.add_argument("--json", action="store_true", help="write one JSON object a line")
-    parser.add_argument("--no-pager", action="store_true", help="write all at once")
+    parser.add_argument("--no-pager", action="store_true", help="do not page the output")
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        if parsed.database is None and is_store(parsed.session):
-            parser.error(f"which session of {parsed.session!r}?")
+        if parsed.store is None and is_store(parsed.session):
+            parser.error(f"the session of {parsed.session!r} is missing")
         return show_session(
             output,
-            store_address(parsed.database),
+            store_address(parsed.store),
             parsed.session,
             start=vars(parsed)["from"],
             newest=parsed.last,
@@ -89,25 +96,25 @@ def command() -> Command:
 
 
 class SessionReader:
-    """Reads a session behind the message number *after* in the order in which it happened."""
+    """A reader of a session after message number *after*, in the order of the events."""
 
     def __init__(self, reader: StoreReader, session: int, after: int = 0) -> None:
         self._reader, self._session = reader, session
         self._after, self._last_record = after, 0
 
     def read_on(self) -> Iterator[Item]:
-        """Give what has come since the last time: messages, and records before what they led to."""
+        """Yield the new messages, and before each message the records that led to it."""
         for row in self._reader.messages(self._session, self._after):
             yield from self._new(self._reader.record_batches(self._session, self._after, row.seq))
             self._after = row.seq
             yield row
         behind = self._reader.record_batches(self._session, self._after, self._after + 1)
-        # The batch of a newer message is given with that message.
+        # A batch with a message is yielded with that message.
         yield from self._new(batch for batch in behind if not batch.with_message)
 
     def _new(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         for batch in batches:
-            # What came behind the last message comes before the next one, and was given then.
+            # Pages after the last message are read again before the next message.
             if batch.seq > self._last_record:
                 self._last_record = batch.seq
                 yield batch
@@ -127,15 +134,15 @@ def show_session(
 ) -> int:
     """Print the session *name* of the store *path*; return 0.
 
-    It begins with the message number *start*, or with the *newest* so many. With *follow* it ends
-    when nobody reads any more. Raises `UsageError` for an unknown session, and for a *start*
-    behind its end.
+    Begins with message number *start*, or prints the *newest* messages. With *follow* it prints
+    new messages until the reader of *output* leaves. Raises `UsageError` for an unknown session,
+    and for a *start* after its end.
     """
     with open_reader(path, live=follow) as reader:
         session = find_session(reader, name)
         if start > max(1, session.messages) and not follow:
             has = f"session {session.id!r} has {session.messages:,} messages"
-            raise UsageError(f"{has}, so there is nothing to show from {start:,} on")
+            raise UsageError(f"{has}, none from {start:,} on; give a smaller number")
         after = start - 1 if newest is None else max(0, session.messages - newest)
         timeline = SessionReader(reader, session.key, after)
         with paged(output, wanted=pager and not (as_json or follow)) as through:
@@ -153,7 +160,7 @@ def show_session(
 
 
 def _under_its_message(read_on: ReadOn) -> Iterator[Item]:
-    """Give the same, but what handlers did to a message behind it, not before."""
+    """Yield the same items, with the records about a message after it instead of before."""
     batch: RecordBatch | None = None
     for item in read_on():
         if isinstance(item, RecordBatch):
@@ -170,7 +177,7 @@ def _under_its_message(read_on: ReadOn) -> Iterator[Item]:
 
 
 def _around(row: MessageRow, batch: RecordBatch) -> Iterator[Item]:
-    """Give *row* between the records of *batch* about others and those about it."""
+    """Yield *row* between the other records of *batch* and the records about *row*."""
     under = tuple([record for record in batch.records if record.subject == row.id])
     before = tuple([record for record in batch.records if record.subject != row.id])
     yield batch._replace(records=before)
@@ -179,9 +186,9 @@ def _around(row: MessageRow, batch: RecordBatch) -> Iterator[Item]:
 
 
 def _followed(reader: StoreReader, read_on: ReadOn, output: Output) -> Iterator[Item]:
-    """Give what there is, and what comes, until nobody reads."""
+    """Yield the present and the new items until the reader of *output* leaves."""
     while not output.lost:
-        # Asked first: what is written while we read is then there in the next round.
+        # Read before the items, so that a write during the round starts another round.
         changes = reader.changes
         yield from read_on()
         while not output.lost and reader.changes == changes:
@@ -201,23 +208,23 @@ def _json_writer(output: Output, session: SessionRow) -> Callable[[Item], None]:
             for record in item.records:
                 line(kind="record", before=item.message_seq, record=record)
 
-    line(kind="session", **facts(session))
+    line(kind="session", **session_facts(session))
     return write
 
 
 class _TextWriter:
-    """Writes a session on *screen*; *full* shows texts to their end."""
+    """The text of a session on *screen*; *full* prints long texts in full."""
 
     def __init__(self, screen: Screen, session: SessionRow, *, full: bool) -> None:
         self._screen, self._full = screen, full
         messages = count_things(session.messages, "message")
         counts = f"{messages}, {count_things(session.records, 'record')}"
         screen.line("session ", Span(session.id, "strong"), right=[counts])
-        times = f"{moment(session.created_ns)} to {moment(session.updated_ns)} UTC"
+        times = f"{utc_time(session.created_ns)} to {utc_time(session.updated_ns)} UTC"
         screen.line(Span(times, "dim"))
 
     def write(self, item: Item) -> None:
-        """Write a message, or what handlers did."""
+        """Write a message, or the interventions of a batch of records."""
         if item.damage:
             self._screen.line()
             self._screen.prose(f"! {item.problem}", style="bad")
@@ -228,7 +235,7 @@ class _TextWriter:
             self._message(item.seq, item.message)
 
     def _record(self, record: DispatchRecord) -> None:
-        for entry in record.entries:
+        for entry in without_quoted(record.entries):
             if is_notable(entry.status):
                 write_invocation(self._screen, entry, _words(record, entry), indent=_INDENT)
 
@@ -247,7 +254,7 @@ class _TextWriter:
 
 
 def _words(record: DispatchRecord, entry: HandlerEntry) -> list[Span | str]:
-    """Return what a handler did to which message or call."""
+    """Return what a handler did, and the id of the message or call."""
     words = describe(entry.status, record.event, record.subject)
     if entry.before is not None and entry.status != "rejected":
         words += f", {describe_change(entry.fields, entry.size_before, entry.size_after)}"

@@ -1,101 +1,73 @@
-"""`toolbus replay`: recorded sessions through other handlers, without model and tools."""
+"""A replay: recorded sessions through other handlers, without model and tools."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import sys
-from contextlib import AsyncExitStack, closing, redirect_stdout
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Protocol
 
-from toolbus.cli.output.stream import Output, ProgressLine
 from toolbus.components.adapter_handlers import AdapterHandler
 from toolbus.components.state import rehearsal, rehearse
-from toolbus.config.targets import load, load_configuration
 from toolbus.events.catalogue import CATALOGUE
 from toolbus.formats.items import MessageItem, Problem, SessionEnd, SessionStart, SkippedLine
-from toolbus.formats.session_files import LINE_LIMIT
-from toolbus.replay.expectations import Expectation, compare, read_expectation
+from toolbus.replay.expectations import Expectation
 from toolbus.replay.replayer import REPLAYED, Replayer
-from toolbus.replay.reports import JsonReport, ReplayReport, TextReport
-from toolbus.replay.sources import find_sources, read_sources
 from toolbus.settings.usage_error import UsageError
 from toolbus.tasks.loops import set_context
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Sequence
-    from pathlib import Path
+    from collections import Counter
+    from collections.abc import Iterator
 
     from toolbus.components.components import AgentComponent
     from toolbus.config.targets import LoadedTarget
-    from toolbus.replay.findings import ReplayFinding
+    from toolbus.replay.findings import ReplayFinding, ReplayTotals
     from toolbus.replay.sessions import ReplaySession
     from toolbus.replay.sources import SourceBatch
 
 
-class ReplayOptions(NamedTuple):
-    """What a replay is asked for; *limit* findings are printed, None: all.
+class ReplayListener(Protocol):
+    """The receiver of a replay's findings, problems and progress."""
 
-    *line_limit* is the bytes of the longest line that is read, *folder* where sessions began that
-    do not say it.
-    """
+    totals: ReplayTotals
 
-    format: str | None = None
-    session: str | None = None
-    line_limit: int = LINE_LIMIT
-    limit: int | None = None
-    as_json: bool = False
-    check: Path | None = None
-    update: bool = False
-    folder: str = ""
+    @property
+    def progress(self) -> ReplayProgress:
+        """The display of the progress."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the replay may stop: the reader of the report has left."""
+
+    def add(self, finding: ReplayFinding) -> None:
+        """Take a finding."""
+
+    def end_session(self, session: str, outcomes: Counter[str]) -> None:
+        """Take the *outcomes* of a session at its end."""
+
+    def problem(self, source: str, line: int, reason: str) -> None:
+        """Take an unreadable *line* of *source*, or the whole source if it is 0."""
+
+    def skip(self, kind: str) -> None:
+        """Take the *kind* of a line without a message."""
 
 
-def run_replay(
-    output: Output, sources: Sequence[str], target: str | None, options: ReplayOptions
-) -> int:
-    """Replay *sources* through *target*, `FILE.py[:name]`; print what it would do.
+class ReplayProgress(Protocol):
+    """The display of a replay's progress."""
 
-    Without a target it is the configuration that is in force here.
-
-    Returns 1 if something could not be read, or with an expectation if it does not hold.
-    Raises `UsageError`.
-    """
-    files, others = find_sources(sources)
-    expected = None
-    if options.check and not options.update:
-        expected = read_expectation(options.check)
-    # Failures of handlers are findings here, and in the log they would be said twice.
-    logging.getLogger("toolbus").addHandler(logging.NullHandler())
-    # What handlers print is not ours.
-    with redirect_stdout(sys.stderr):
-        loaded = load_configuration() if target is None else load(target)
-        progress = ProgressLine(Output(sys.stderr))
-        report: ReplayReport = (
-            JsonReport(output, progress)
-            if options.as_json
-            else TextReport(output, progress, options.limit)
-        )
-        report.begin(loaded.target, _not_replayed(loaded))
-        if others:
-            report.asides["other file"] += others
-        batches = read_sources(
-            files, kind=options.format, limit=options.line_limit, session=options.session
-        )
-        with closing(batches):
-            collect, folder = bool(options.check), options.folder
-            result = _run(Replay(loaded, report, collect=collect, folder=folder).run(batches))
-    return _conclude(report, options, expected, result)
+    def show(self, text: str, done: float | None = None) -> None:
+        """Show *text*, and the part *done* from 0 to 1, if known."""
 
 
 class Replay:
     """One run over all sources through the handlers of *target*.
 
-    It holds the sessions that are open, and no messages. With *collect* it gathers what it
-    finds for an expectation. Sessions that do not say where began in *folder*.
+    It holds the open sessions, and no messages. With *collect* it gathers the findings for an
+    expectation. *folder* is the first folder of sessions that do not name theirs.
     """
 
     def __init__(
-        self, target: LoadedTarget, report: ReplayReport, *, collect: bool, folder: str = ""
+        self, target: LoadedTarget, report: ReplayListener, *, collect: bool, folder: str = ""
     ) -> None:
         self._target, self._report, self._folder = target, report, folder
         self._collect, self._expectation = collect, Expectation()
@@ -103,7 +75,7 @@ class Replay:
         self._sessions: dict[str, ReplaySession] = {}
 
     async def run(self, batches: Iterator[SourceBatch]) -> Expectation:
-        """Take all *batches*; return what was found, if it was to be collected, and the totals."""
+        """Replay all *batches*; return the totals and, if collected, the findings."""
         async with AsyncExitStack() as stack:
             stack.enter_context(set_context(rehearsal, rehearse("")))
             for component in self._target.components:
@@ -114,9 +86,9 @@ class Replay:
                 await self._take(batch)
                 if self._report.lost:
                     break
-                # Handlers may have begun tasks, and those want their turn as well.
+                # Tasks that handlers have started run meanwhile.
                 await asyncio.sleep(0)
-            # Those of a source that broke off.
+            # A source that broke off leaves sessions open.
             for session_id in tuple(self._sessions):
                 self._end(session_id)
         self._report.totals = self._replayer.totals
@@ -126,7 +98,7 @@ class Replay:
     async def _take(self, batch: SourceBatch) -> None:
         replayer, sessions, name = self._replayer, self._sessions, batch.source.name
         for item in batch.items:
-            # Nearly all are, and a pattern takes longer.
+            # Nearly all items are messages, and the pattern below takes longer.
             if type(item) is MessageItem:
                 await replayer.take(sessions[item.session], item.message)
                 continue
@@ -139,7 +111,7 @@ class Replay:
                     replayer.totals.unreadable += 1
                     self._report.problem(name, line, await replayer.shown(reason) or "")
                 case SkippedLine(_, kind):
-                    self._report.aside(kind)
+                    self._report.skip(kind)
         count = f"{replayer.totals.messages:,} messages  {name[-30:]}"
         self._report.progress.show(count, batch.done)
 
@@ -163,19 +135,10 @@ async def _install(component: AgentComponent, target: LoadedTarget) -> None:
         raise UsageError(text) from error
 
 
-def _run(work: Coroutine[Any, Any, Expectation]) -> Expectation:
-    """Run *work* in a loop of its own.
-
-    Not `asyncio.run`: that would hold back an interrupt while a line is waited for.
-    """
-    with asyncio.Runner() as runner:
-        return runner.get_loop().run_until_complete(work)
-
-
-def _not_replayed(target: LoadedTarget) -> tuple[str, ...]:
+def idle_events(target: LoadedTarget) -> tuple[str, ...]:
     """Return the names of events whose handlers a replay does not run."""
     known = dict.fromkeys((*CATALOGUE, *target.bus.events))
-    # Every component brings one for its adapters; a person wrote the others.
+    # A component's own handler, which runs its adapters, is on each event and does not count.
     return tuple(
         [
             event.name
@@ -184,25 +147,3 @@ def _not_replayed(target: LoadedTarget) -> tuple[str, ...]:
             and not all(isinstance(each, AdapterHandler) for each in target.bus.functions(event))
         ]
     )
-
-
-def _conclude(
-    report: ReplayReport, options: ReplayOptions, expected: Expectation | None, actual: Expectation
-) -> int:
-    """Write or compare the expectation, end the report and return the exit code."""
-    if report.lost:
-        return 0
-    if options.session is not None and not report.totals.sessions:
-        report.end(None)
-        raise UsageError(f"there is no session {options.session!r} in what was read")
-    if options.check and options.update:
-        actual.write(options.check)
-        report.end(None)
-        print(f"toolbus: written to {options.check}", file=sys.stderr)  # noqa: T201 - for a person
-        return 0
-    if expected is None:
-        report.end(None)
-        return 1 if report.problems else 0
-    lines = list(compare(expected, actual))
-    report.end(lines, str(options.check))
-    return 1 if lines else 0

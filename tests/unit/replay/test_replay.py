@@ -6,11 +6,11 @@ from io import StringIO
 import pytest
 
 from toolbus.cli.command_line import main
+from toolbus.cli.output.replay_report import JsonReport
 from toolbus.cli.output.stream import Output, ProgressLine
+from toolbus.cli.replay import ReplayOptions, run_replay
 from toolbus.formats.native import EndLine, MessageLine, SessionLine, encode_line
 from toolbus.messages.records import UserMessage
-from toolbus.replay.replay import ReplayOptions, run_replay
-from toolbus.replay.reports import JsonReport
 from toolbus.settings.usage_error import UsageError
 
 INSTALLED = """
@@ -77,7 +77,7 @@ def test_a_reader_that_left_ends_it(log, rules):
 
 
 def test_a_session_that_is_nowhere_is_wrong_use(log, rules):
-    with pytest.raises(UsageError, match="there is no session 'x'"):
+    with pytest.raises(UsageError, match="no session 'x' in the sources"):
         run_replay(Output(StringIO()), [str(log)], str(rules), ReplayOptions(session="x"))
 
 
@@ -105,11 +105,11 @@ def test_only_so_many_problems_are_named(log, rules, capsys):
 def test_kinds_are_bounded():
     report = JsonReport(Output(StringIO()), ProgressLine(Output(StringIO())))
     for at in range(500):
-        report.aside(f"{'x' * 100}{at}"[at % 50 :])
+        report.skip(f"{'x' * 100}{at}"[at % 50 :])
 
-    assert len(report.asides) <= 101
-    assert max(map(len, report.asides)) <= 60
-    assert report.asides.total() == 500
+    assert len(report.skipped) <= 101
+    assert max(map(len, report.skipped)) <= 60
+    assert report.skipped.total() == 500
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,7 @@ async def test_an_answer_without_a_call_is_told(path):
     text = told(path, message="t")
 
     assert text == told(path, call="c")
-    assert "by no message" in text
+    assert "not in a message" in text
     assert "out of nowhere" in text
 
 

@@ -1,9 +1,9 @@
-"""How the parts of a report are written on a screen: what handlers did, texts, calls and values."""
+"""The blocks of a report on a screen: invocations of handlers, texts, calls and values."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
@@ -19,20 +19,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import HandlerEntry
-    from toolbus.cli.output.dispatches import HandlerView, ValueView
+    from toolbus.cli.output.history import HandlerView, ValueView
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.output.stream import Output
     from toolbus.messages.records import Message, ToolCall
+    from toolbus.settings.differences import Difference
 
-# JSON itself escapes those below the space only; these steer terminals, too.
+Invocation = TypeVar("Invocation", "HandlerEntry", "HandlerView")
+
+# JSON escapes only control characters below the space; these control terminals, too.
 _CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 _TEXT_LINES = 6
-"""How many lines of a text are shown before the rest is only counted."""
+"""The lines of a text that are shown; the rest is counted."""
+
+
+_MAX_COMPARED, _MAX_ROWS = 500, 24
+"""The most lines of a text that are compared with each other, and of the result that are shown."""
+
+_LEAD = 20
+"""The characters of a long line that are shown before its first difference."""
 
 
 def count_things(number: int, thing: str, things: str = "") -> str:
-    """Return *number* with *thing*, or with *things*, if those are not only `thing` and an s."""
+    """Return *number* with *thing* or its plural: *things*, by default *thing* with an s."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
@@ -45,7 +55,7 @@ def print_json(output: Output, value: Any) -> None:
 def write_invocation(
     screen: Screen, entry: HandlerEntry | HandlerView, words: Sequence[Span | str], *, indent: int
 ) -> None:
-    """Write a line on what a handler did, *words*, and below it why."""
+    """Write the line *words* on what a handler did, and below it the reason."""
     took = [Span(duration_of(entry.duration_ns), "dim")] if entry.duration_ns else []
     screen.line(sign_of(entry.status), " ", *words, right=took, indent=indent)
     if entry.reason:
@@ -54,15 +64,29 @@ def write_invocation(
         screen.prose(f"for operators: {entry.detail}", indent=indent + 2)
 
 
+def without_quoted(entries: Sequence[Invocation]) -> list[Invocation]:
+    """Return *entries* without the parts of a handler, such as rules, that its reason names.
+
+    The parts precede their handler, and took no time of their own.
+    """
+    shown: list[Invocation] = []
+    for index, entry in enumerate(entries):
+        later = [each for each in entries[index + 1 :] if each.duration_ns]
+        reason = later[0].reason if later and later[0].status == entry.status else None
+        if entry.duration_ns or not reason or entry.name not in reason:
+            shown.append(entry)
+    return shown
+
+
 def json_text(value: Any) -> str:
-    """Return a JSON value as text, "" for one that is not there."""
+    """Return a JSON value as text, "" for an absent one."""
     if value is UNSET:
         return ""
     return value if isinstance(value, str) else encode(value).decode()
 
 
 def write_value(screen: Screen, view: ValueView, *, indent: int) -> None:
-    """Write what is known of a value; of a message that is the text that a model reads."""
+    """Write a value: a message's text, other JSON, or if it was not kept its size and digest."""
     if not view.has_value:
         known = f"{view.size:,} bytes, digest {view.digest[:12] or 'none'}"
         screen.line(f"{known}; the session keeps no originals", indent=indent)
@@ -75,7 +99,7 @@ def write_value(screen: Screen, view: ValueView, *, indent: int) -> None:
 
 
 def write_text(screen: Screen, text: str, *, indent: int, full: bool = False) -> None:
-    """Write the first lines of *text*, or with *full* all of it."""
+    """Write the first lines of *text*, with *full* all of them."""
     lines = text.splitlines()
     if full:
         for line in lines:
@@ -88,25 +112,54 @@ def write_text(screen: Screen, text: str, *, indent: int, full: bool = False) ->
 
 
 def write_calls(screen: Screen, message: Message, *, indent: int) -> None:
-    """Write the calls that *message* asks for, a line each."""
+    """Write a line for each call that *message* requests."""
     for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
         words = (Span("→ ", "asked"), *describe_call(call))
         screen.line(*words, right=[Span(call.id, "dim")], indent=indent)
 
 
 def describe_call(call: ToolCall) -> tuple[Span | str, ...]:
-    """Return what *call* asks for: the tool and its arguments."""
+    """Return the tool and the arguments of *call*."""
     arguments = encode(call.arguments).decode() if call.raw is None else call.raw
     return Span(call.name, "strong"), f" {arguments}"
 
 
 def write_differences(screen: Screen, before: ValueView, after: ValueView, *, indent: int) -> None:
-    """Write the fields in which two values differ, if both were kept, else their digests."""
+    """Write the differing fields of two kept values, or the digests of others."""
     if not (before.has_value and after.has_value):
         digests = f"digest {before.digest[:12] or 'none'} → {after.digest[:12] or 'none'}"
         screen.line(Span(digests, "dim"), indent=indent)
         return
     for difference in differences(before.value, after.value):
-        screen.line(Span(difference.path, "strong"), indent=indent)
-        rows = excerpt(json_text(difference.before), json_text(difference.after))
-        screen.compare(rows, indent=indent + 2)
+        write_difference(screen, difference, indent=indent)
+
+
+def write_difference(screen: Screen, difference: Difference, *, indent: int) -> None:
+    """Write the path of a field, and its differing lines before and after."""
+    screen.line(Span(difference.path, "strong"), indent=indent)
+    before = json_text(difference.before).splitlines()
+    after = json_text(difference.after).splitlines()
+    if before == after:
+        screen.line(Span("(only the line ends differ)", "dim"), indent=indent + 2)
+        return
+    # Equal lines at both ends are left out first: the comparison takes the square of the lines.
+    start = _common_length(before, after)
+    end = _common_length(before[start:][::-1], after[start:][::-1])
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    if max(len(old), len(new)) > _MAX_COMPARED:
+        counts = f"lines {start + 1:,} to {len(before) - end:,} became {len(new):,} lines"
+        screen.line(Span(counts, "dim"), indent=indent + 2)
+        old, new = old[:_TEXT_LINES], new[:_TEXT_LINES]
+    rows = excerpt("\n".join(old), "\n".join(new))
+    if len(rows) == 1 and (skipped := _common_length(*rows[0]) - _LEAD) > 0:
+        rows = ((f"…{rows[0][0][skipped:]}", f"…{rows[0][1][skipped:]}"),)
+    screen.compare(rows[:_MAX_ROWS], indent=indent + 2)
+    if (rest := len(rows) - _MAX_ROWS) > 0:
+        screen.line(Span(f"… and {rest} more lines", "dim"), indent=indent + 2)
+
+
+def _common_length(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return the length of the common beginning of two texts or lists of lines."""
+    pairs = enumerate(zip(before, after, strict=False))
+    shorter = min(len(before), len(after))
+    return next((index for index, (old, new) in pairs if old != new), shorter)

@@ -1,7 +1,8 @@
-"""Reports' words for what a handler did."""
+"""Words of the reports: sessions, times, and what a handler did."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolbus.bus.ledger.records import FAILURES
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolbus.bus.ledger.records import HandlerEntry, HandlerStatus
+    from toolbus.store.store_reader import SessionRow
 
 _SUBJECTS = {
     TOOL_CALL_BEFORE.name: "the call",
@@ -29,16 +31,16 @@ _SUBJECTS = {
     TOOLS_PROVIDE.name: "the tools",
     MCP_REQUEST_BEFORE.name: "the request",
 }
-"""What the handlers of an event act on."""
+"""By event the value that its handlers act on."""
 
 _VERBS: dict[HandlerStatus, str] = {
-    "asked": "asked a person about",
+    "asked": "required approval of",
     "failed": "failed at",
     "timeout": "timed out at",
     "contract": "broke its contract at",
     "rejected": "broke",
 }
-"""Where the status alone is no verb that takes the subject."""
+"""The verbs of the statuses that are not verbs themselves."""
 
 
 def describe(status: HandlerStatus, event: str, subject_id: str = "") -> str:
@@ -49,15 +51,15 @@ def describe(status: HandlerStatus, event: str, subject_id: str = "") -> str:
 
 
 def describe_change(fields: Sequence[str], before: int, after: int, unit: str = "bytes") -> str:
-    """Return what a change was, such as "arguments: 74 → 67 bytes"."""
+    """Return a change in words, such as "arguments: 74 → 67 bytes"."""
     names = f"{', '.join(fields)}: " if fields else ""
     return f"{names}{before:,} → {after:,} {unit}"
 
 
 def describe_idleness(entry: HandlerEntry, earlier: Sequence[HandlerEntry]) -> str | None:
-    """Return why a handler did not run, given the *earlier* entries; None if it did."""
+    """Return why a handler did not run, given the *earlier* entries; None if it ran."""
     if entry.status == "skipped":
-        return "another sender, its `when` said no, or it was disabled"
+        return "another sender, a false `when`, or disabled"
     if entry.status != "not_run":
         return None
     final = {"denied", "answered", "rejected", *FAILURES}
@@ -65,3 +67,13 @@ def describe_idleness(entry: HandlerEntry, earlier: Sequence[HandlerEntry]) -> s
     if not ends:
         return "the dispatch had ended"
     return f"{ends[-1].name} had ended the dispatch: {ends[-1].status}"
+
+
+def session_facts(session: SessionRow) -> dict[str, object]:
+    """Return the fields of a session for JSON."""
+    return {name: value for name, value in session._asdict().items() if name != "key"}
+
+
+def utc_time(time_ns: int) -> str:
+    """Return a time since the epoch in UTC, to the second."""
+    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,20 +1,22 @@
-"""What became of one message or call, as data: what handlers did, what was stored and read."""
+"""The history of one message or call as data: handlers' effects, and the stored and read values."""
 
 from __future__ import annotations
 
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolbus.cli.output.dispatches import DispatchView, ValueView, view_of
+from toolbus.bus.ledger.records import HandlerKind, HandlerStatus, Outcome, is_notable
+from toolbus.cli.output.descriptions import describe_idleness
 from toolbus.events.catalogue import (
     MESSAGE_APPEND_BEFORE,
     MESSAGE_PERSIST_BEFORE,
     MODEL_CALL_BEFORE,
     TOOL_CALL_BEFORE,
 )
+from toolbus.messages.codec import decoder
 from toolbus.messages.records import AssistantMessage, Message, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
@@ -24,19 +26,62 @@ if TYPE_CHECKING:
     from toolbus.cli.output.lookup import Match
     from toolbus.messages.records import ToolResponse
     from toolbus.store.sql_reader import SqlReader
-    from toolbus.store.store_reader import MessageRow, RecordBatch
+    from toolbus.store.store_reader import MessageRow, RecordBatch, StoreReader
+
+_decode: Any = decoder(Any)
 
 _LOOKAHEAD = 1_000
-"""How many messages are looked through for the next one of the model."""
+"""The messages that are searched for the model's next one."""
 
 _NEVER_RAN = {"denied", "unknown_tool", "invalid_arguments", "interrupted", "answered"}
 _STATUSES = _NEVER_RAN | {"timeout", "cancelled"}
 
 
-class CallHistory(Struct, frozen=True, kw_only=True):
-    """A call as it was *asked* in a message, as it *ran*, if it did, and its *status*.
+class ValueView(Struct, frozen=True, kw_only=True, rename={"has_value": "kept"}):
+    """A value's digest, the bytes of its encoding, and the value itself if it was kept."""
 
-    *status* is what happened to the tool, "" without an answer; *duration_ns* is the tool's.
+    digest: str
+    size: int
+    has_value: bool = False
+    value: Any = None
+
+
+class HandlerView(Struct, frozen=True, kw_only=True):
+    """The effect of one handler, or why it had none; *before* and *after* of a changed value.
+
+    *detail* is its message for operators, if the session kept it.
+    """
+
+    name: str
+    kind: HandlerKind
+    priority: int
+    status: HandlerStatus
+    reason: str | None
+    duration_ns: int
+    fields: tuple[str, ...] = ()
+    before: ValueView | None = None
+    after: ValueView | None = None
+    detail: str | None = None
+
+
+class DispatchView(Struct, frozen=True, kw_only=True, rename={"handlers": "steps"}):
+    """One dispatch: its value, and the handlers in order; *started_ns* counts from the epoch."""
+
+    event: str
+    outcome: Outcome
+    reason: str | None
+    run_id: str
+    turn: int
+    started_ns: int
+    duration_ns: int
+    original: ValueView
+    handlers: tuple[HandlerView, ...]
+
+
+class CallHistory(Struct, frozen=True, kw_only=True):
+    """A call as *asked* in a message and as it *ran*, None if it did not.
+
+    *status* is the outcome of the tool, "" without an answer; *duration_ns* is the tool's.
     """
 
     id: str
@@ -48,12 +93,12 @@ class CallHistory(Struct, frozen=True, kw_only=True):
 
 
 class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "passages"}):
-    """All that a store knows of one message or call.
+    """The complete record of one message or call in a store.
 
-    *seq* is the message's number in its session, None if it never entered. *read* is what the
-    model read if that is not what was *stored*, *returned* what a tool gave if the model read
-    something else, *requests* the later changes of what was sent to the model. *damage* names
-    rows that cannot be read.
+    *seq* is the message's number in its session, None if it was refused. *read* is the model's
+    input if it differs from the *stored* message, *returned* the tool's result if the model read
+    another one, *requests* the later changes of model requests with it. *damage* names
+    unreadable rows.
     """
 
     session: str
@@ -70,8 +115,8 @@ class MessageHistory(Struct, frozen=True, kw_only=True, rename={"dispatches": "p
 
 
 def history_of(reader: SqlReader, match: Match) -> MessageHistory:
-    """Return what became of the message or call of *match*."""
-    batches = list(_batches_of(reader, match))
+    """Return the history of the message or call of *match*."""
+    batches = list(_batches(reader, match))
     session, row = match.session.key, match.row
     dispatches = tuple([view_of(reader, session, record) for record in _records(match, batches)])
     stored = row.message if row else None
@@ -92,7 +137,7 @@ def history_of(reader: SqlReader, match: Match) -> MessageHistory:
 
 
 def status_of(message: ToolMessage, dispatches: tuple[DispatchView, ...] = ()) -> str:
-    """Return what happened to the tool that *message* answers for."""
+    """Return the outcome of the tool call that *message* answers."""
     outcomes = {dispatch.event: dispatch.outcome for dispatch in dispatches}
     if outcomes.get(TOOL_CALL_BEFORE.name) == "answered":
         return "answered"
@@ -137,8 +182,8 @@ def _rows(match: Match) -> list[MessageRow]:
     return [row for row in (match.row, match.asking) if row]
 
 
-def _batches_of(reader: SqlReader, match: Match) -> Iterator[RecordBatch]:
-    """Give the batches of records about it, each once, in order."""
+def _batches(reader: SqlReader, match: Match) -> Iterator[RecordBatch]:
+    """Yield the batches with records about the match, each once, in order."""
     batches = [batch for row in _rows(match) if (batch := reader.batch_of(row))]
     for name in {match.name, match.call_id, match.row.id if match.row else ""} - {""}:
         batches += reader.batches_mentioning(name, match.asking)
@@ -147,7 +192,7 @@ def _batches_of(reader: SqlReader, match: Match) -> Iterator[RecordBatch]:
 
 
 def _records(match: Match, batches: list[RecordBatch]) -> Iterator[DispatchRecord]:
-    """Give the records about it; an id of a call may have been used before, and again."""
+    """Yield the records about the match; earlier and later calls may have used its id."""
     start = match.asking.seq if match.asking else 0
     end = match.reused.seq if match.reused else inf
     message_id = match.row.id if match.row else match.name
@@ -160,7 +205,7 @@ def _records(match: Match, batches: list[RecordBatch]) -> Iterator[DispatchRecor
 
 
 def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView | None:
-    """Return what the latest dispatch of *event* began with, if it did not come out the same."""
+    """Return the original value of the latest dispatch of *event*, None if it was not changed."""
     for dispatch in reversed(dispatches):
         if dispatch.event == event:
             return dispatch.original if dispatch.outcome != "unchanged" else None
@@ -168,7 +213,7 @@ def _value_before(event: str, dispatches: tuple[DispatchView, ...]) -> ValueView
 
 
 def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
-    """Give how handlers changed the messages of the first request with this one in it."""
+    """Yield the dispatches that changed the messages of the first request with this message."""
     if match.row is None:
         return
     key, after = match.session.key, match.row.seq
@@ -180,3 +225,41 @@ def _requests(reader: SqlReader, match: Match) -> Iterator[DispatchView]:
                 yield view_of(reader, key, record)
         if isinstance(row.message, AssistantMessage):
             return
+
+
+def view_of(reader: StoreReader, session: int, record: DispatchRecord) -> DispatchView:
+    """Return *record* with the values kept by its session, whose key is *session*."""
+
+    def value_of(digest: str, size: int) -> ValueView:
+        body = reader.original(session, digest)
+        value = None if body is None else _decode(body)
+        return ValueView(digest=digest, size=size, has_value=body is not None, value=value)
+
+    handlers = [
+        HandlerView(
+            name=entry.name,
+            kind=entry.kind,
+            priority=entry.priority,
+            status=entry.status,
+            reason=entry.reason or describe_idleness(entry, record.entries[:index]),
+            duration_ns=entry.duration_ns,
+            fields=entry.fields,
+            before=None if entry.before is None else value_of(entry.before, entry.size_before),
+            after=None if entry.after is None else value_of(entry.after, entry.size_after),
+            detail=value_of(entry.detail_digest, 0).value if entry.detail_digest else None,
+        )
+        for index, entry in enumerate(record.entries)
+        # The adapters of a component have entries of their own; its own entry adds nothing.
+        if is_notable(entry.status) or not entry.composite
+    ]
+    return DispatchView(
+        event=record.event,
+        outcome=record.outcome,
+        reason=record.reason,
+        run_id=record.scope.run_id,
+        turn=record.scope.turn,
+        started_ns=record.started_ns,
+        duration_ns=record.duration_ns,
+        original=value_of(record.original, record.size),
+        handlers=tuple(handlers),
+    )

@@ -1,4 +1,4 @@
-"""Which session, message or call a person means: by its id, or by a beginning that is unique."""
+"""The session, message or call of an id, or of its unique beginning."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _WAYS_OUT = {
     "call": "; `toolbus show` prints the ids of calls",
 }
 _MAX_LISTED = 3
-"""How many of several ids are named."""
+"""The ids that an error about several names."""
 
 
 class Match(NamedTuple):
-    """A message or a call, as *row* has it, and what else speaks of it.
+    """A message or a call with its *row*; refused messages and nested calls have none.
 
-    A message that was refused and a call inside another have no row. *asking* is the message
-    that asked for the call, if it is one, and *reused* the one that next used its id.
+    *asking* is the message with the request of the call, and *reused* the next message that used
+    the call's id.
     """
 
     session: SessionRow
@@ -41,7 +41,7 @@ class Match(NamedTuple):
 
 
 def find_session(reader: SqlReader, name: str) -> SessionRow:
-    """Return the session *name*; raises `UsageError` that names the nearest."""
+    """Return the session *name*; raises `UsageError` with the most similar id."""
     if exact := reader.session(name):
         return exact
     whole = _only("session", name, reader.ids_like("session", name))
@@ -51,7 +51,7 @@ def find_session(reader: SqlReader, name: str) -> SessionRow:
 
 
 def find_message(reader: SqlReader, name: str, session: SessionRow | None) -> Match:
-    """Return the message *name*; raises `UsageError` that names the nearest."""
+    """Return the message *name*; raises `UsageError` with the most similar id."""
     key = session.key if session else None
     if rows := reader.messages_of(name, key):
         row = _in_one_session(reader, "message", name, rows)[-1]
@@ -68,7 +68,7 @@ def find_message(reader: SqlReader, name: str, session: SessionRow | None) -> Ma
 
 
 def find_call(reader: SqlReader, name: str, session: SessionRow | None) -> Match:
-    """Return the call *name*, the last one of that id; raises `UsageError` as `find_message`."""
+    """Return the last call with the id *name*; raises `UsageError` as `find_message`."""
     key = session.key if session else None
     if rows := reader.messages_of_call(name, key):
         row = _in_one_session(reader, "call", name, rows)[-1]
@@ -84,7 +84,7 @@ def find_call(reader: SqlReader, name: str, session: SessionRow | None) -> Match
 
 
 def _match(reader: SqlReader, name: str, call_id: str, row: MessageRow) -> Match:
-    """Return what *row* is, and who asked for its call, if it answers one."""
+    """Return the match of *row*, with the message that requested its call, if it answers one."""
     match = Match(reader.session_of(row.session), name, call_id, row)
     if not call_id:
         return match
@@ -107,11 +107,11 @@ def _in_one_session(reader: SqlReader, kind: str, name: str, rows: list[T]) -> l
 
 
 def _only(kind: str, name: str, like: Sequence[str]) -> str | None:
-    """Return the only one of *like*, None if there is none."""
-    # The very id is among them if it is in another session.
+    """Return the only id of *like* other than *name*, None without any."""
+    # The id itself is among them if it belongs to another session.
     others = [other for other in like if other != name]
     if len(others) > 1:
-        raise UsageError(f"{name!r} is how {_listed(kind, others)} begin; give more of the id")
+        raise UsageError(f"{name!r} begins {_listed(kind, others)}; give more of the id")
     return others[0] if others else None
 
 

@@ -18,7 +18,7 @@ def entry(name, status, reason=None):
     ("status", "event", "text"),
     [
         ("denied", TOOL_CALL_BEFORE, "denied the call c-1"),
-        ("asked", TOOL_CALL_BEFORE, "asked a person about the call c-1"),
+        ("asked", TOOL_CALL_BEFORE, "required approval of the call c-1"),
         ("timeout", TOOL_CALL_BEFORE, "timed out at the call c-1"),
         ("denied", RUN_BEFORE, "denied at run:before"),
     ],
