@@ -110,7 +110,7 @@ def test_what_was_pinned_is_as_pinned(capsys):
     assert pin("--check", "--", *command()) == 0
     assert pin("--", *command()) == 0
 
-    assert "all is as it was pinned" in capsys.readouterr().out
+    assert "no differences from toolbus.lock" in capsys.readouterr().out
     assert Path("toolbus.lock").read_bytes() == before
     pinned = json.loads(before)["servers"]["python"]
     assert pinned["instructions"]["text"] == ["Be careful."]
@@ -231,7 +231,7 @@ def test_at_a_terminal_a_person_is_asked(here, environment):
     for answer, code in (("n", 1), ("y", 0)):
         assert Path("toolbus.lock").read_bytes() == before
         with Terminal(words, cwd=here, env=environment | {"NO_COLOR": "1"}) as person:
-            shown = person.expect("write this over toolbus.lock? [y, n] ")
+            shown = person.expect("write this over toolbus.lock? [y/N] ")
             person.type(f"{answer}\n")
             assert person.end()[0] == code
         assert "tool 'write' is gone" in shown

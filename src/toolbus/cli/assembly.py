@@ -1,4 +1,4 @@
-"""What the options of a run name: a model, components, MCP servers, a session."""
+"""Models, components, MCP servers and sessions by the options of commands."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _WORKSPACE = {
     "files": "toolbus.workspace.file_tools:FileTools",
     "shell": "toolbus.workspace.shell_tool:ShellTool",
 }
-"""Names that no other package takes over."""
+"""Names that no other package can take over."""
 
 
 def find_model(name: str, base_url: str | None = None, key_env: str | None = None) -> Model:
-    """Return the model *name*, or one that plays a file; raises `UsageError`.
+    """Return the model *name*, or one that replays a file; raises `UsageError`.
 
-    One at a *base_url* gets no key but that of the variable *key_env*.
+    A model at a *base_url* gets only the key in the variable *key_env*.
     """
     try:
         if name.startswith(_RECORDED):
@@ -63,7 +63,7 @@ def find_model(name: str, base_url: str | None = None, key_env: str | None = Non
 
 
 def _recorded(place: str) -> ReplayModel:
-    """Return what plays the file or store *place*, or its session that stands behind a `#`."""
+    """Return a model that replays the file or store *place*, or its session after a `#`."""
     file, mark, session = place.rpartition("#")
     if mark and not Path(place).exists():
         return ReplayModel.from_file(file, session=session)
@@ -71,17 +71,17 @@ def _recorded(place: str) -> ReplayModel:
 
 
 def find_configuration(config: str | None) -> Configuration | None:
-    """Return the one in the file *config*, else what is in force here, None if nothing is.
+    """Return the configuration in the file *config*, else the active one, None without any.
 
-    Raises what `toolbus.config` raises.
+    Raises `LoadError`, as `toolbus.config` does.
     """
     return configuration.read_nearest() if config is None else configuration.read(config)
 
 
 def find_components(tools: Iterable[str], config: Configuration | None) -> list[AgentComponent]:
-    """Return those of *config*, and behind them those that *tools* names.
+    """Return the components of *config*, and after them those of the names *tools*.
 
-    What the configuration has already, with its settings, is not made again. Raises `UsageError`
+    A component of the configuration, with its settings, is not made again. Raises `UsageError`
     and `LoadError`.
     """
     components = [] if config is None else list(config.components)
@@ -103,49 +103,55 @@ async def open_servers(
     entries: Iterable[ServerEntry],
     side: Output,
 ) -> list[Toolset]:
-    """Connect to MCP *servers*, commands or addresses, and to those of *entries*.
+    """Connect to the MCP *servers*, commands or URLs, and to those of *entries*.
 
-    What commands complain of goes to *side*. Raises `UsageError` and `ToolServerError`; what is
-    wrong with an entry says where that is.
+    The standard error of commands goes to *side*. Raises `UsageError` and `ToolServerError`; the
+    error of an entry names its place.
     """
-    toolsets = []
-    for server in servers:
-        name, *words = server_words(server)
-        toolsets.append(await _open(opened, side, name, words, {}))
+    toolsets = [await _open(opened, side, server_words(server), {}) for server in servers]
     for entry in entries:
         try:
-            toolsets.append(await _open_entry(opened, side, entry))
+            toolsets.append(await _open(opened, side, *entry_address(entry)))
         except ToolServerError as error:
             where = f"{entry.where}: server {entry.name!r}"
             raise ToolServerError(where, error.reason, error.kind) from error
     return toolsets
 
 
-async def _open_entry(opened: AsyncExitStack, side: Output, entry: ServerEntry) -> Toolset:
-    """Connect to the server of *entry*, whose tools have its name in front."""
+async def _open(
+    opened: AsyncExitStack, side: Output, words: Sequence[str], options: McpOptions
+) -> Toolset:
+    name, *rest = words
+    try:
+        from toolbus.mcp.client import tools  # noqa: PLC0415 - it needs an extra
+
+        if not is_url(name):
+            options["stderr"] = opened.enter_context(relay_lines(side))
+        made = tools(name, rest, **options)
+        return await opened.enter_async_context(made)
+    except (ImportError, RegistrationError) as error:
+        raise UsageError(str(error)) from error
+
+
+def entry_address(entry: ServerEntry) -> tuple[Sequence[str], McpOptions]:
+    """Return the command or URL of *entry*, and options that put its name before its tools'."""
     from toolbus.mcp.group.settings import settings_of  # noqa: PLC0415 - loads the proxy
 
     settings = settings_of(entry)
     options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}
     if entry.url is not None:
-        headers = dict(settings.headers)
-        return await _open(opened, side, entry.url, [], {**options, "headers": headers})
-    name, *words = settings.command
-    return await _open(opened, side, name, words, {**options, "env": settings.env})
+        return [entry.url], {**options, "headers": dict(settings.headers)}
+    return settings.command, {**options, "env": settings.env}
 
 
-async def _open(
-    opened: AsyncExitStack, side: Output, name: str, words: Sequence[str], options: McpOptions
-) -> Toolset:
-    try:
-        from toolbus.mcp.client import tools  # noqa: PLC0415 - it needs an extra
+def is_url(server: str) -> bool:
+    """Return whether *server* is a remote one, not a command."""
+    return server.lower().startswith(("http://", "https://"))
 
-        if not name.lower().startswith(("http://", "https://")):
-            options["stderr"] = opened.enter_context(relay_lines(side))
-        made = tools(name, words, **options)
-        return await opened.enter_async_context(made)
-    except (ImportError, RegistrationError) as error:
-        raise UsageError(str(error)) from error
+
+def split_names(options: Iterable[str]) -> list[str]:
+    """Return the names in the values of a repeated option, each with commas."""
+    return [name for names in options for name in names.split(",") if name]
 
 
 def server_words(server: str) -> Sequence[str]:
@@ -160,7 +166,7 @@ def server_words(server: str) -> Sequence[str]:
 
 
 def find_model_price(words: str | None, config: Configuration | None, model: str) -> Price | None:
-    """Return what *model* costs by *words*, `input=3,output=15`, else by *config*; or None.
+    """Return the price of *model* in *words*, `input=3,output=15`, else in *config*; or None.
 
     Raises `UsageError`.
     """
@@ -182,9 +188,9 @@ def find_model_price(words: str | None, config: Configuration | None, model: str
 
 
 def find_session_id(store: str | None, resume: str | None) -> str | None:
-    """Return the session of *store* to go on with, None for a fresh one; raises `UsageError`.
+    """Return the session of *store* to continue, None for a new one; raises `UsageError`.
 
-    An empty *resume* means the session that was written to last, and no one of a sub-agent.
+    An empty *resume* means the session written to last, of any agent but a sub-agent.
     """
     if resume is None:
         return None

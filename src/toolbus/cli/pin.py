@@ -1,4 +1,4 @@
-"""`toolbus pin`: accept tools as they are now, and say when they change."""
+"""`toolbus pin`: a lock file of what tools say of themselves, and its comparison with today."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from toolbus.cli.assembly import find_components, server_words
+from toolbus.cli.assembly import (
+    entry_address,
+    find_components,
+    is_url,
+    server_words,
+    split_names,
+)
+from toolbus.cli.output.blocks import count_things, print_json
 from toolbus.cli.output.deferred_output import relay_lines
 from toolbus.cli.output.screen import open_screen
-from toolbus.cli.output.stream import Output
+from toolbus.cli.output.stream import Output, busy_line
 from toolbus.cli.parser import CommandParser, make_parser
+from toolbus.cli.questions.confirmation import DeclinedError, ask_yes_no
 from toolbus.cli.questions.keyboard import is_at_terminal
-from toolbus.cli.questions.typed_answers import YES
 from toolbus.components.participants import ComponentHost
 from toolbus.config.targets import load
 from toolbus.errors import ConfigurationError, LoadError, RegistrationError
-from toolbus.mcp.transport.launch import own_environment
-from toolbus.messages.records import encode
+from toolbus.mcp.transport.launch import TOKEN, own_environment
 from toolbus.policy.pins.pin_differences import (
     PinChange,
     compare_pins,
@@ -51,7 +57,7 @@ from toolbus.settings.visible_text import make_visible
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from toolbus.cli.output.screen import Screen
     from toolbus.cli.parser import Command, Parser
@@ -64,65 +70,68 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples:
   toolbus pin toolbus.toml                    its servers and its own tools
-  toolbus pin toolbus.toml --check            has one of them changed?
+  toolbus pin toolbus.toml --check            compare, for CI
   toolbus pin agent.py toolbus.toml --tools shell,files
   toolbus pin -- uvx mcp-server-git           one server, as for `toolbus proxy`
   toolbus pin --check --json -- https://example.com/mcp
 
-What tools say of themselves is what a model believes. A server may say one
-thing when you look at it and another later, or take the name of a tool that you
-know. `toolbus pin` writes what they say now into toolbus.lock, which belongs
-into your repository: names, descriptions, schemas and annotations, and the
-prompts and instructions of servers, sorted, so that a diff reads well. Give all
-that is to be in it each time: what is not there any more is taken out.
+Models trust the descriptions of tools, and a server may change them after you
+looked, or take the name of a tool that you know. `toolbus pin` writes names,
+descriptions, schemas, annotations, prompts and instructions to toolbus.lock,
+for your repository. Name all sources each time: missing tools are dropped.
+Invisible characters are written as \\u200b.
 
-It shows what differs before it writes, and asks before it writes over a file,
-unless --yes is given. Only a person writes it: at a terminal, and at none in
-which an agent runs. With --check it writes nothing and ends with 1 if something
-differs: that is for CI.
-Characters that show nothing are written as \\u200b.
-
-A toolbus.toml puts the file in force:
+A toolbus.toml activates the file. A tool that differs is then hidden from the
+model; a call of it needs approval, and is denied where no person can be asked:
 
   [[component]]
   use = "pins"
   settings = { file = "toolbus.lock" }
 
-Then a tool that is not as it was pinned is hidden from the model, and a call of
-it is asked about, or denied where nobody can be asked.
+Only a person at a terminal in which no agent runs writes the file. A remote
+server gets the bearer token in TOOLBUS_PROXY_TOKEN.
 
-A server gets the same environment as from `toolbus proxy`. A server at an
-address gets the bearer token of TOOLBUS_PROXY_TOKEN, and what --header says."""
+exit codes: 0 no differences, or written; 1 differences, or declined; 2 wrong
+use"""
 
 _STYLES: dict[str, Style] = {"changed": "changed", "new": "good", "gone": "bad"}
-_ADDRESS = ("http://", "https://")
+
+
+class PinReport(Struct, frozen=True, kw_only=True):
+    """The differences from the file *lock*, and whether they are *written* to it now."""
+
+    lock: str
+    written: bool
+    changes: tuple[PinChange, ...]
+
+
+class PinComparison(NamedTuple):
+    """The pins *before* in *file*, None if it has none to read, those *after*, and all changes."""
+
+    file: Path
+    before: ToolPins | None
+    after: ToolPins
+    changes: list[PinChange]
 
 
 def command() -> Command:
-    """Return the parser and what to do."""
-    description = "Accept tools as they are now, and say when they change."
-    parser = make_parser("toolbus pin", description, _EPILOG, CommandParser)
+    """Return the parser and the function of this command."""
+    summary = "Pin what tools say of themselves, and report changes."
+    parser = make_parser("toolbus pin", summary, _EPILOG, CommandParser)
     _add_arguments(parser)
 
     def run(parsed: argparse.Namespace, output: Output) -> int:
-        targets, words = parsed.targets, parsed.command
-        tools = [name for names in parsed.tools for name in names.split(",") if name]
-        if not (targets or tools or parsed.mcp or words):
+        if not (parsed.targets or any(parsed.tools) or parsed.mcp or parsed.command):
             parser.error(
                 "which tools? give a toolbus.toml, a FILE.py, or a server's command after --"
             )
-        if parsed.name is not None and not words:
-            parser.error("--name is for the server whose command stands after --")
+        if parsed.name is not None and not parsed.command:
+            parser.error("--name needs a server's command after --")
         if parsed.check and parsed.yes:
             parser.error("--check writes nothing; leave out --yes")
         if not parsed.check:
             require_person()
-
-        sources = PinSources(
-            targets, tools, parsed.mcp, words, parsed.name, _headers(parsed.headers)
-        )
-        options = PinOptions(sources, parsed.lock, parsed.check, parsed.yes, parsed.json)
-        return run_pin(output, options)
+        return _run(parsed, output)
 
     return parser, run
 
@@ -135,11 +144,11 @@ def _add_arguments(parser: Parser) -> None:
         "targets",
         metavar="TARGET",
         nargs="*",
-        help="a toolbus.toml, or FILE.py[:name]; behind -- the command or address of a server",
+        help="a toolbus.toml, or FILE.py[:name]; after -- a server's command or URL",
     )
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument(
-        "--lock", metavar="FILE", help="the lock file (toolbus.lock, beside the toolbus.toml)"
+        "--lock", metavar="FILE", help="the lock file (toolbus.lock beside the toolbus.toml)"
     )
     parser.add_argument(
         "--tools", action="append", default=[], metavar="NAMES", help="components, with commas"
@@ -149,151 +158,115 @@ def _add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="SERVER",
-        help="one more server: a command in quotes, or an address",
+        help="an MCP server: a command in quotes, or a URL; repeatable",
     )
-    parser.add_argument("--name", metavar="NAME", help="of the server after --")
+    parser.add_argument("--name", metavar="NAME", help="name of the server after --")
     parser.add_argument(
         "--header",
         dest="headers",
         metavar="'NAME: VALUE'",
         action="append",
         default=[],
-        help="for servers at addresses; as for `toolbus proxy`",
+        help="for remote servers; VALUE may hold env:VARIABLE; repeatable",
     )
     parser.add_argument("--yes", action="store_true", help="write without asking")
     parser.add_argument("--json", action="store_true", help="write one JSON document")
 
 
-def _headers(words: list[str]) -> tuple[tuple[str, str], ...]:
-    from toolbus.mcp.transport.extra_headers import read_headers  # noqa: PLC0415 - not for all
-    from toolbus.mcp.transport.launch import TOKEN  # noqa: PLC0415 - loads the house
-
-    headers = read_headers(words, os.environ)
-    token = os.environ.get(TOKEN)
-    if token and "authorization" not in dict(headers):
-        headers = (*headers, ("authorization", f"Bearer {token}"))
-    return headers
-
-
-class PinOptions(NamedTuple):
-    """What `toolbus pin` is asked for."""
-
-    sources: PinSources
-    lock: str | None = None
-    is_check: bool = False
-    yes: bool = False
-    as_json: bool = False
-
-
-class PinComparison(NamedTuple):
-    """What *file* says, None without one that can be read, what is said now, and what differs."""
-
-    file: Path
-    before: ToolPins | None
-    after: ToolPins
-    changes: list[PinChange]
-
-
-class PinReport(Struct, frozen=True, kw_only=True):
-    """What differs from what the *lock* file says; *written* tells whether it says that now."""
-
-    lock: str
-    written: bool
-    changes: tuple[PinChange, ...]
-
-
-def run_pin(output: Output, options: PinOptions) -> int:
-    """Write the lock file, or compare with it: then 1 if something differs. Return the exit code.
-
-    Raises `LoadError`, `UsageError` and `ToolServerError`.
-    """
-    file = nearest_lock(options.lock, options.sources.targets, LOCK_NAME)
-    before = _read_before(file, options)
-    # What servers and handlers print is none of ours.
-    with redirect_stdout(sys.stderr):
-        after = asyncio.run(read_pins(options.sources))
+def _run(parsed: argparse.Namespace, output: Output) -> int:
+    """Write the lock file, or compare with it: then 1 if there are differences."""
+    file = _lock_file(parsed)
+    before = _read_before(file, is_check=parsed.check)
+    # Prints of servers and handlers do not belong to our output.
+    with redirect_stdout(sys.stderr), busy_line("reading tools"):
+        after = asyncio.run(_read_pins(parsed))
     changes = compare_pins(before or ToolPins(), after)
     compared = PinComparison(file, before, after, changes)
-    if options.is_check or (before is not None and not changes):
-        _show(output, compared, options, written=False)
+    if parsed.check or (before is not None and not changes):
+        _show(output, compared, as_json=parsed.json)
         return 1 if changes else 0
-    return _write(output, compared, options)
+    _write(output, compared, parsed)
+    return 0
 
 
-def _read_before(file: Path, options: PinOptions) -> ToolPins | None:
-    """Return what is pinned; None if nothing is, or it cannot be read and is to be written anew."""
+def _lock_file(parsed: argparse.Namespace) -> Path:
+    """Return the lock file, by default beside the first configuration, else here."""
+    if parsed.lock is not None:
+        return Path(parsed.lock).expanduser()
+    configurations = [target for target in parsed.targets if target.endswith(".toml")]
+    folder = Path(configurations[0]).expanduser().parent if configurations else Path()
+    return folder / LOCK_NAME
+
+
+def _read_before(file: Path, *, is_check: bool) -> ToolPins | None:
+    """Return the pins in *file*; None if it is missing, or broken and to be written anew."""
     if not file.exists():
-        if options.is_check:
-            raise LoadError(f"{file}: there is no such file; first pin the tools, without --check")
+        if is_check:
+            raise LoadError(f"{file}: no such file; first pin the tools, without --check")
         return None
     try:
         return read_lock(file)
     except ConfigurationError as error:
-        if options.is_check:
+        if is_check:
             raise LoadError(f"{error}; nothing can be compared with it") from error
-        Output(sys.stderr).write(f"toolbus: {reveal(str(error))}\n")
+        Output(sys.stderr).write(f"warning: {reveal(str(error))}\n")
         return None
 
 
-def _write(output: Output, compared: PinComparison, options: PinOptions) -> int:
+def _write(output: Output, compared: PinComparison, parsed: argparse.Namespace) -> None:
+    """Show the changes and write them; raises `DeclinedError` after a no."""
     file, _, after, changes = compared
-    screen = open_screen(Output(sys.stderr) if options.as_json else output)
-    if not options.as_json:
+    screen = open_screen(Output(sys.stderr) if parsed.json else output)
+    if not parsed.json:
         _show_changes(screen, changes)
-    _warn(screen, after)
-    if not options.yes and not _is_allowed(file):
-        screen.whole("nothing is written", style="bad")
-        return 1
+    _warn_of_look_alikes(screen, after)
+    if not parsed.yes:
+        _confirm(file)
     with replacing(file, force=True) as stream:
         stream.write(write_lock(after))
-    if options.as_json:
-        _show(output, compared, options, written=True)
-        return 0
-    count = _counted(
-        sum(len(each.tools) for each in (after.program, *after.servers.values())), "tool"
-    )
-    screen.line(Span(f"✓ {count} pinned in {file}", "good"))
-    return 0
+    if parsed.json:
+        print_json(output, PinReport(lock=str(file), written=True, changes=tuple(changes)))
+        return
+    count = sum(len(each.tools) for each in (after.program, *after.servers.values()))
+    screen.line(Span(f"✓ {count_things(count, 'tool')} pinned in {file}", "good"))
 
 
-def _is_allowed(file: Path) -> bool:
-    """Ask the person whether *file* is to be written; without a terminal raises `UsageError`."""
+def _confirm(file: Path) -> None:
+    """Have the person confirm that a present *file* is replaced; raises `DeclinedError`."""
     if not is_at_terminal(Output(sys.stderr)):
         raise UsageError("nobody can be asked here; add --yes to write it, or --check to compare")
-    if not file.exists():
-        return True
-    name = make_visible(str(file), one_line=True).text
-    with person_terminal() as terminal:
-        answer = terminal.ask(f"write this over {name}? [y, n] ")
-    return (answer or "n").strip().lower() in YES
+    if file.exists():
+        name = make_visible(str(file), one_line=True).text
+        with person_terminal() as terminal:
+            if not ask_yes_no(terminal, f"write this over {name}?"):
+                raise DeclinedError
 
 
-def _show(output: Output, compared: PinComparison, options: PinOptions, *, written: bool) -> None:
+def _show(output: Output, compared: PinComparison, *, as_json: bool) -> None:
     file, _, _, changes = compared
-    if options.as_json:
-        report = PinReport(lock=str(file), written=written, changes=tuple(changes))
-        output.write(f"{encode(report).decode()}\n")
+    if as_json:
+        print_json(output, PinReport(lock=str(file), written=False, changes=tuple(changes)))
         return
     screen = open_screen(output)
     _show_changes(screen, changes)
     if changes:
-        screen.line(Span(f"{_counted(len(changes), 'difference')} from {file}", "bad"))
+        screen.line(Span(f"{count_things(len(changes), 'difference')} from {file}", "bad"))
     else:
-        screen.line(Span(f"✓ all is as it was pinned in {file}", "good"))
+        screen.line(Span(f"✓ no differences from {file}", "good"))
 
 
 def _show_changes(screen: Screen, changes: Sequence[PinChange]) -> None:
     for change in changes:
-        what = change.kind if not change.name else f"{change.kind} {reveal(change.name)!r}"
+        item = change.kind if not change.name else f"{change.kind} {reveal(change.name)!r}"
         note = f" ({change.note})" if change.note else ""
-        title = f"{describe_source(change.server)}: {what} is {change.change}{note}"
+        title = f"{describe_source(change.server)}: {item} is {change.change}{note}"
         screen.whole(title, style=_STYLES[change.change])
         for row in chain.from_iterable(map(whole_rows, change.differences)):
             screen.whole(row, indent=2)
 
 
-def _warn(screen: Screen, pins: ToolPins) -> None:
-    """Tell of names that look alike: whoever pins both will not tell them apart either."""
+def _warn_of_look_alikes(screen: Screen, pins: ToolPins) -> None:
+    """Warn of tools with names that look alike: a person cannot tell them apart later either."""
     by_look: dict[str, list[str]] = {}
     for server, pinned in {"": pins.program, **pins.servers}.items():
         for name in pinned.tools:
@@ -304,69 +277,49 @@ def _warn(screen: Screen, pins: ToolPins) -> None:
             screen.whole(f"these look alike: {', '.join(alike)}", style="changed")
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+# --- the sources ---------------------------------------------------------------------------------
 
 
-class PinSources(NamedTuple):
-    """Where the tools are: *targets*, components called *tools*, and MCP servers.
-
-    *servers* are commands in one text, or addresses; *command* are the words of one more, which
-    *name* names. Addresses get *headers*.
-    """
-
-    targets: Sequence[str] = ()
-    tools: Sequence[str] = ()
-    servers: Sequence[str] = ()
-    command: Sequence[str] = ()
-    name: str | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-async def read_pins(sources: PinSources) -> ToolPins:
-    """Return what all *sources* say now.
+async def _read_pins(parsed: argparse.Namespace) -> ToolPins:
+    """Return the pins of all sources as they are now.
 
     Raises `LoadError`, `UsageError` and `ToolServerError`.
     """
-    specs, entries = _own_specs(sources)
+    specs, entries = _own_specs(parsed)
     servers: dict[str, PinnedServer] = {}
-    for entry in entries:
-        _add(servers, await _read_entry(entry))
-    for server in sources.servers:
-        _add(servers, await _read(server_words(server), {}, sources.headers))
-    if sources.command:
-        # As `toolbus proxy` starts it; those of an agent get less.
-        options: McpOptions = {"env": own_environment()}
-        if sources.name is not None:
-            options["name"] = sources.name
-        _add(servers, await _read(sources.command, options, sources.headers))
-    _refuse_doubles(specs, servers)
+    for words, options in _servers(parsed, entries):
+        surface = await _read_surface(words, options)
+        if surface.label in servers:
+            reason = f"two servers are called {surface.label!r}"
+            raise UsageError(f"{reason}; name them, as [[server]] in a toolbus.toml")
+        servers[surface.label] = PinnedServer(
+            {spec.name: pin_tool(spec) for spec in surface.tools},
+            {prompt["name"]: pin_prompt(prompt["name"], prompt) for prompt in surface.prompts},
+            pin_instructions(surface.instructions),
+        )
+    _refuse_namesakes(specs, servers)
     return ToolPins(pin_program(specs), servers)
 
 
-def _own_specs(sources: PinSources) -> tuple[list[ToolSpec], list[ServerEntry]]:
-    """Return the tools of programs, and the servers that configurations name."""
+def _own_specs(parsed: argparse.Namespace) -> tuple[list[ToolSpec], list[ServerEntry]]:
+    """Return the tools of programs and components, and the servers of configurations."""
     specs: list[ToolSpec] = []
     entries: list[ServerEntry] = []
-    for target in sources.targets:
+    for target in parsed.targets:
         loaded = load(target)
         specs += loaded.host.tools.specs
         entries += () if loaded.configuration is None else loaded.configuration.servers
     host = ComponentHost()
-    for component in find_components(sources.tools, None):
+    for component in find_components(split_names(parsed.tools), None):
         component.setup(host)
-    return _unique([*specs, *host.tools.specs]), entries
-
-
-def _unique(specs: Iterable[ToolSpec]) -> list[ToolSpec]:
     by_name: dict[str, ToolSpec] = {}
-    for spec in specs:
+    for spec in [*specs, *host.tools.specs]:
         if by_name.setdefault(spec.name, spec) != spec:
             raise UsageError(f"two tools are called {spec.name!r}; pin their programs apart")
-    return list(by_name.values())
+    return list(by_name.values()), entries
 
 
-def _refuse_doubles(specs: Iterable[ToolSpec], servers: dict[str, PinnedServer]) -> None:
+def _refuse_namesakes(specs: Iterable[ToolSpec], servers: dict[str, PinnedServer]) -> None:
     """Raise `UsageError` if a program and a server have a tool of the same name."""
     for spec in specs:
         for name, server in servers.items():
@@ -375,48 +328,40 @@ def _refuse_doubles(specs: Iterable[ToolSpec], servers: dict[str, PinnedServer])
                 raise UsageError(f"{both}; give the server a name of its own as a [[server]]")
 
 
-def _add(servers: dict[str, PinnedServer], surface: ServerSurface) -> None:
-    if surface.label in servers:
-        reason = f"two servers are called {surface.label!r}"
-        raise UsageError(f"{reason}; name them, as [[server]] in a toolbus.toml")
-    servers[surface.label] = PinnedServer(
-        {spec.name: pin_tool(spec) for spec in surface.tools},
-        {prompt["name"]: pin_prompt(prompt["name"], prompt) for prompt in surface.prompts},
-        pin_instructions(surface.instructions),
-    )
+def _servers(
+    parsed: argparse.Namespace, entries: Iterable[ServerEntry]
+) -> Iterator[tuple[Sequence[str], McpOptions]]:
+    """Yield the words of each server, a command or a URL, and the options of its connection."""
+    yield from map(entry_address, entries)
+    headers = _headers(parsed.headers)
+    for server in parsed.mcp:
+        yield server_words(server), {"headers": headers}
+    if parsed.command:
+        # As `toolbus proxy` starts it; an agent's servers get fewer variables.
+        options: McpOptions = {"env": own_environment(), "headers": headers}
+        if parsed.name is not None:
+            options["name"] = parsed.name
+        yield parsed.command, options
 
 
-async def _read_entry(entry: ServerEntry) -> ServerSurface:
-    from toolbus.mcp.group.settings import settings_of  # noqa: PLC0415 - loads the proxy
+def _headers(words: list[str]) -> dict[str, str]:
+    from toolbus.mcp.transport.extra_headers import read_headers  # noqa: PLC0415 - not for all
 
-    settings = settings_of(entry)
-    options: McpOptions = {"name": entry.name, "prefix": f"{entry.name}_"}
-    if entry.url is not None:
-        return await _read([entry.url], options, settings.headers)
-    return await _read(settings.command, {**options, "env": settings.env}, ())
+    headers = dict(read_headers(words, os.environ))
+    token = os.environ.get(TOKEN)
+    return {"authorization": f"Bearer {token}", **headers} if token else headers
 
 
-async def _read(
-    words: Sequence[str], options: McpOptions, headers: Iterable[tuple[str, str]]
-) -> ServerSurface:
+async def _read_surface(words: Sequence[str], options: McpOptions) -> ServerSurface:
     name, *rest = words
     try:
         from toolbus.mcp.client.surfaces import read_surface  # noqa: PLC0415 - it needs an extra
 
-        if name.lower().startswith(_ADDRESS):
-            options["headers"] = dict(headers)
+        if is_url(name):
             options.pop("env", None)
             return await read_surface(name, rest, **options)
+        options.pop("headers", None)
         with relay_lines(Output(sys.stderr)) as options["stderr"]:
             return await read_surface(name, rest, **options)
     except (ImportError, RegistrationError) as error:
         raise UsageError(str(error)) from error
-
-
-def nearest_lock(lock: str | None, targets: Sequence[str], name: str) -> Path:
-    """Return the file *lock*, else *name* beside the first configuration, else here."""
-    if lock is not None:
-        return Path(lock).expanduser()
-    configurations = [target for target in targets if target.endswith(".toml")]
-    folder = Path(configurations[0]).expanduser().parent if configurations else Path()
-    return folder / name

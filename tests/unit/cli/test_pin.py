@@ -1,17 +1,13 @@
-import io
+"""`toolbus pin` without a file to compare with."""
 
-import pytest
-
-from toolbus.cli.output.stream import Output
-from toolbus.cli.pin import PinOptions, PinSources, run_pin
-from toolbus.errors import LoadError
+from toolbus.cli.command_line import main
 
 
-def test_where_nothing_is_pinned_the_way_out_is_to_pin(tmp_path):
+def test_where_nothing_is_pinned_the_way_out_is_to_pin(tmp_path, capsys):
     file = tmp_path / "toolbus.lock"
-    output = Output(io.StringIO())
 
-    with pytest.raises(LoadError, match=r"there is no such file; first pin the tools, without"):
-        run_pin(output, PinOptions(PinSources(), lock=str(file), is_check=True))
+    code = main(["pin", "--check", "--lock", str(file), "--tools", "files"])
 
+    assert code == 2
+    assert "no such file; first pin the tools, without --check" in capsys.readouterr().err
     assert not file.exists()

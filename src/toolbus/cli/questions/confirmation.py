@@ -58,11 +58,12 @@ def require_answers(*, as_json: bool = False) -> None:
 def ask_yes_no(terminal: PersonTerminal, text: str, *, default: bool = False) -> bool:
     """Return the answer to *text*; Enter is *default*. Raises `DeclinedError` at the end of input.
 
-    The prompt is wrapped, for a terminal's line editor breaks words.
+    Wrapped here, because a terminal would break words; paths in it stay whole.
     """
-    hint = "[Y/n]" if default else "[y/N]"
-    prompt = "\n".join(textwrap.wrap(f"{text} {hint}", max(terminal.columns - 2, 40)))
-    word = terminal.ask(f"{prompt} ")
+    question = f"{text} {'[Y/n]' if default else '[y/N]'}"
+    width = max(terminal.columns - 2, 40)
+    rows = textwrap.wrap(question, width, break_long_words=False, break_on_hyphens=False)
+    word = terminal.ask(f"{chr(10).join(rows)} ")
     if word is None:
         raise DeclinedError
     return word.strip().lower() in YES if word.strip() else default
